@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -51,36 +51,7 @@ func NothingDone(err error) error {
 	if err == nil {
 		panic("guard: NothingDone of a nil error")
 	}
-	return &nothingDoneError{err}
-}
-
-type nothingDoneError struct{ err error }
-
-func (e *nothingDoneError) Error() string { return e.err.Error() }
-
-func (e *nothingDoneError) Unwrap() error { return e.err }
-
-// An innerError is an error that Once returns of its function, which has done
-// nothing. A function around that call may have done something.
-type innerError struct{ err error }
-
-func (e *innerError) Error() string { return e.err.Error() }
-
-func (e *innerError) Unwrap() error { return e.err }
-
-// nothingDone reports whether a function that returned err has done nothing.
-func nothingDone(err error) bool {
-	switch e := err.(type) { //nolint:errorlint // it walks the tree itself, because it stops at an innerError
-	case *nothingDoneError:
-		return true
-	case *innerError:
-		return false
-	case interface{ Unwrap() error }:
-		return nothingDone(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), nothingDone)
-	}
-	return false
+	return errnote.With(err, errnote.NothingDone(true))
 }
 
 // checkAtMostOnce refuses a call that the store cannot mark.

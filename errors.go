@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/loss"
-	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -41,7 +40,7 @@ var (
 	ErrLeaseLost = locker.ErrLeaseLost
 
 	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
-	ErrMaxHold = loss.ErrMaxHold
+	ErrMaxHold = errnote.ErrMaxHold
 
 	// ErrUnavailable says that the locker gave no usable answer. The store is
 	// down or slow, or it refuses us. In an outage that has lasted for MaxWait
@@ -165,9 +164,9 @@ func refused(ctx context.Context, key string, waited time.Duration, r turns.Refu
 func waitEnded(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
-		return ran.Refuse(fmt.Errorf("%w: %w", ErrNotAcquired, cause))
+		return errnote.With(fmt.Errorf("%w: %w", ErrNotAcquired, cause), errnote.Ran(false))
 	}
-	return ran.Refuse(fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause))
+	return errnote.With(fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause), errnote.Ran(false))
 }
 
 func capAt(d, limit time.Duration) time.Duration {
@@ -198,7 +197,7 @@ func capAt(d, limit time.Duration) time.Duration {
 // Ran is true for nil and for every error that is not one of the guard's. An
 // error stays marked when it is wrapped with %w or joined. Ran does not block
 // and is safe for concurrent use.
-func Ran(err error) bool { return !isRefusal(err) || ran.Marked(err) }
+func Ran(err error) bool { return !isRefusal(err) || errnote.Is(err, errnote.Ran(true)) }
 
 // isRefusal reports whether err could be taken for that of a verb whose
 // function did not run. The end of a context alone is no refusal. A verb that
@@ -225,5 +224,5 @@ func afterRun(err error) error {
 	if err == nil || !isRefusal(err) {
 		return err
 	}
-	return ran.Mark(err)
+	return errnote.With(err, errnote.Ran(true))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -129,7 +130,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		m, err = g.finish(m, err)
 		if keeps = m.kind != 0; keeps {
 			recall.Keep(g.record(ctx, m, o))
-		} else if g.atMostOnce && nothingDone(err) {
+		} else if g.atMostOnce && errnote.Is(err, errnote.NothingDone(true)) {
 			l.turn.Unmark()
 		}
 		return err
@@ -137,8 +138,8 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	if keeps && !recall.Recorded() && !errors.Is(err, ErrLeaseLost) {
 		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotRecorded), err)
 	}
-	if nothingDone(err) {
-		err = &innerError{err}
+	if errnote.Is(err, errnote.NothingDone(true)) {
+		err = errnote.With(err, errnote.NothingDone(false)) // a function around this call may have done something
 	}
 	return r, err
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-
-	"github.com/go-lockguard/guard/internal/keylist"
 )
 
 // These errors say why a request gives no key. Test for them with errors.Is.
@@ -32,7 +30,7 @@ var (
 
 	// ErrTooManyKeys says that the request has more than 64 distinct keys. Only
 	// templates of several keys give it, and lockmw's KeysFunc.
-	ErrTooManyKeys = keylist.ErrTooMany
+	ErrTooManyKeys = errors.New("keyfunc: more than 64 keys")
 
 	// ErrNoSource says that the value can never be there. The route may have no
 	// parameter of that name. The middleware may run before the router has

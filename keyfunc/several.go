@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/go-lockguard/guard/internal/keylist"
 )
 
 // ParseKeys returns the function that makes the keys of several templates,
@@ -90,7 +88,7 @@ func (t *Template) appendKeys(keys []string, r *http.Request, p Params) ([]strin
 		if err != nil {
 			return nil, err
 		}
-		return keylist.Add(keys, key)
+		return add(keys, key)
 	}
 	// Values that all keys share are read once. A body can have thousands of
 	// elements.
@@ -113,11 +111,36 @@ func (t *Template) appendKeys(keys []string, r *http.Request, p Params) ([]strin
 		if err != nil {
 			return nil, err
 		}
-		if keys, err = keylist.Add(keys, key); err != nil {
+		if keys, err = add(keys, key); err != nil {
 			return nil, err
 		}
 	}
 	return keys, nil
+}
+
+// maxKeys is the max number of distinct keys of one request.
+const maxKeys = 64
+
+// add returns keys with key, unless keys has it already.
+func add(keys []string, key string) ([]string, error) {
+	switch {
+	case slices.Contains(keys, key):
+		return keys, nil
+	case len(keys) == maxKeys:
+		return nil, ErrTooManyKeys
+	}
+	return append(keys, key), nil
+}
+
+// Distinct returns each of keys once, for adapters. More than 64 distinct keys
+// are [ErrTooManyKeys].
+func Distinct(keys []string) (distinct []string, err error) {
+	for _, key := range keys {
+		if distinct, err = add(distinct, key); err != nil {
+			return nil, err
+		}
+	}
+	return distinct, nil
 }
 
 // elementKey returns the key of the next element. values are those of the parts

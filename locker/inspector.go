@@ -3,6 +3,7 @@ package locker
 import (
 	"context"
 	"iter"
+	"strconv"
 	"time"
 )
 
@@ -41,6 +42,23 @@ type KeyState struct {
 	// Record describes the record of the key. It is zero without one, and of a
 	// store that is no [Recorder].
 	Record RecordState `json:"record,omitzero"`
+}
+
+// Shared says in words how several leases share the key, for the tools of
+// operators: "shared by 3" or "2 of 4 permits". It returns "" for a key that
+// nobody owns, or one claim alone.
+func (s KeyState) Shared() string {
+	if s.Limit == 0 {
+		return ""
+	}
+	n := strconv.Itoa(len(s.Owners))
+	if len(s.Owners) >= MaxListed {
+		n = "at least " + n
+	}
+	if s.Limit == NoLimit {
+		return "shared by " + n
+	}
+	return n + " of " + strconv.Itoa(s.Limit) + " permits"
 }
 
 // RecordState describes a record that a claim would find, see [Recorder].

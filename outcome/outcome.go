@@ -36,7 +36,7 @@ import (
 	"net/http"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -177,8 +177,10 @@ func refused(ctx context.Context, r refusal, err error) Outcome {
 	o := r.Outcome
 	_, inside := guard.LeaseFrom(ctx)
 	begun := inside || ctx.Value(leasekey.Unguarded) == true || guard.Ran(err)
-	if status := heldstatus.Of(err); status != 0 && o.Code == CodeHeld && (!begun || !heldstatus.Repeated(status)) {
-		o.Status = status
+	status, noted := errnote.Of[errnote.HeldStatus](err)
+	repeated := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable // by clients themselves
+	if noted && o.Code == CodeHeld && (!begun || !repeated) {
+		o.Status = int(status)
 	}
 	if begun {
 		o.Detail += " Part of the request may have been carried out; check before trying again."

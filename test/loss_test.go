@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/loss"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -34,20 +34,20 @@ func TestDo_ALostLeaseSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		act    func(ctx context.Context, b *bench)
 		opts   []guard.Option
-		reason loss.Reason
+		reason errnote.Loss
 		says   string
 	}{
 		"no answer": {
 			act:    func(_ context.Context, b *bench) { time.Sleep(4 * time.Second); t.Cleanup(b.mem.Break()) },
-			reason: loss.Deadline, says: "guard: locker unavailable: no answer: broken for a test",
+			reason: errnote.Deadline, says: "guard: locker unavailable: no answer: broken for a test",
 		},
 		"not renewed": {
 			act: func(context.Context, *bench) {}, opts: []guard.Option{guard.WithoutRenewal()},
-			reason: loss.Deadline, says: "not renewed before its deadline: WithoutRenewal, it ends with its TTL",
+			reason: errnote.Deadline, says: "not renewed before its deadline: WithoutRenewal, it ends with its TTL",
 		},
 		"taken": {
 			act:    func(_ context.Context, b *bench) { b.mem.Lose(key) },
-			reason: loss.Taken, says: "the key is not ours any more",
+			reason: errnote.Taken, says: "the key is not ours any more",
 		},
 		"forced": {
 			act: func(ctx context.Context, b *bench) {
@@ -59,7 +59,7 @@ func TestDo_ALostLeaseSaysWhy(t *testing.T) {
 					t.Error(err)
 				}
 			},
-			reason: loss.Forced, says: "the key was released by force",
+			reason: errnote.Forced, says: "the key was released by force",
 		},
 		"closed": {
 			act: func(ctx context.Context, b *bench) {
@@ -67,11 +67,11 @@ func TestDo_ALostLeaseSaysWhy(t *testing.T) {
 				cancel()
 				_ = b.Close(ctx)
 			},
-			reason: loss.Closed, says: "closed",
+			reason: errnote.Closed, says: "closed",
 		},
 		"max hold": {
 			act: func(context.Context, *bench) {}, opts: []guard.Option{guard.WithMaxHold(time.Second)},
-			reason: loss.MaxHold, says: "held longer than the limit that WithMaxHold sets: 1s",
+			reason: errnote.MaxHold, says: "held longer than the limit that WithMaxHold sets: 1s",
 		},
 	} {
 		err := causeOf(t, c.act, c.opts...)
@@ -79,7 +79,7 @@ func TestDo_ALostLeaseSaysWhy(t *testing.T) {
 			t.Errorf("%s: %v is not ErrLeaseLost", name, err)
 			continue
 		}
-		if got := loss.Of(err); got != c.reason || !strings.Contains(err.Error(), c.says) {
+		if got := errnote.LossOf(err); got != c.reason || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: lost for %q with %q, want %q with %q", name, got, err, c.reason, c.says)
 		}
 	}

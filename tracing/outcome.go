@@ -8,7 +8,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/loss"
+	"github.com/go-lockguard/guard/internal/errnote"
 )
 
 // An outcome is a value of guard.outcome, see the package comment. It is also
@@ -105,11 +105,11 @@ func (o outcome) failedWait() bool {
 }
 
 // lossOutcome is the outcome of a lease that was lost for the given reason.
-func lossOutcome(r loss.Reason) outcome {
+func lossOutcome(r errnote.Loss) outcome {
 	switch r {
-	case loss.MaxHold:
+	case errnote.MaxHold:
 		return maxHold
-	case loss.Closed:
+	case errnote.Closed:
 		return closed
 	}
 	return lost
@@ -117,14 +117,14 @@ func lossOutcome(r loss.Reason) outcome {
 
 // lossReason returns why a lease was lost with err. An error without a reason
 // comes from a direct call of the observer, as in a test.
-func lossReason(err error) loss.Reason {
+func lossReason(err error) errnote.Loss {
 	switch {
 	case errors.Is(err, guard.ErrMaxHold):
-		return loss.MaxHold
+		return errnote.MaxHold
 	case errors.Is(err, guard.ErrClosed):
-		return loss.Closed
+		return errnote.Closed
 	}
-	return loss.Of(err)
+	return errnote.LossOf(err)
 }
 
 func holdOutcome(r guard.HoldResult) outcome {

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/loss"
+	"github.com/go-lockguard/guard/internal/errnote"
 )
 
 const (
@@ -52,7 +52,7 @@ type series struct {
 	tell          [waitOutcomes][]metric.ObserveOption // and outcome
 	record        [outcomes][]metric.RecordOption      // the same
 	count         [outcomes][]metric.AddOption
-	losses        map[loss.Reason][]metric.AddOption // and reason
+	losses        map[errnote.Loss][]metric.AddOption // and reason
 }
 
 // textMax is how much of a key or a name is told, in bytes.
@@ -77,9 +77,9 @@ func newSeries(of work, fixed []attribute.KeyValue) *series {
 		start:   []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)},
 		now:     []metric.AddOption{only},
 		observe: []metric.ObserveOption{only},
-		losses:  make(map[loss.Reason][]metric.AddOption),
+		losses:  make(map[errnote.Loss][]metric.AddOption),
 	}
-	for _, r := range loss.Reasons() {
+	for _, r := range errnote.Losses() {
 		set := attribute.NewSet(append(slices.Clone(attrs), outcomeKey.String(lossOutcome(r).String()),
 			reasonKey.String(string(r)))...)
 		s.losses[r] = []metric.AddOption{metric.WithAttributeSet(set)}

@@ -10,7 +10,7 @@ import (
 )
 
 // Link is one connection through a [Pipe], made by the pipe's owner. Up and
-// Down are called by one goroutine each. They may block until the pipe is
+// Down are called by one goroutine each. Both may block until the pipe is
 // closed.
 type Link interface {
 	// Ends returns the connections to the client and to the server, always the
@@ -48,8 +48,8 @@ func New(ctx context.Context) (*Pipe, error) {
 	return &Pipe{Addr: l.Addr().String(), listener: l, closed: make(chan struct{}), links: map[Link]struct{}{}}, nil
 }
 
-// Serve accepts clients from now on and returns at once. It calls open in a new
-// goroutine for each client. If open returns an error it closes the client.
+// Serve accepts clients from now on and returns at once. Serve calls open in a
+// new goroutine for each client. If open returns an error it closes the client.
 func (p *Pipe) Serve(open func(client net.Conn) (Link, error)) {
 	p.work.Go(func() { p.accept(open) })
 }
@@ -59,7 +59,7 @@ func (p *Pipe) Serve(open func(client net.Conn) (Link, error)) {
 func (p *Pipe) Closed() <-chan struct{} { return p.closed }
 
 // Close cuts all connections and waits until all goroutines of the pipe have
-// ended. It must be called once.
+// ended. Close must be called once.
 func (p *Pipe) Close() {
 	close(p.closed)
 	_ = p.listener.Close()
@@ -133,7 +133,7 @@ func (p *Pipe) carry(l Link) {
 	end(l)
 }
 
-// pump gives the bytes that arrive on c to pass. It returns false if pass has
+// pump gives the bytes that arrive on c to pass. pump returns false if pass has
 // ended the connection.
 func pump(c net.Conn, pass func(b []byte) bool) bool {
 	buf := make([]byte, 64<<10)

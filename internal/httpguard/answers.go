@@ -1,5 +1,13 @@
 package httpguard
 
+import (
+	"context"
+	"errors"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
+)
+
 // Answers defines how an adapter answers errors. A field that is not set is
 // taken from the middleware outside. H is the type of the adapter's error
 // handlers.
@@ -20,4 +28,31 @@ func (a Answers[H]) Over(outer Answers[H]) Answers[H] {
 		a.Held = outer.Held
 	}
 	return a
+}
+
+// Note notes a's status at err, if that says of a key that it was held.
+func (a Answers[H]) Note(err error) error {
+	if a.Held == 0 || !errors.Is(err, guard.ErrNotAcquired) {
+		return err
+	}
+	return errnote.With(err, errnote.HeldStatus(a.Held))
+}
+
+// answersKey is the key under which a context carries the answers of the
+// innermost middleware.
+type answersKey[H any] struct{}
+
+// AnswersIn returns the answers that ctx carries.
+func AnswersIn[H any](ctx context.Context) Answers[H] {
+	a, _ := ctx.Value(answersKey[H]{}).(Answers[H])
+	return a
+}
+
+// Into returns ctx with a, which takes precedence over the answers that ctx
+// carries.
+func (a Answers[H]) Into(ctx context.Context) context.Context {
+	if !a.Any() {
+		return ctx
+	}
+	return context.WithValue(ctx, answersKey[H]{}, a.Over(AnswersIn[H](ctx)))
 }

@@ -12,8 +12,8 @@ import (
 
 // Capture is a ResponseWriter that holds an answer back until Send. An answer
 // that the handler flushes, or that is longer than the limit, goes to the
-// client as it comes. So does one that takes over the connection. If there is
-// no limit, nothing goes to the client before Send.
+// client as it comes. An answer that takes over the connection does so too. If
+// there is no limit, nothing goes to the client before Send.
 type Capture struct {
 	under  http.ResponseWriter
 	limit  int
@@ -34,7 +34,7 @@ const noLimit = math.MaxInt
 
 // Limit returns the max number of bytes of an answer that is held back.
 func (i *Idempotent) Limit() int {
-	if i.Once != nil {
+	if i.once != nil {
 		return noLimit
 	}
 	return i.guard.ResultLimit()
@@ -99,9 +99,9 @@ func (c *Capture) WriteHeader(status int) {
 	}
 }
 
-// inform sends an informational answer with the headers that are set so far. It
-// writes to the server, because the frameworks' own writers take it for the
-// answer.
+// inform sends an informational answer with the headers that are set so far.
+// inform writes to the server, because the frameworks' own writers take it for
+// the answer.
 func (c *Capture) inform(status int) {
 	server := c.under
 	for {

@@ -21,14 +21,14 @@ import (
 // calls its methods, one at a time.
 type Exchange interface {
 	Request() *http.Request // as the middleware got it
-	Keys() (Keys, error)    // derives the keys
+	Keys() (Keys, error)    // derives the keys, as a [Source] does
 	Next(l *guard.Lease)    // serves the request under l's context
 	Begun() bool            // whether the response has begun, so that no other answer can be given
 	Failed() bool           // whether the status of the answer is, or will be, 400 or more
 	Pattern() string        // of the route, "" if the router does not tell it
 }
 
-// Lock is the state that all requests of one middleware share. It is safe for
+// Lock is the state that all requests of one middleware share. Lock is safe for
 // concurrent use.
 type Lock struct {
 	guard     *guard.Guard // nil means the default guard
@@ -37,12 +37,9 @@ type Lock struct {
 	timed     atomic.Bool // whether the server's limits were checked
 }
 
-// New returns the Lock of a middleware. bodyLimit is the max number of bytes of
-// a body that are read before the wait.
-func New(g *guard.Guard, bodyLimit int) *Lock { return &Lock{guard: g, bodyLimit: bodyLimit} }
-
-// DefaultBodyLimit is the body limit of a middleware without an option for it.
-const DefaultBodyLimit = readahead.Limit
+// BodyLimit returns the max number of bytes of a body that are read before the
+// wait.
+func (l *Lock) BodyLimit() int { return l.bodyLimit }
 
 // Serve runs x.Next while it holds x's keys, and returns the error that the
 // adapter must answer. The error is the reason why x.Next did not run. Or it
@@ -128,9 +125,9 @@ func (p *passage) serve(ctx context.Context) error {
 }
 
 // readAhead reads a small body before the wait. On HTTP/1 net/http notices only
-// then that the client has gone. It also keeps a client that sends slowly from
-// holding the key meanwhile. On HTTP/2 the server notices anyway, and a handler
-// may want to answer before it has read everything.
+// then that the client has gone. Reading ahead also keeps a client that sends
+// slowly from holding the key meanwhile. On HTTP/2 the server notices anyway,
+// and a handler may want to answer before it has read everything.
 func (l *Lock) readAhead(r *http.Request) error {
 	if r.ProtoMajor >= 2 || l.bodyLimit == 0 || r.ContentLength > int64(l.bodyLimit) {
 		return nil
@@ -161,8 +158,8 @@ func IsSafe(method string) bool {
 	return false
 }
 
-// GiveBack copies fields from the served request to the outer one. They are the
-// fields that the server and outer middleware read after the request.
+// GiveBack copies fields from the served request to the outer one. These fields
+// are those that the server and outer middleware read after the request.
 func GiveBack(outer, served *http.Request) {
 	if outer.MultipartForm == nil {
 		outer.MultipartForm = served.MultipartForm // its temporary files, to be removed

@@ -3,7 +3,6 @@ package httpguard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 // time.
 //
 // An answer is final when the store or the database has said so, whatever the
-// framework's writer believes. So Begun must report what the client may have,
+// framework's writer believes. Begun must report what the client may have,
 // which a [Capture] knows, and not what the framework has noted.
 type HeldExchange interface {
 	Exchange
@@ -27,49 +26,23 @@ type HeldExchange interface {
 }
 
 // Idempotent is the state that all requests of one idempotent middleware share.
-// It is safe for concurrent use.
+// Idempotent is safe for concurrent use.
 type Idempotent struct {
 	*Lock
-	IdempotentOptions
+	idempotentOptions
 
 	ttl time.Duration
-}
-
-// IdempotentOptions are the options that only an idempotent middleware has.
-type IdempotentOptions struct {
-	Optional bool     // requests without a key pass
-	Headers  []string // kept besides those that always are
-	Once     OnceFunc // nil: answers are kept in the store of the locks
-}
-
-// NewIdempotent returns the Idempotent of a middleware on l. It panics unless
-// there is a scope and ttl is at least 1 ms.
-func NewIdempotent(l *Lock, hasScope bool, ttl time.Duration, o IdempotentOptions) *Idempotent {
-	if !hasScope {
-		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
-	}
-	if ttl < time.Millisecond {
-		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
-	}
-	return &Idempotent{l, o, ttl}
-}
-
-// OnlyIdempotent panics if o has options, which constructor does not take.
-func (o IdempotentOptions) OnlyIdempotent() {
-	if o.Optional || o.Headers != nil || o.Once != nil {
-		panic("lockmw: WithOptionalKey, WithKeptHeaders and InTransaction are options of Idempotent")
-	}
 }
 
 // Passes reports whether requests pass without a key: those that only read, and
 // with the option those that have none.
 func (i *Idempotent) Passes(r *http.Request) bool {
-	return IsSafe(r.Method) || i.Optional && len(r.Header[keyHeader]) == 0
+	return IsSafe(r.Method) || i.optional && len(r.Header[keyHeader]) == 0
 }
 
 // Serve runs x.Next once for each scope, key and ttl, and replays its answer to
-// the other requests. It returns the error that the adapter must answer, as
-// [Lock.Serve] does. It blocks for the arrival of the body too.
+// the other requests. Serve returns the error that the adapter must answer, as
+// [Lock.Serve] does. Serve blocks for the arrival of the body too.
 //
 // Nothing that x.Next holds back is sent before its record is confirmed. A
 // panic and a Goexit pass through after the release, and nothing is kept.
@@ -84,16 +57,16 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 	ran, inner := false, new(leasekey.Refusal)
 	ctx := leasekey.WithRefusal(x.Request().Context(), inner)
 	o := guard.OnceOptions{TTL: i.ttl, Fingerprint: mark}
-	result, err := i.once(ctx, key, o, func(ctx context.Context) ([]byte, error) {
+	result, err := i.keep(ctx, key, o, func(ctx context.Context) ([]byte, error) {
 		ran = true
 		l, _ := ctx.Value(leasekey.Key).(*guard.Lease)
 		x.Next(l)
 		return i.record(x, inner)
 	})
 	switch {
-	case ran && i.Once == nil:
+	case ran && i.once == nil:
 		return i.finish(x, key, err)
-	case i.Once != nil && (err != nil || ran):
+	case i.once != nil && (err != nil || ran):
 		if done, err := i.committed(x, key, ran, result, err); done {
 			return err
 		}
@@ -136,7 +109,7 @@ func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, er
 	case a.cut(), a.Silent && clientLeft(x):
 		return goneAnswer(), nil // nobody may take it for the whole, or knows what the handler has done
 	}
-	return a.encode(i.Headers), nil
+	return a.encode(i.headers), nil
 }
 
 // clientLeft reports whether the request of x has ended before its answer.

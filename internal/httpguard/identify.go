@@ -19,7 +19,7 @@ const keyHeader = "Idempotency-Key"
 const maxKey = 255
 
 // identify returns the guard's key for the request of x, and the fingerprint of
-// the request. It blocks until the whole body is there.
+// the request. identify blocks until the whole body is there.
 func (i *Idempotent) identify(x Exchange) (key string, fingerprint []byte, err error) {
 	name, err := IdempotencyKey(x.Request().Header[keyHeader])
 	if err != nil {

@@ -70,9 +70,9 @@ var neverKept = []string{
 // replayedHeader is "true" in an answer of an earlier request.
 const replayedHeader = "Idempotency-Replayed"
 
-// KeptHeaders returns names in their canonical form, for an adapter's
-// WithKeptHeaders. It panics if one must never be kept.
-func KeptHeaders(names []string) []string {
+// canonical returns the names for WithKeptHeaders in their canonical form.
+// canonical panics if one must never be kept.
+func canonical(names []string) []string {
 	kept := make([]string, len(names))
 	for i, name := range names {
 		kept[i] = textproto.CanonicalMIMEHeaderKey(name)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/keylist"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // Keys are the keys of one request. A single key has a field of its own,
@@ -17,15 +17,15 @@ type Keys struct {
 	more []string // nil for one key
 }
 
-// One returns the Keys with one key. It passes err on.
+// One returns the Keys with one key. One passes err on.
 func One(key string, err error) (Keys, error) { return Keys{one: key}, err }
 
-// All returns the Keys with each of keys once. It passes err on.
+// All returns the Keys with each of keys once. All passes err on.
 func All(keys []string, err error) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	keys, err = keylist.Distinct(keys)
+	keys, err = keyfunc.Distinct(keys)
 	if len(keys) == 1 {
 		return One(keys[0], err)
 	}

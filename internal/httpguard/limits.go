@@ -12,7 +12,7 @@ import (
 const handlerTime = time.Second
 
 // lookAtServer logs once for a middleware if its waits may be longer than the
-// time that the server gives a request. Then the client would get no answer at
+// time that the server gives a request. The client would then get no answer at
 // all.
 func (l *Lock) lookAtServer(x Exchange) {
 	if l.timed.Load() {
@@ -48,9 +48,9 @@ func (l *Lock) NoteTimeout(r *http.Request) {
 }
 
 // inTimeoutHandler reports whether an http.TimeoutHandler between a lock and
-// the caller writes the response. It looks at the stack, because nothing else
-// shows that. The inner handler runs in another goroutine, whose end cannot be
-// seen.
+// the caller writes the response. inTimeoutHandler looks at the stack, because
+// nothing else shows that. The inner handler runs in another goroutine, whose
+// end cannot be seen.
 func inTimeoutHandler() bool {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

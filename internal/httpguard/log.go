@@ -16,10 +16,10 @@ import (
 // note identifies a message that is logged only once for a route.
 type note struct{ what, pattern string }
 
-// Outcome is [outcome.Of] for an error on a route with that pattern. It logs a
-// server error once for each route, because the client is told no details. l is
-// nil outside of guarded routes. An [Idempotent] outside does not keep an
-// answer that Outcome was asked for.
+// Outcome is [outcome.Of] for an error on a route with that pattern. Outcome
+// logs a server error once for each route, because the client is told no
+// details. l is nil outside of guarded routes. An [Idempotent] outside does not
+// keep an answer that Outcome was asked for.
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
 	if ours {
@@ -41,8 +41,9 @@ func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outc
 	return o, ours
 }
 
-// logKeyFunc logs that a key function failed with an error of its own. It logs
-// even if an error handler answers, because the handler may not log the error.
+// logKeyFunc logs that a key function failed with an error of its own.
+// logKeyFunc logs even if an error handler answers, because the handler may not
+// log the error.
 func (l *Lock) logKeyFunc(x Exchange, err error) {
 	r := x.Request()
 	if _, ours := outcome.Of(r.Context(), err); !ours {
@@ -94,7 +95,7 @@ func (l *Lock) logger(route string) *slog.Logger {
 	return g.Logger().With("guard", g.Name(), "route", route)
 }
 
-// route returns method and pattern. It never returns the path, which may
+// route returns method and pattern. route never returns the path, which may
 // contain the key. A pattern of ServeMux may have the method already.
 func route(r *http.Request, pattern string) string {
 	if strings.Contains(pattern, " ") {

@@ -19,7 +19,8 @@ type OnceFunc func(ctx context.Context, g *guard.Guard, key string, o guard.Once
 	fn func(context.Context) ([]byte, error)) (guard.OnceResult, error)
 
 // InTransaction returns a OnceFunc that keeps answers in table, in the
-// transaction of what the handler writes. It panics if db or table is nil.
+// transaction of what the handler writes. InTransaction panics if db or table
+// is nil.
 func InTransaction(db *sql.DB, table *sqlresult.Table) OnceFunc {
 	if db == nil || table == nil {
 		panic("lockmw: InTransaction without a database or a table")
@@ -42,18 +43,18 @@ func tableKey(key string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// once keeps the answer of a request where the middleware keeps it.
-func (i *Idempotent) once(
+// keep keeps the answer of a request where the middleware keeps it.
+func (i *Idempotent) keep(
 	ctx context.Context, key string, o guard.OnceOptions, fn func(context.Context) ([]byte, error),
 ) (guard.OnceResult, error) {
-	if i.Once != nil {
-		return i.Once(ctx, i.guard, key, o, fn)
+	if i.once != nil {
+		return i.once(ctx, i.guard, key, o, fn)
 	}
 	return i.guard.OnceBytes(ctx, key, o, fn)
 }
 
-// committed answers a request whose transaction has ended. It returns false if
-// the answer is that of another request, which is to be replayed.
+// committed answers a request whose transaction has ended. committed returns
+// false if the answer is that of another request, which is to be replayed.
 //
 // What x.Next has held back is sent only if it was committed, or if all was
 // rolled back because of it. Otherwise the client must ask again.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -39,8 +39,9 @@ type Answers struct {
 var ErrNotForKeeping = errors.New("the answer is not one to keep")
 
 // NewIdempotent returns a rule that carries out each call of method once for
-// scope and the client's key, and keeps the answer for ttl. It panics if there is
-// no scope, ttl is less than 1 ms, or method is no full name.
+// scope and the client's key, and keeps the answer for ttl. NewIdempotent
+// panics if there is no scope, ttl is less than 1 ms, or method is no full
+// name.
 func NewIdempotent(
 	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration, a Answers,
 ) *Rule {
@@ -56,7 +57,8 @@ func NewIdempotent(
 	return i.rule
 }
 
-// idempotent is a rule that keeps answers. It is safe for concurrent use.
+// idempotent is a rule that keeps answers. idempotent is safe for concurrent
+// use.
 type idempotent struct {
 	rule    *Rule
 	scope   func(context.Context) (string, error)
@@ -108,7 +110,7 @@ func (i *idempotent) serve(
 // told returns the error of a handler as clients see it.
 func (i *idempotent) told(ctx context.Context, own error) error {
 	if _, ours := outcome.Of(ctx, own); own != nil && ours {
-		return i.answers.Error(ctx, i.rule, ran.Mark(own))
+		return i.answers.Error(ctx, i.rule, errnote.With(own, errnote.Ran(true)))
 	}
 	return own
 }

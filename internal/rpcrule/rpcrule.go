@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/keylist"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -21,7 +20,7 @@ import (
 const Domain = "guard"
 
 // Rule defines the key by which the calls of one method are locked. Make it
-// with [New]. It is safe for concurrent use.
+// with [New]. Rule is safe for concurrent use.
 type Rule struct {
 	Guard  *guard.Guard // nil means the default guard
 	Method string
@@ -37,7 +36,7 @@ type Rule struct {
 	Unary, Stream atomic.Bool // an interceptor was made with it, for [Rule.Problem]
 }
 
-// New returns a rule. It panics if method is no full name, or key is nil.
+// New returns a rule. New panics if method is no full name, or key is nil.
 func New[M any](g *guard.Guard, method string, key func(ctx context.Context, message M) (string, error)) *Rule {
 	check(method, key == nil)
 	return &Rule{
@@ -75,7 +74,7 @@ func NewSeveral[M any](
 			if err != nil {
 				return nil, err
 			}
-			return keylist.Distinct(names)
+			return keyfunc.Distinct(names)
 		},
 	}
 }
@@ -99,7 +98,7 @@ func WrongType(message any) error {
 }
 
 // OfMessage makes a key function for [New] from one that gets only the message.
-// It panics if key is nil.
+// OfMessage panics if key is nil.
 func OfMessage[M any](key func(message M) string) func(context.Context, M) (string, error) {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -107,11 +106,12 @@ func OfMessage[M any](key func(message M) string) func(context.Context, M) (stri
 	return func(_ context.Context, message M) (string, error) { return key(message), nil }
 }
 
-// Index returns the rules by their methods. It panics if a method has two, or a
-// rule is nil.
-func Index(rules []*Rule) map[string]*Rule {
+// Index returns the rules by their methods. Index panics if a method has two,
+// or a rule was not made by New.
+func Index[R any](rules []R, inner func(R) *Rule) map[string]*Rule {
 	byMethod := make(map[string]*Rule, len(rules))
-	for _, r := range rules {
+	for _, rule := range rules {
+		r := inner(rule)
 		if r == nil {
 			panic("lockmw: a rule was not made by Key, KeyFunc or KeysFunc")
 		}
@@ -124,7 +124,7 @@ func Index(rules []*Rule) map[string]*Rule {
 }
 
 // Run runs handler under the lease of the message's key, or the leases of its
-// keys, as a verb of g does. It blocks for the wait, at most MaxWait, and for
+// keys, as a verb of g does. Run blocks for the wait, at most MaxWait, and for
 // handler.
 func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any,
 	handler func(context.Context) (T, error),
@@ -170,8 +170,8 @@ func runSeveral[T any](ctx context.Context, g *guard.Guard, r *Rule, message any
 	return resp, err
 }
 
-// Acquire acquires the message's key. It blocks for the wait, at most MaxWait.
-// The rule must not have several keys.
+// Acquire acquires the message's key. Acquire blocks for the wait, at most
+// MaxWait. The rule must not have several keys.
 func (r *Rule) Acquire(ctx context.Context, message any) (*guard.Lease, error) {
 	key, err := r.Key(ctx, message)
 	if err != nil {

@@ -1,16 +1,35 @@
 package rpcrule
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/go-lockguard/guard"
 )
 
 // Method is a method that a server has.
 type Method struct {
 	Name    string
 	Streams bool
+}
+
+// Verify returns the problems of an adapter's rules, joined, as the error of its
+// Verify. inner returns a rule's own, and problem what is wrong with it or "".
+func Verify[R any](rules []R, inner func(R) *Rule, problem func(R) string) error {
+	var errs []error
+	for _, rule := range rules {
+		text, method := problem(rule), ""
+		if r := inner(rule); r != nil {
+			method = r.Method
+		}
+		if text != "" {
+			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption, method, text))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Problem returns the reason why r never locks a call of the services, or "" if

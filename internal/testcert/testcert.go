@@ -1,4 +1,6 @@
-// Package testcert makes certificates for tests.
+// Package testcert makes certificates for tests. It is a package of its own
+// because the tests of PostgreSQL and etcd need it, and no package that starts
+// servers is for both.
 package testcert
 
 import (

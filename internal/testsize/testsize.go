@@ -1,4 +1,6 @@
-// Package testsize gives long tests a short form, for go test -short.
+// Package testsize gives long tests a short form, for go test -short. It is a
+// package of its own because it imports nothing of this module, so the tests of
+// every package can import it.
 package testsize
 
 import "testing"

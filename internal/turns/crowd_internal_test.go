@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/loss"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -314,14 +314,14 @@ func TestMaxHoldIsForOneSharedTurn(t *testing.T) {
 		}
 		time.Sleep(short.MaxHold + time.Millisecond)
 		synctest.Wait()
-		if !errors.Is(hung.lost, loss.ErrMaxHold) || other.lost != nil || stays.Err() != nil || hangs.Err() == nil {
+		if !errors.Is(hung.lost, errnote.ErrMaxHold) || other.lost != nil || stays.Err() != nil || hangs.Err() == nil {
 			t.Errorf("%v and %v; %v and %v", hung.lost, other.lost, hangs.Err(), stays.Err())
 		}
 		mustEnd(t, stays)
 		if n := l.releases.Load(); n != 1 {
 			t.Errorf("%d releases: a turn that hangs keeps the key", n)
 		}
-		if back, cause := hangs.End(true, true); back || !errors.Is(cause, loss.ErrMaxHold) {
+		if back, cause := hangs.End(true, true); back || !errors.Is(cause, errnote.ErrMaxHold) {
 			t.Errorf("%t, %v", back, cause)
 		}
 		hangs.Leave()
@@ -352,11 +352,11 @@ func TestMaxHoldOnTheGrantOfAnotherTurn(t *testing.T) {
 				synctest.Wait()
 				over := 0
 				for _, h := range e.States(time.Now(), 1)[0].Holds {
-					if errors.Is(h.Err, loss.ErrMaxHold) {
+					if errors.Is(h.Err, errnote.ErrMaxHold) {
 						over++
 					}
 				}
-				if !errors.Is(p.lost, loss.ErrMaxHold) || over != 1 {
+				if !errors.Is(p.lost, errnote.ErrMaxHold) || over != 1 {
 					t.Errorf("lost: %v; %d holds are over", p.lost, over)
 				}
 				_, _ = second.End(true, true)
@@ -388,7 +388,7 @@ func TestMaxHoldOfAllSharedTurns(t *testing.T) {
 		synctest.Wait()
 		for i, turn := range all {
 			_, cause := turn.End(true, true)
-			if !errors.Is(cause, loss.ErrMaxHold) || !errors.Is(parties[i].lost, loss.ErrMaxHold) {
+			if !errors.Is(cause, errnote.ErrMaxHold) || !errors.Is(parties[i].lost, errnote.ErrMaxHold) {
 				t.Errorf("turn %d: %v, %v", i, cause, parties[i].lost)
 			}
 			turn.Leave()
@@ -639,7 +639,7 @@ func TestALostPermitSendsTheNextToTheStore(t *testing.T) {
 			t.Errorf("the permit that was to be lost: %v, the other: %v", hung.Err(), stays.Err())
 		}
 		mustEnd(t, stays, next)
-		if err := end(t.Context(), hung); !errors.Is(err, loss.ErrMaxHold) {
+		if err := end(t.Context(), hung); !errors.Is(err, errnote.ErrMaxHold) {
 			t.Error(err)
 		}
 		closed(t, e)

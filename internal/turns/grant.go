@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockorder"
-	"github.com/go-lockguard/guard/internal/loss"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -534,14 +534,14 @@ func (gr *grant) abandon(late bool) { gr.gate.engine.locker.Abandon(&gr.bid.clai
 // Reasons why a grant ended.
 var (
 	errFinished    = errors.New("guard: the grant was released")
-	errClosedUnder = loss.Because(loss.Closed, fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed))
-	errOutlived    = loss.Because(loss.Outlived,
-		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost))
+	errClosedUnder = errnote.With(fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed), errnote.Closed)
+	errOutlived    = errnote.With(
+		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost), errnote.Outlived)
 )
 
 // overLong is the cause of a grant whose turn has lasted longer than MaxHold.
 func overLong(maxHold time.Duration) error {
-	return loss.Because(loss.MaxHold, fmt.Errorf("%w: %v", loss.ErrMaxHold, maxHold))
+	return errnote.With(fmt.Errorf("%w: %v", errnote.ErrMaxHold, maxHold), errnote.MaxHold)
 }
 
 // overdue is the cause of a grant that was not renewed before its deadline.
@@ -557,7 +557,8 @@ func (gr *grant) overdue(now time.Time) error {
 	case gr.fault != nil: // the store may have answered; it is text only, because the lease is lost whatever it says
 		why = fmt.Sprintf("no renewal succeeded for %v: %v", since, gr.fault)
 	}
-	return loss.Because(loss.Deadline, fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why))
+	err := fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why)
+	return errnote.With(err, errnote.Deadline)
 }
 
 // taken is the cause of a grant whose claim does not own its key any more. err
@@ -567,11 +568,11 @@ func (gr *grant) taken(err error) error {
 	defer gr.mu.Unlock()
 	switch {
 	case gr.revoked:
-		return loss.Because(loss.Forced, fmt.Errorf("%w: the key was released by force", locker.ErrLeaseLost))
+		return errnote.With(fmt.Errorf("%w: the key was released by force", locker.ErrLeaseLost), errnote.Forced)
 	case err == locker.ErrLeaseLost: //nolint:errorlint // the store says no more
 		err = fmt.Errorf("%w: the key is not ours any more", err)
 	}
-	return loss.Because(loss.Taken, err)
+	return errnote.With(err, errnote.Taken)
 }
 
 // leftToTTL reports whether a key that was lost for the given cause is left to

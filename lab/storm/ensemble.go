@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/lossy"
+	"github.com/go-lockguard/guard/internal/faultpipe"
 )
 
 // Server is one server of several that elect a leader.
@@ -29,9 +29,9 @@ func ensemble[S Server](ctx context.Context, p *Place, servers []S, address func
 		}
 	})
 	p.Addresses = nil
-	var pipes []*lossy.Pipe
+	var pipes []*faultpipe.Lossy
 	for _, s := range servers {
-		pipe, err := lossy.Open(ctx, address(s))
+		pipe, err := faultpipe.OpenLossy(ctx, address(s))
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func ensemble[S Server](ctx context.Context, p *Place, servers []S, address func
 	return nil
 }
 
-func ensembleFaults[S Server](ctx context.Context, leader func() S, pipes []*lossy.Pipe) []Fault {
+func ensembleFaults[S Server](ctx context.Context, leader func() S, pipes []*faultpipe.Lossy) []Fault {
 	return []Fault{
 		{"leader killed", func(length time.Duration) error {
 			l := leader()

@@ -3,7 +3,7 @@ package zookeeperlocker_test
 import (
 	"testing"
 
-	"github.com/go-lockguard/guard/internal/lossy"
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker"
@@ -26,18 +26,18 @@ func TestTheLockerKeepsItsPromises(t *testing.T) {
 
 func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 	t.Parallel()
-	for name, breakOne := range map[string]func(p *lossy.Pipe) (mend func()){
-		"the server hangs":    func(p *lossy.Pipe) func() { return p.Cut(true, true) },
-		"requests get lost":   func(p *lossy.Pipe) func() { return p.Cut(true, false) },
-		"answers get lost":    func(p *lossy.Pipe) func() { return p.Cut(false, true) },
-		"connections refused": (*lossy.Pipe).Refuse,
+	for name, breakOne := range map[string]func(p *faultpipe.Lossy) (mend func()){
+		"the server hangs":    func(p *faultpipe.Lossy) func() { return p.Cut(true, true) },
+		"requests get lost":   func(p *faultpipe.Lossy) func() { return p.Cut(true, false) },
+		"answers get lost":    func(p *faultpipe.Lossy) func() { return p.Cut(false, true) },
+		"connections refused": (*faultpipe.Lossy).Refuse,
 	} {
 		for _, c := range lockertest.FaultyChecks() {
 			t.Run(name+"/"+c.Name, func(t *testing.T) {
 				t.Parallel()
 				addr, prefix := store(t)
-				one := func() (*lossy.Pipe, locker.Locker) {
-					p := lossy.New(t, addr)
+				one := func() (*faultpipe.Lossy, locker.Locker) {
+					p := faultpipe.NewLossy(t, addr)
 					conn := zktest.Connect(t, session, p.Addr)
 					return p, zookeeperlocker.New(conn, zookeeperlocker.WithPrefix(prefix))
 				}

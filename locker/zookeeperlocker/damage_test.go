@@ -11,8 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/internal/lockerkit"
-	"github.com/go-lockguard/guard/internal/lossy"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
@@ -230,7 +230,7 @@ func TestAKeyWhoseMarkWasDeletedComesFree(t *testing.T) {
 			t.Parallel()
 			addr, prefix := store(t)
 			conn := zktest.Connect(t, session, addr)
-			p := lossy.New(t, addr)
+			p := faultpipe.NewLossy(t, addr)
 			dead := newGuard(t, at(zktest.Connect(t, time.Second, p.Addr), prefix), guard.WithTTL(ttl))
 			l, err := dead.Acquire(t.Context(), "k")
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/lossy"
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
@@ -77,7 +77,7 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	others := newGuard(t, at(zktest.Connect(t, session, addr), prefix), guard.WithMaxWait(2*patience))
 	var all sync.WaitGroup
 	for i := range holders {
-		p := lossy.New(t, addr)
+		p := faultpipe.NewLossy(t, addr)
 		// Some sessions end before their leases, and some long after.
 		conn := zktest.Connect(t, []time.Duration{time.Second, session}[i%2], p.Addr)
 		g := newGuard(t, at(conn, prefix), guard.WithTTL(ttl))
@@ -120,7 +120,7 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 func TestWhoWaitsBeyondTheEndOfASessionIsServed(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
-	p := lossy.New(t, addr)
+	p := faultpipe.NewLossy(t, addr)
 	holder := newGuard(t, at(zktest.Connect(t, session, addr), prefix))
 	conn := zktest.Connect(t, time.Second, p.Addr)
 	waiter := newGuard(t, at(conn, prefix), guard.WithMaxWait(2*patience))
@@ -154,7 +154,7 @@ func TestWhoWaitsBeyondTheEndOfASessionIsServed(t *testing.T) {
 func TestTheKeyOfADeadProcessIsFreedThoughNobodyWantsIt(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
-	p := lossy.New(t, addr)
+	p := faultpipe.NewLossy(t, addr)
 	conn := zktest.Connect(t, session, addr)
 	dead := newGuard(t, at(zktest.Connect(t, time.Second, p.Addr), prefix), guard.WithTTL(time.Second))
 	l, err := dead.Acquire(t.Context(), "k")

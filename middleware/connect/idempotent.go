@@ -41,8 +41,8 @@ import (
 // A key that comes with another message gets InvalidArgument and
 // IDEMPOTENCY_KEY_REUSED. Messages are compared as this program writes them.
 // Protobuf promises the same bytes for the same message only within one binary.
-// So while a release with other fields is rolled out, a call that comes again
-// may be refused so. It never runs twice for that reason.
+// While a release with other fields is rolled out, a call that comes again may
+// be refused so. The call never runs twice for that reason.
 //
 // A key whose answer was longer than [guard.WithResultLimit] gets
 // FailedPrecondition and IDEMPOTENCY_ANSWER_GONE.

@@ -12,11 +12,13 @@ import (
 )
 
 // Rule defines the key by which the calls of one procedure are locked. [Key]
-// and [KeyFunc] make one. It is safe for concurrent use.
+// and [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct {
 	r        *rpcrule.Rule
 	response proto.Message // of [Idempotent]; else nil
 }
+
+func (r Rule) inner() *rpcrule.Rule { return r.r }
 
 // Key locks the calls of procedure by the key that the given function makes of
 // the request message. procedure is a full name like "/shop.Stock/Buy", the
@@ -51,18 +53,14 @@ func KeysFunc[M any](
 }
 
 // Interceptor returns an interceptor for the handlers of rules, unary and
-// streaming. It waits for the key for at most MaxWait and runs the handler
-// under the lease. The handler's context ends when the lease is lost.
+// streaming. Interceptor waits for the key for at most MaxWait and runs the
+// handler under the lease. The handler's context ends when the lease is lost.
 //
 // Give it to handlers only. In a client the calls of a procedure with a rule
 // fail, because a client's lock would make the server's wait. Interceptor
 // panics if a procedure has two rules.
 func Interceptor(rules ...Rule) connect.Interceptor {
-	inner := make([]*rpcrule.Rule, len(rules))
-	for i, r := range rules {
-		inner[i] = r.r
-	}
-	return interceptor(rpcrule.Index(inner))
+	return interceptor(rpcrule.Index(rules, Rule.inner))
 }
 
 // interceptor has the rules by their procedures.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
-	"github.com/go-lockguard/guard/internal/thin"
 	lockmw "github.com/go-lockguard/guard/middleware/connect"
 )
 
@@ -164,5 +163,3 @@ func TestOfThreeCallsOneFindsTheQueueFull(t *testing.T) {
 		}
 	}
 }
-
-func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t, "verify.go") }

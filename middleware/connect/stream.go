@@ -22,9 +22,9 @@ type stream struct {
 	refused error                   // why the handler could not have it
 }
 
-// receiveFirst receives the first message, which must be of type t. It blocks
-// until the client has sent it. A stream that ends without a message has no
-// key.
+// receiveFirst receives the first message, which must be of type t.
+// receiveFirst blocks until the client has sent it. A stream that ends without
+// a message has no key.
 //
 // If there is only one message, receiveFirst also receives the end. Before that
 // a server of HTTP/1.1 does not hear of a client that has gone.

@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 
@@ -9,7 +8,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
@@ -23,27 +21,22 @@ import (
 //		return err
 //	}
 //
-// Connect does not tell which handlers a server has. So Verify looks into the
-// schemas that generated code has registered. It cannot see that a service is
-// not mounted, that only another service has the interceptor, or that a handler
-// has no registered schema. A test that holds the key sees all of that.
+// Connect does not tell which handlers a server has. For this reason Verify
+// looks into the schemas that generated code has registered. Verify cannot see
+// that a service is not mounted, that only another service has the interceptor,
+// or that a handler has no registered schema. A test that holds the key sees
+// all of that.
 //
 // The error joins all findings and Is [guard.ErrInvalidOption]. Verify does not
 // block and is safe for concurrent use.
 func Verify(rules ...Rule) error {
 	services, inputs, outputs := schemas()
-	var errs []error
-	for _, r := range rules {
-		problem := r.r.Problem(services, false)
-		if problem == "" {
-			problem = r.mismatch(inputs[r.r.Method], outputs[r.r.Method])
+	return rpcrule.Verify(rules, Rule.inner, func(r Rule) string {
+		if problem := r.r.Problem(services, false); problem != "" {
+			return problem
 		}
-		if problem != "" {
-			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption,
-				r.procedure(), problem))
-		}
-	}
-	return errors.Join(errs...)
+		return r.mismatch(inputs[r.r.Method], outputs[r.r.Method])
+	})
 }
 
 // schemas returns the methods of all registered services, and the messages that
@@ -83,11 +76,4 @@ func (r Rule) mismatch(input, output protoreflect.FullName) string {
 		return ""
 	}
 	return fmt.Sprintf("the messages of the procedure are %s, not %v", input, r.r.Type)
-}
-
-func (r Rule) procedure() string {
-	if r.r == nil {
-		return ""
-	}
-	return r.r.Method
 }

@@ -1,16 +1,14 @@
 package lockmw
 
 import (
-	"context"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
-	"github.com/go-lockguard/guard/outcome"
 )
 
 // Key returns a middleware that serves one request at a time for each key that
@@ -31,47 +29,29 @@ import (
 // If a deadline outside the guard ended the wait, the context's own error is
 // returned, for the middleware that set it.
 func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
-	t := httpguard.Template(template)
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		return httpguard.One(t.Key(x.c.Request(), x))
-	}, opts)
+	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) echo.MiddlewareFunc {
-	key = httpguard.Constant(key)
-	return newMiddleware(g, func(*exchange) (httpguard.Keys, error) { return httpguard.One(key, nil) }, opts)
+	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path
 // parameters are in the request's PathValue, decoded.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFunc {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, ofRequest(key), opts)
+	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
-// ofRequest returns the function of the exchange that key is for the request.
-func ofRequest(key keyfunc.Func) func(*exchange) (httpguard.Keys, error) {
-	return func(x *exchange) (httpguard.Keys, error) {
-		setPath(x.c)
-		return httpguard.One(key(x.c.Request()))
-	}
-}
-
-// KeyFrom is [Key] with a function that makes the key of the echo.Context. It
-// is for values that an earlier middleware put there. Build the key with
-// guard.Key. An error that is not one of keyfunc or guard is logged and
+// KeyFrom is [Key] with a function that makes the key of the echo.Context.
+// KeyFrom is for values that an earlier middleware put there. Build the key
+// with guard.Key. An error that is not one of keyfunc or guard is logged and
 // returned unchanged.
 func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Option) echo.MiddlewareFunc {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) { return httpguard.One(key(x.c)) }, opts)
+	return newMiddleware(g, httpguard.OfContext(key), opts)
 }
 
 // Keys is [Key] for all keys that the templates make of one request. The
@@ -84,53 +64,46 @@ func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Opt
 // status 413. Keys panics if there are no templates, or if one is bad or has no
 // placeholder. For options pass [keyfunc.MustParseKeys] to KeysFunc.
 func Keys(g *guard.Guard, templates ...string) echo.MiddlewareFunc {
-	t := httpguard.Templates(templates)
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		return httpguard.All(t.Keys(x.c.Request(), x))
-	}, nil)
+	return newMiddleware(g, httpguard.OfTemplates(templates), nil)
 }
 
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
-func KeysFunc(
-	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
-) echo.MiddlewareFunc {
-	if keys == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		setPath(x.c)
-		return httpguard.All(keys(x.c.Request()))
-	}, opts)
+func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option) echo.MiddlewareFunc {
+	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error), opts []Option) echo.MiddlewareFunc {
-	cfg := newConfig(opts)
-	cfg.idempotent.OnlyIdempotent()
-	lock := httpguard.New(g, cfg.bodyLimit)
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if cfg.skip != nil && cfg.skip(c) {
-				return next(c)
-			}
-			undo := cfg.setAnswers(c)
-			defer undo()
-			x := exchanges.Get().(*exchange)
-			*x = exchange{c: c, keys: keys, next: next}
-			err, own := lock.Serve(x), x.err
-			*x = exchange{}
-			exchanges.Put(x) // not after a panic
-			switch {
-			case err == nil:
-				return returned(c, lock, own)
-			case unmatched(c, err):
-				return next(c) // echo's own 404 or 405
-			default:
-				return answer(c, lock, join(err, own))
-			}
-		}
-	}
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.MiddlewareFunc {
+	return routes.Lock(g, keys, httpguard.NewConfig(opts))
+}
+
+// Idempotent returns a middleware that carries out each request once, by its
+// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// gets it, with the header Idempotency-Replayed. One that comes while the first
+// runs waits for it, for at most MaxWait.
+//
+// scope says who sends the request, such as the user or the tenant. Equal keys
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
+//
+// The handler runs under a lease, as in [Key]. Its answer is held back until it
+// is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
+// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
+// those of a lock inside. After the others the next request runs the handler,
+// unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
+// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again.
+//
+// The application's HTTPErrorHandler answers errors of the handler, because its
+// answers are kept too. Therefore middleware outside sees no error.
+//
+// Requests with safe methods pass, and their handler has no lease. docs/http.md
+// says what clients send and get.
+func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) echo.MiddlewareFunc {
+	return routes.Idempotent(g, scope, ttl, httpguard.NewConfig(opts))
 }
 
 // Error turns an error of guard or keyfunc into the *echo.HTTPError that the
@@ -145,22 +118,13 @@ func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error),
 // its work. Some clients repeat 429 and 503 even so. A handler that must not
 // run twice takes its keys before it does anything, see docs/http.md. A handler
 // that has done nothing yet may call outcome.Write(c.Response(), o) with the o
-// of [outcome.Of] and return nil. Then the answer has a Retry-After.
+// of outcome.Of and return nil. The answer then has a Retry-After.
 //
 // An empty key is treated as a server error and answered with 500. If the
 // client left the value out, use the error &keyfunc.Error{Source: "json", Name:
-// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
 //
 // A middleware of this package that the error passes sets the media type of the
 // answer, and applies its own error handler. On other routes the answer is
 // status and body only.
-func Error(err error) error {
-	if err == nil {
-		return nil
-	}
-	o, ours := outcome.Of(context.Background(), ran.Mark(err)) //nolint:forbidigo // the middleware has the request's
-	if !ours {
-		return err
-	}
-	return &echo.HTTPError{Code: o.Status, Message: &problem{Outcome: o}, Internal: err}
-}
+func Error(err error) error { return routes.Error(err) }

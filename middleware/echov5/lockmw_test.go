@@ -19,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/thin"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/echov5"
@@ -533,8 +532,6 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		})
 	}
 }
-
-func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t, "problem.go") }
 
 // echo's response takes an informational answer for the answer. A handler that
 // fails after it has not answered.

@@ -1,69 +1,44 @@
 package lockmw
 
 import (
+	"database/sql"
+
 	"github.com/labstack/echo/v5"
 
-	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/fence/sqlresult"
+	"github.com/go-lockguard/guard/internal/echoguard"
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
 // Option changes which requests the middleware locks and how it answers. To
 // change how it locks, pass g.With(...) as the guard.
-type Option interface{ apply(*config) }
+type Option interface{ option }
 
 // AnswerOption is an Option that changes how errors are answered. Given to
 // [Answers] it applies to all routes.
 type AnswerOption interface {
 	Option
-	set(*answers)
+	answerOption
 }
 
-type config struct {
-	answers
+type (
+	option       = echoguard.Option[*echo.Context]
+	answerOption = echoguard.AnswerOption[*echo.Context]
+)
 
-	skip func(*echo.Context) bool // nil: none
+// with makes the options.
+var with echoguard.Options[*echo.Context]
 
-	bodyLimit  int
-	idempotent httpguard.IdempotentOptions
-}
-
-func newConfig(opts []Option) config {
-	c := config{bodyLimit: httpguard.DefaultBodyLimit}
-	for _, o := range opts {
-		if o == nil {
-			panic("lockmw: an option is nil")
-		}
-		o.apply(&c)
-	}
-	return c
-}
-
-type optionFunc func(*config)
-
-func (f optionFunc) apply(c *config) { f(c) }
-
-type answerFunc func(*answers)
-
-func (f answerFunc) apply(c *config) { f(&c.answers) }
-func (f answerFunc) set(a *answers)  { f(a) }
-
-// answersKey is the key under which c carries the answers of the innermost
-// middleware.
-const answersKey = "github.com/go-lockguard/guard/middleware/echov5.answers"
-
-// WithErrorHandler replaces the answers of this middleware. It answers its own
-// errors, and errors that a handler (see [Error]) or an inner middleware of
-// this package returns.
+// WithErrorHandler replaces the answers of this middleware. These are those
+// to its own errors, and to errors that a handler (see [Error]) or an inner
+// middleware of this package returns.
 //
 // f gets every error that must be answered, including the error of a client
 // that has gone. The middleware returns the error that f returns. If that is
 // nil and f has written nothing, the status of outcome.Of is sent.
 // WithErrorHandler panics if f is nil.
 func WithErrorHandler(f func(c *echo.Context, err error) error) AnswerOption {
-	if f == nil {
-		panic("lockmw: the error handler is nil")
-	}
-	return answerFunc(func(a *answers) { a.OnError = &f })
+	return with.ErrorHandler(f)
 }
 
 // WithHeldStatus sets the status of the answer for a key that was held until
@@ -73,19 +48,11 @@ func WithErrorHandler(f func(c *echo.Context, err error) error) AnswerOption {
 //
 // For a key that a handler wanted itself, 429 and 503 become 409. Clients
 // repeat those two by themselves, and part of the work may be done.
-func WithHeldStatus(status int) AnswerOption {
-	heldstatus.Check(status)
-	return answerFunc(func(a *answers) { a.Held = status })
-}
+func WithHeldStatus(status int) AnswerOption { return with.HeldStatus(status) }
 
 // WithSkipper lets requests through without a lock if f returns true for them.
 // f may be a middleware.Skipper. WithSkipper panics if f is nil.
-func WithSkipper(f func(c *echo.Context) bool) Option {
-	if f == nil {
-		panic("lockmw: the skipper is nil")
-	}
-	return optionFunc(func(c *config) { c.skip = f })
-}
+func WithSkipper(f func(c *echo.Context) bool) Option { return with.Skipper(f) }
 
 // WithBodyLimit sets how many bytes of a body the middleware reads before the
 // wait. A key's value is found in these bytes only. The default is 64 KiB, and
@@ -94,15 +61,50 @@ func WithSkipper(f func(c *echo.Context) bool) Option {
 //
 // A longer body is not read ahead. If the key needs it the answer is 413. If
 // not, the waiter stays in the queue although its client has gone.
-func WithBodyLimit(n int) Option {
-	if n < 0 {
-		panic("lockmw: the body limit is negative")
-	}
-	return optionFunc(func(c *config) { c.bodyLimit = n })
-}
+func WithBodyLimit(n int) Option { return with.BodyLimit(n) }
 
-// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. It is for
-// groups whose other requests change something:
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. SafeMethods
+// is for groups whose other requests change something:
 //
 //	group.Use(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(c *echo.Context) bool { return httpguard.IsSafe(c.Request().Method) }
+
+// WithOptionalKey is an option of [Idempotent]. Requests without an
+// Idempotency-Key pass, and their handler has no lease.
+func WithOptionalKey() Option { return with.OptionalKey() }
+
+// WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
+// kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
+// Content-Encoding, Content-Range, Location, ETag, Last-Modified, Link,
+// Cache-Control, Vary and X-Content-Type-Options. A header that a middleware
+// outside has set before is left to that. WithKeptHeaders panics for one that
+// is never kept, such as Set-Cookie.
+func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
+
+// InTransaction is an option of [Idempotent]. The handler runs in a transaction
+// of db, which it takes from its context by [sqlresult.TxFrom]. The answer is
+// kept in table, and committed together with what the handler has written.
+// Before an answer that is not kept, all is rolled back. The work of a request
+// in db is done exactly once per key and ttl, also after a crash or a lost
+// lease.
+//
+// The whole answer, however long, is held in memory until COMMIT: a flush sends
+// nothing, and no connection can be taken over. If COMMIT fails or gives no
+// clear answer, the client gets 503 and the log a warning. The client gets the
+// truth when it sends the request again. The guard's store need not keep
+// results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
+// panics if db or table is nil.
+func InTransaction(db *sql.DB, table *sqlresult.Table) Option {
+	return with.Once(httpguard.InTransaction(db, table))
+}
+
+// Answers returns a middleware that sets how locks answer on all routes inside
+// it. Answers also sets how [Error] answers there, in handlers without a lock
+// too:
+//
+//	e.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
+//
+// The options of a route take precedence. Answers panics if an option is nil.
+func Answers(opts ...AnswerOption) echo.MiddlewareFunc {
+	return routes.Answers(httpguard.NewConfig(opts).Answers)
+}

@@ -18,7 +18,7 @@ import (
 type exchange struct {
 	c    fiber.Ctx
 	lock *httpguard.Lock
-	keys func(*exchange) (httpguard.Keys, error)
+	keys httpguard.Source
 	req  *http.Request
 	url  url.URL // of a light req
 	bad  error   // why req is not whole
@@ -32,17 +32,31 @@ type exchange struct {
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.req }
+func (x *exchange) Context() fiber.Ctx     { return x.c }
+func (x *exchange) Params() keyfunc.Params { return x }
 func (x *exchange) Pattern() string        { return x.c.Route().Path }
 
 // Begun always returns false, because fiber sends the response when all
 // handlers have returned.
 func (x *exchange) Begun() bool { return false }
 
+// Keys also takes a body of unknown length from the lock, which would otherwise
+// read it ahead. If the body is longer than the limit, fasthttp cannot take it
+// back.
 func (x *exchange) Keys() (httpguard.Keys, error) {
+	keys, err := x.derive()
+	if x.req.ContentLength < 0 {
+		x.req.Body = http.NoBody
+	}
+	return keys, err
+}
+
+// derive returns the keys of a request whose body the handler can have.
+func (x *exchange) derive() (httpguard.Keys, error) {
 	if x.bad != nil {
 		return httpguard.Keys{}, x.bad
 	}
-	keys, err := x.keys(x)
+	keys, err := x.keys.Keys(x)
 	if broken := x.stream.broken(); broken != nil && err == nil {
 		err = broken // the function has swallowed it
 	}
@@ -79,8 +93,8 @@ func (x *exchange) Param(name string) (value string, present bool) {
 	return x.param(name), present
 }
 
-// param returns a decoded parameter. It does not decode again if fiber has done
-// so.
+// param returns a decoded parameter. param does not decode again if fiber has
+// done so.
 func (x *exchange) param(name string) string {
 	value := x.c.Params(name)
 	if !x.c.App().Config().UnescapePath && strings.Contains(value, "%") {
@@ -91,8 +105,8 @@ func (x *exchange) param(name string) string {
 	return value
 }
 
-// setPath records the path parameters for [keyfunc.Path].
-func (x *exchange) setPath() {
+// SetPath records the path parameters for [keyfunc.Path].
+func (x *exchange) SetPath() {
 	for _, name := range x.c.Route().Params {
 		value := strings.Clone(x.param(name))
 		keyfunc.SetPath(x.req, name, value)

@@ -14,8 +14,8 @@ import (
 )
 
 // IdempotencyLock is a Lock for fiber's idempotency middleware that works
-// across several instances of a service. Make it with [NewIdempotencyLock]. It
-// is safe for concurrent use.
+// across several instances of a service. Make it with [NewIdempotencyLock].
+// IdempotencyLock is safe for concurrent use.
 type IdempotencyLock struct {
 	guard *guard.Guard
 
@@ -42,8 +42,8 @@ func NewIdempotencyLock(g *guard.Guard) *IdempotencyLock {
 }
 
 // Lock waits for key, for at most the guard's MaxWait. Its error is one of the
-// guard's. It is also a *fiber.Error with the status of package outcome, for
-// fiber's error handler.
+// guard's. The error is also a *fiber.Error with the status of package outcome,
+// for fiber's error handler.
 func (l *IdempotencyLock) Lock(key string) error {
 	ctx := context.Background() //nolint:forbidigo // the interface has none; MaxWait and MaxHold end all
 	lease, err := l.guard.Acquire(ctx, guard.Key("idempotency", key))
@@ -57,9 +57,9 @@ func (l *IdempotencyLock) Lock(key string) error {
 	return nil
 }
 
-// Unlock releases key. It returns [guard.ErrLeaseLost] if the lease was lost
-// before. Then another instance may have run the same request. It blocks for at
-// most a second.
+// Unlock releases key. Unlock returns [guard.ErrLeaseLost] if the lease was
+// lost before. Another instance may then have run the same request. Unlock
+// blocks for at most a second.
 func (l *IdempotencyLock) Unlock(key string) error {
 	l.mu.Lock()
 	lease := l.held[key]

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/maxwait"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/outcome"
 )
 
 // Key returns a middleware that serves one request at a time for each key that
@@ -26,19 +28,15 @@ import (
 // error is returned unchanged. c.Context() ends when the lease is lost. Every
 // other outcome gets an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) fiber.Handler {
-	t := httpguard.Template(template)
-	return newMiddleware(g, !t.PathOnly(), func(x *exchange) (httpguard.Keys, error) {
-		return httpguard.One(t.Key(x.req, x))
-	}, opts)
+	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) fiber.Handler {
-	key = httpguard.Constant(key)
-	return newMiddleware(g, false, func(*exchange) (httpguard.Keys, error) { return httpguard.One(key, nil) }, opts)
+	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. The
@@ -46,22 +44,11 @@ func Static(g *guard.Guard, key string, opts ...Option) fiber.Handler {
 // The copy has the decoded path parameters in its PathValue, and c.Context() as
 // its context.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, true, ofRequest(key), opts)
+	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
-// ofRequest returns the function of the exchange that key is for the request.
-func ofRequest(key keyfunc.Func) func(*exchange) (httpguard.Keys, error) {
-	return func(x *exchange) (httpguard.Keys, error) {
-		x.setPath()
-		return httpguard.One(key(x.req))
-	}
-}
-
-// KeyFrom is [Key] with a function that makes the key of the fiber.Ctx. It is
-// for values that an earlier middleware put there. Build the key with
+// KeyFrom is [Key] with a function that makes the key of the fiber.Ctx. KeyFrom
+// is for values that an earlier middleware put there. Build the key with
 // guard.Key. An error that is not one of keyfunc or guard is logged and goes to
 // the application's ErrorHandler. Unless it is a *fiber.Error its text there is
 // "Internal Server Error", because fiber sends texts to the client.
@@ -69,10 +56,10 @@ func KeyFrom(g *guard.Guard, key func(fiber.Ctx) (string, error), opts ...Option
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return newMiddleware(g, false, func(x *exchange) (httpguard.Keys, error) {
-		k, err := key(x.c)
-		return httpguard.One(strings.Clone(k), err) // it may be in the request's memory, which fiber reuses
-	}, opts)
+	return newMiddleware(g, httpguard.OfContext(func(c fiber.Ctx) (string, error) {
+		k, err := key(c)
+		return strings.Clone(k), err // it may be in the request's memory, which fiber reuses
+	}), opts)
 }
 
 // Keys is [Key] for all keys that the templates make of one request. The
@@ -85,41 +72,25 @@ func KeyFrom(g *guard.Guard, key func(fiber.Ctx) (string, error), opts ...Option
 // status 413. Keys panics if there are no templates, or if one is bad or has no
 // placeholder. For options pass [keyfunc.MustParseKeys] to KeysFunc.
 func Keys(g *guard.Guard, templates ...string) fiber.Handler {
-	t := httpguard.Templates(templates)
-	return newMiddleware(g, !t.PathOnly(), func(x *exchange) (httpguard.Keys, error) {
-		return httpguard.All(t.Keys(x.req, x))
-	}, nil)
+	return newMiddleware(g, httpguard.OfTemplates(templates), nil)
 }
 
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
-func KeysFunc(
-	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
-) fiber.Handler {
-	if keys == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, true, func(x *exchange) (httpguard.Keys, error) {
-		x.setPath()
-		return httpguard.All(keys(x.req))
-	}, opts)
+func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option) fiber.Handler {
+	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-// newMiddleware must be told whether keys looks at the whole request.
-func newMiddleware(
-	g *guard.Guard, whole bool, keys func(*exchange) (httpguard.Keys, error), opts []Option,
-) fiber.Handler {
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.Handler {
 	cfg := newConfig(opts)
-	cfg.idempotent.OnlyIdempotent()
-	waits := maxwait.New(g, cfg.maxWait)
-	keys = unread(keys)
-	patient, hasty := httpguard.New(g, cfg.bodyLimit), httpguard.New(waits.Short, cfg.bodyLimit)
+	waits := httpguard.NewWaits(g, cfg.MaxWait)
+	patient, hasty := cfg.Lock(g), cfg.Lock(waits.Short)
 	return func(c fiber.Ctx) error {
-		if cfg.skip != nil && cfg.skip(c) {
+		if cfg.Skips(c) {
 			return c.Next()
 		}
-		undo := cfg.setAnswers(c)
+		undo := carry(c, cfg.Answers)
 		defer undo()
 		lock := patient
 		if waits.Cuts(c.Context()) {
@@ -127,10 +98,10 @@ func newMiddleware(
 		}
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c: c, lock: lock, keys: keys}
-		if whole {
-			x.req, x.bad = x.whole(cfg.bodyLimit)
-		} else {
+		if keys.Path {
 			x.req = x.light()
+		} else {
+			x.req, x.bad = x.whole(lock.BodyLimit())
 		}
 		err, own := lock.Serve(x), x.err
 		*x = exchange{}
@@ -140,4 +111,79 @@ func newMiddleware(
 		}
 		return answer(c, lock, errors.Join(err, own))
 	}
+}
+
+// Idempotent returns a middleware that carries out each request once, by its
+// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// gets it, with the header Idempotency-Replayed. One that comes while the first
+// runs waits for it, for at most MaxWait.
+//
+// scope says who sends the request, such as the user or the tenant. Equal keys
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
+//
+// The chain goes on under a lease, as in [Key]. fiber sends its answer when it is
+// kept. If the lease is lost, the answer is 500 and nothing is kept. Answers of
+// 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and those
+// of a lock inside. After the others the next request runs the handler, unless
+// the guard has [guard.WithAtMostOnce]. An answer that is a stream, takes over
+// the connection or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again.
+//
+// The application's ErrorHandler answers errors of the chain inside, because
+// its answers are kept too. Therefore middleware outside sees no error.
+//
+// Requests with safe methods pass, and their handler has no lease. docs/http.md
+// says what clients send and get.
+func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) fiber.Handler {
+	cfg := newConfig(opts)
+	waits := httpguard.NewWaits(g, cfg.MaxWait)
+	patient, hasty := cfg.Idempotent(g, scope, ttl), cfg.Idempotent(waits.Short, scope, ttl)
+	keys := httpguard.OfRequest(scope)
+	return func(c fiber.Ctx) error {
+		if httpguard.IsSafe(c.Method()) || cfg.Skips(c) {
+			return c.Next()
+		}
+		once := patient
+		if waits.Cuts(c.Context()) {
+			once = hasty
+		}
+		x := &heldExchange{exchange: exchange{c: c, lock: once.Lock, keys: keys}}
+		x.req, x.bad = x.whole(once.BodyLimit())
+		if once.Passes(x.req) {
+			return c.Next()
+		}
+		undo := carry(c, cfg.Answers)
+		defer undo()
+		if err := once.Serve(x); err != nil {
+			return answer(c, once.Lock, errors.Join(err, x.err))
+		}
+		return x.err
+	}
+}
+
+// Error answers an error that guard or keyfunc returned inside a handler, as
+// the middleware would have done, and returns nil. Error drops the body that
+// the handler has written. Any other error, or nil, is returned unchanged, and
+// nothing is done.
+//
+//	if err := stock.Buy(c.Context(), sku); err != nil {
+//		return lockmw.Error(c, err)
+//	}
+//
+// The answer never has a Retry-After, because the handler may have done part of
+// its work. Some clients repeat 429 and 503 even so. A handler that must not
+// run twice takes its keys before it does anything, see docs/http.md.
+//
+// An empty key is treated as a server error and answered with 500. If the
+// client left the value out, use the error &keyfunc.Error{Source: "json", Name:
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
+func Error(c fiber.Ctx, err error) error {
+	if _, ours := outcome.Of(c.Context(), err); !ours {
+		return err
+	}
+	lock, _ := c.Locals(lockKey).(*httpguard.Lock)
+	return answer(c, lock, errnote.With(err, errnote.Ran(true)))
 }

@@ -19,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/thin"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/fiber"
@@ -65,8 +64,6 @@ func BenchmarkOverhead(b *testing.B) {
 		})
 	}
 }
-
-func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t, "request.go", "idempotency.go") }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()

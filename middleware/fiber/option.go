@@ -5,64 +5,40 @@ import (
 
 	"github.com/gofiber/fiber/v3"
 
-	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/maxwait"
 )
 
 // Option changes which requests the middleware locks and how it answers. To
 // change how it locks, pass g.With(...) as the guard.
-type Option interface{ apply(*config) }
+type Option interface{ option }
 
 // AnswerOption is an Option that changes how errors are answered. Given to
 // [Answers] it applies to all routes.
 type AnswerOption interface {
 	Option
-	set(*answers)
+	answerOption
 }
 
-type config struct {
-	answers
+type (
+	onError      = func(fiber.Ctx, error) error
+	answers      = httpguard.Answers[onError]
+	option       = httpguard.Option[onError, fiber.Ctx]
+	answerOption = httpguard.AnswerOption[onError, fiber.Ctx]
+)
 
-	skip func(fiber.Ctx) bool // nil: none
-
-	bodyLimit  int
-	maxWait    time.Duration
-	idempotent httpguard.IdempotentOptions
+func newConfig(opts []Option) httpguard.Config[onError, fiber.Ctx] {
+	return httpguard.NewConfig(append([]Option{WithMaxWait(time.Second)}, opts...))
 }
 
-// defaultMaxWait is the limit of waits without a WithMaxWait option.
-const defaultMaxWait = time.Second
-
-func newConfig(opts []Option) config {
-	c := config{bodyLimit: httpguard.DefaultBodyLimit, maxWait: defaultMaxWait}
-	for _, o := range opts {
-		if o == nil {
-			panic("lockmw: an option is nil")
-		}
-		o.apply(&c)
-	}
-	return c
-}
-
-type optionFunc func(*config)
-
-func (f optionFunc) apply(c *config) { f(c) }
-
-type answerFunc func(*answers)
-
-func (f answerFunc) apply(c *config) { f(&c.answers) }
-func (f answerFunc) set(a *answers)  { f(a) }
+// with makes the options.
+var with httpguard.Options[onError, fiber.Ctx]
 
 // WithMaxWait limits the wait of a request if the guard's MaxWait is longer.
 // The default is 1 s, because fasthttp does not tell that a client has gone.
 // The request of such a client stays in the queue, and runs when its turn
 // comes. If a guard's MaxWait is shortened, that is logged once. WithMaxWait
 // panics if d is negative.
-func WithMaxWait(d time.Duration) Option {
-	maxwait.Check(d)
-	return optionFunc(func(c *config) { c.maxWait = d })
-}
+func WithMaxWait(d time.Duration) Option { return with.MaxWait(d) }
 
 // WithErrorHandler replaces the answers of this middleware, and those of
 // [Error] and middleware of this package inside it.
@@ -70,12 +46,7 @@ func WithMaxWait(d time.Duration) Option {
 // f gets every error that must be answered. The status of outcome.Of is set
 // already, so f need not write anything. An error that f returns goes to the
 // application's ErrorHandler. WithErrorHandler panics if f is nil.
-func WithErrorHandler(f func(c fiber.Ctx, err error) error) AnswerOption {
-	if f == nil {
-		panic("lockmw: the error handler is nil")
-	}
-	return answerFunc(func(a *answers) { a.OnError = &f })
-}
+func WithErrorHandler(f func(c fiber.Ctx, err error) error) AnswerOption { return with.ErrorHandler(f) }
 
 // WithHeldStatus sets the status of the answer for a key that was held until
 // MaxWait ended. status is 423, 429 or 503 in place of 409, or 409 again on one
@@ -84,32 +55,47 @@ func WithErrorHandler(f func(c fiber.Ctx, err error) error) AnswerOption {
 //
 // For a key that a handler wanted itself, 429 and 503 become 409. Clients
 // repeat those two by themselves, and part of the work may be done.
-func WithHeldStatus(status int) AnswerOption {
-	heldstatus.Check(status)
-	return answerFunc(func(a *answers) { a.Held = status })
-}
+func WithHeldStatus(status int) AnswerOption { return with.HeldStatus(status) }
 
 // WithSkipper lets requests through without a lock if f returns true for them.
-// It panics if f is nil.
-func WithSkipper(f func(c fiber.Ctx) bool) Option {
-	if f == nil {
-		panic("lockmw: the skipper is nil")
-	}
-	return optionFunc(func(c *config) { c.skip = f })
-}
+// WithSkipper panics if f is nil.
+func WithSkipper(f func(c fiber.Ctx) bool) Option { return with.Skipper(f) }
 
 // WithBodyLimit sets the max number of bytes of a body in which a key's value
 // is found. If the key needs a longer body the answer is 413. The default is 64
 // KiB. WithBodyLimit panics if n is negative.
-func WithBodyLimit(n int) Option {
-	if n < 0 {
-		panic("lockmw: the body limit is negative")
-	}
-	return optionFunc(func(c *config) { c.bodyLimit = n })
-}
+func WithBodyLimit(n int) Option { return with.BodyLimit(n) }
 
-// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. It is for
-// groups whose other requests change something:
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. SafeMethods
+// is for groups whose other requests change something:
 //
 //	group.Use(lockmw.Static(g, "import", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(c fiber.Ctx) bool { return httpguard.IsSafe(c.Method()) }
+
+// WithOptionalKey is an option of [Idempotent]. Requests without an
+// Idempotency-Key pass, and their handler has no lease.
+func WithOptionalKey() Option { return with.OptionalKey() }
+
+// WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
+// kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
+// Content-Encoding, Content-Range, Location, ETag, Last-Modified, Link,
+// Cache-Control, Vary and X-Content-Type-Options. A header that a middleware
+// outside has set before is left to that. WithKeptHeaders panics for one that
+// is never kept, such as Set-Cookie.
+func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
+
+// Answers returns a middleware that sets how locks answer on all routes inside
+// it. Answers also sets how [Error] answers there, in handlers without a lock
+// too:
+//
+//	app.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
+//
+// The options of a route take precedence. Answers panics if an option is nil.
+func Answers(opts ...AnswerOption) fiber.Handler {
+	a := httpguard.NewConfig(opts).Answers
+	return func(c fiber.Ctx) error {
+		undo := carry(c, a)
+		defer undo()
+		return c.Next()
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
 
-	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -25,8 +24,8 @@ import (
 // at them.
 var plain = &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
-// light returns the request without headers and body. It is for keys that need
-// none.
+// light returns the request without headers and body. A light request is for
+// keys that need none.
 func (x *exchange) light() *http.Request {
 	x.url.Path = x.c.Path()
 	r := plain.WithContext(x.c.Context())
@@ -34,7 +33,7 @@ func (x *exchange) light() *http.Request {
 	return r
 }
 
-// whole returns the request for key functions. It copies everything, because
+// whole returns the request for key functions. whole copies everything, because
 // fiber reuses its own memory after the request. Of a body that fiber streams
 // it reads nothing yet, and later limit bytes at most.
 func (x *exchange) whole(limit int) (*http.Request, error) {
@@ -111,20 +110,8 @@ func endStream(c fiber.Ctx) {
 	}
 }
 
-// unread returns keys for a lock, which otherwise reads a body of unknown length
-// ahead. If the body is longer than the limit, fasthttp cannot take it back.
-func unread(keys func(*exchange) (httpguard.Keys, error)) func(*exchange) (httpguard.Keys, error) {
-	return func(x *exchange) (httpguard.Keys, error) {
-		k, err := keys(x)
-		if x.req.ContentLength < 0 {
-			x.req.Body = http.NoBody
-		}
-		return k, err
-	}
-}
-
 // agree takes from r what the handler reads in another way by fasthttp's
-// parsers. So a key has the value that the handler has, or there is none.
+// parsers. A key has the value that the handler has, or there is none.
 func agree(r *http.Request, in *fasthttp.Request) {
 	if form := r.Header.Get(fiber.HeaderContentType); form != "" && !sameForm(form, in) {
 		r.Header.Set(fiber.HeaderContentType, fiber.MIMEOctetStream)

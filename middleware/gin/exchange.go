@@ -9,13 +9,14 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // exchange is a request as [httpguard.Lock] sees it.
 type exchange struct {
 	c    *gin.Context
 	lock *httpguard.Lock
-	keys func(*exchange) (httpguard.Keys, error)
+	keys httpguard.Source
 }
 
 // exchanges are reused, as gin reuses its contexts. No exchange is referred to
@@ -23,7 +24,9 @@ type exchange struct {
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request        { return x.c.Request }
-func (x *exchange) Keys() (httpguard.Keys, error) { return x.keys(x) }
+func (x *exchange) Context() *gin.Context         { return x.c }
+func (x *exchange) Params() keyfunc.Params        { return x }
+func (x *exchange) Keys() (httpguard.Keys, error) { return x.keys.Keys(x) }
 func (x *exchange) Begun() bool                   { return x.c.Writer.Written() }
 func (x *exchange) Pattern() string               { return x.c.FullPath() }
 
@@ -35,6 +38,13 @@ func (x *exchange) Failed() bool {
 
 // Param implements [keyfunc.Params].
 func (x *exchange) Param(name string) (value string, present bool) { return x.c.Params.Get(name) }
+
+// SetPath records the path parameters for [keyfunc.Path].
+func (x *exchange) SetPath() {
+	for _, p := range x.c.Params {
+		keyfunc.SetPath(x.c.Request, p.Key, p.Value)
+	}
+}
 
 // Next runs the rest of the chain under l.
 func (x *exchange) Next(l *guard.Lease) {

@@ -3,13 +3,13 @@ package lockmw
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -26,49 +26,29 @@ import (
 // the lease. c.Request.Context() ends when the lease is lost. Every other
 // outcome aborts the chain with an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
-	t := httpguard.Template(template)
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		return httpguard.One(t.Key(x.c.Request, x))
-	}, opts)
+	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) gin.HandlerFunc {
-	key = httpguard.Constant(key)
-	return newMiddleware(g, func(*exchange) (httpguard.Keys, error) { return httpguard.One(key, nil) }, opts)
+	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path
 // parameters are in the request's PathValue.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, ofRequest(key), opts)
+	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
-// ofRequest returns the function of the exchange that key is for the request.
-func ofRequest(key keyfunc.Func) func(*exchange) (httpguard.Keys, error) {
-	return func(x *exchange) (httpguard.Keys, error) {
-		for _, p := range x.c.Params {
-			keyfunc.SetPath(x.c.Request, p.Key, p.Value)
-		}
-		return httpguard.One(key(x.c.Request))
-	}
-}
-
-// KeyFrom is [Key] with a function that makes the key of the gin.Context. It is
-// for values that an earlier middleware put there. Build the key with
-// guard.Key. An error that is not one of keyfunc or guard is logged and added
-// to c.Errors. The status is then 500, unless something has been written.
+// KeyFrom is [Key] with a function that makes the key of the gin.Context.
+// KeyFrom is for values that an earlier middleware put there. Build the key
+// with guard.Key. An error that is not one of keyfunc or guard is logged and
+// added to c.Errors. The status is then 500, unless something has been written.
 func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Option) gin.HandlerFunc {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) { return httpguard.One(key(x.c)) }, opts)
+	return newMiddleware(g, httpguard.OfContext(key), opts)
 }
 
 // Keys is [Key] for all keys that the templates make of one request. The
@@ -81,38 +61,24 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 // status 413. Keys panics if there are no templates, or if one is bad or has no
 // placeholder. For options pass [keyfunc.MustParseKeys] to KeysFunc.
 func Keys(g *guard.Guard, templates ...string) gin.HandlerFunc {
-	t := httpguard.Templates(templates)
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		return httpguard.All(t.Keys(x.c.Request, x))
-	}, nil)
+	return newMiddleware(g, httpguard.OfTemplates(templates), nil)
 }
 
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
-func KeysFunc(
-	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
-) gin.HandlerFunc {
-	if keys == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		for _, p := range x.c.Params {
-			keyfunc.SetPath(x.c.Request, p.Key, p.Value)
-		}
-		return httpguard.All(keys(x.c.Request))
-	}, opts)
+func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option) gin.HandlerFunc {
+	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error), opts []Option) gin.HandlerFunc {
-	cfg := newConfig(opts)
-	cfg.idempotent.OnlyIdempotent()
-	lock := httpguard.New(g, cfg.bodyLimit)
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.HandlerFunc {
+	cfg := httpguard.NewConfig(opts)
+	lock := cfg.Lock(g)
 	return func(c *gin.Context) {
-		if cfg.skip != nil && cfg.skip(c) {
+		if cfg.Skips(c) {
 			return
 		}
-		undo := cfg.setAnswers(c)
+		undo := carry(c, cfg.Answers)
 		defer undo()
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c, lock, keys}
@@ -125,9 +91,49 @@ func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error),
 	}
 }
 
+// Idempotent returns a middleware that carries out each request once, by its
+// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// gets it, with the header Idempotency-Replayed. One that comes while the first
+// runs waits for it, for at most MaxWait.
+//
+// scope says who sends the request, such as the user or the tenant. Equal keys
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
+//
+// The chain goes on under a lease, as in [Key]. Its answer is held back until it
+// is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
+// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
+// those of a lock inside. After the others the next request runs the handler,
+// unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
+// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again.
+//
+// A handler that only leaves errors in c.Errors has not answered. What a
+// middleware outside makes of them is not kept, and the log says so once.
+//
+// Requests with safe methods pass, and their handler has no lease. docs/http.md
+// says what clients send and get.
+func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) gin.HandlerFunc {
+	cfg := httpguard.NewConfig(opts)
+	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	return func(c *gin.Context) {
+		if once.Passes(c.Request) || cfg.Skips(c) {
+			return
+		}
+		undo := carry(c, cfg.Answers)
+		defer undo()
+		x := &heldExchange{exchange: exchange{c, once.Lock, keys}, limit: once.Limit()}
+		if err := once.Serve(x); err != nil {
+			answer(c, once.Lock, err)
+		}
+	}
+}
+
 // Abort answers an error that guard or keyfunc returned inside a handler, as
-// the middleware would have done. Then it aborts the chain and returns true. If
-// err is nil or not one of theirs, it does nothing and returns false. If the
+// the middleware would have done. Abort then aborts the chain and returns true.
+// If err is nil or not one of theirs, it does nothing and returns false. If the
 // response has begun it writes nothing.
 //
 //	if err := stock.Buy(c.Request.Context(), sku); lockmw.Abort(c, err) {
@@ -138,18 +144,18 @@ func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error),
 // its work. Some clients repeat 429 and 503 even so. A handler that must not
 // run twice takes its keys before it does anything, see docs/http.md. A handler
 // that has done nothing yet may call outcome.Write(c.Writer, o) with the o of
-// [outcome.Of] instead. Then the answer has a Retry-After.
+// [outcome.Of] instead. The answer then has a Retry-After.
 //
 // An empty key is treated as a server error and answered with 500. If the
 // client left the value out, use the error &keyfunc.Error{Source: "json", Name:
-// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
 func Abort(c *gin.Context, err error) bool {
 	if _, ours := outcome.Of(c.Request.Context(), err); !ours {
 		return false
 	}
 	lock, _ := c.Get(lockKey)
 	on, _ := lock.(*httpguard.Lock)
-	answer(c, on, ran.Mark(err))
+	answer(c, on, errnote.With(err, errnote.Ran(true)))
 	return true
 }
 
@@ -160,7 +166,7 @@ func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 		return // in engine.Use: gin has found no route, and its own 404 or 405 follows
 	}
 	a := answersIn(c)
-	err = heldstatus.With(err, a.Held)
+	err = a.Note(err)
 	o, ours := lock.Outcome(c.Request, c.FullPath(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError

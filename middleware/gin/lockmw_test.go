@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/leasekey"
-	"github.com/go-lockguard/guard/internal/thin"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
 	"github.com/go-lockguard/guard/middleware/lockmwtest"
@@ -386,8 +385,6 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		})
 	}
 }
-
-func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t) }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
 	lockmwtest.RunSockets(t, adapter)

@@ -1,58 +1,34 @@
 package lockmw
 
 import (
+	"database/sql"
+
 	"github.com/gin-gonic/gin"
 
-	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
 // Option changes which requests the middleware locks and how it answers. To
 // change how it locks, pass g.With(...) as the guard.
-type Option interface{ apply(*config) }
+type Option interface{ option }
 
 // AnswerOption is an Option that changes how errors are answered. Given to
 // [Answers] it applies to all routes.
 type AnswerOption interface {
 	Option
-	set(*answers)
+	answerOption
 }
 
-type config struct {
-	answers
-
-	skip func(*gin.Context) bool // nil: none
-
-	bodyLimit  int
-	idempotent httpguard.IdempotentOptions
-}
-
-func newConfig(opts []Option) config {
-	c := config{bodyLimit: httpguard.DefaultBodyLimit}
-	for _, o := range opts {
-		if o == nil {
-			panic("lockmw: an option is nil")
-		}
-		o.apply(&c)
-	}
-	return c
-}
-
-type optionFunc func(*config)
-
-func (f optionFunc) apply(c *config) { f(c) }
-
-type answerFunc func(*answers)
-
-func (f answerFunc) apply(c *config) { f(&c.answers) }
-func (f answerFunc) set(a *answers)  { f(a) }
-
-// The keys under which c carries the answers and the lock of the innermost
-// middleware, for Abort.
-const (
-	answersKey = "github.com/go-lockguard/guard/middleware/gin.answers"
-	lockKey    = "github.com/go-lockguard/guard/middleware/gin.lock"
+type (
+	onError      = func(*gin.Context, error)
+	answers      = httpguard.Answers[onError]
+	option       = httpguard.Option[onError, *gin.Context]
+	answerOption = httpguard.AnswerOption[onError, *gin.Context]
 )
+
+// with makes the options.
+var with httpguard.Options[onError, *gin.Context]
 
 // WithErrorHandler replaces the answers of this middleware, and those of
 // [Abort] and middleware of this package inside it.
@@ -60,12 +36,7 @@ const (
 // f gets every error that must be answered, including the error of a client
 // that has gone. The chain is aborted and the status of outcome.Of is set
 // already, so f need not write anything. WithErrorHandler panics if f is nil.
-func WithErrorHandler(f func(c *gin.Context, err error)) AnswerOption {
-	if f == nil {
-		panic("lockmw: the error handler is nil")
-	}
-	return answerFunc(func(a *answers) { a.OnError = &f })
-}
+func WithErrorHandler(f func(c *gin.Context, err error)) AnswerOption { return with.ErrorHandler(f) }
 
 // WithHeldStatus sets the status of the answer for a key that was held until
 // MaxWait ended. status is 423, 429 or 503 in place of 409, or 409 again on one
@@ -74,19 +45,11 @@ func WithErrorHandler(f func(c *gin.Context, err error)) AnswerOption {
 //
 // For a key that a handler wanted itself, 429 and 503 become 409. Clients
 // repeat those two by themselves, and part of the work may be done.
-func WithHeldStatus(status int) AnswerOption {
-	heldstatus.Check(status)
-	return answerFunc(func(a *answers) { a.Held = status })
-}
+func WithHeldStatus(status int) AnswerOption { return with.HeldStatus(status) }
 
 // WithSkipper lets requests through without a lock if f returns true for them.
-// It panics if f is nil.
-func WithSkipper(f func(c *gin.Context) bool) Option {
-	if f == nil {
-		panic("lockmw: the skipper is nil")
-	}
-	return optionFunc(func(c *config) { c.skip = f })
-}
+// WithSkipper panics if f is nil.
+func WithSkipper(f func(c *gin.Context) bool) Option { return with.Skipper(f) }
 
 // WithBodyLimit sets how many bytes of a body the middleware reads before the
 // wait. A key's value is found in these bytes only. The default is 64 KiB, and
@@ -95,15 +58,79 @@ func WithSkipper(f func(c *gin.Context) bool) Option {
 //
 // A longer body is not read ahead. If the key needs it the answer is 413. If
 // not, the waiter stays in the queue although its client has gone.
-func WithBodyLimit(n int) Option {
-	if n < 0 {
-		panic("lockmw: the body limit is negative")
-	}
-	return optionFunc(func(c *config) { c.bodyLimit = n })
-}
+func WithBodyLimit(n int) Option { return with.BodyLimit(n) }
 
-// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. It is for
-// groups whose other requests change something:
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. SafeMethods
+// is for groups whose other requests change something:
 //
 //	group.Use(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(c *gin.Context) bool { return httpguard.IsSafe(c.Request.Method) }
+
+// WithOptionalKey is an option of [Idempotent]. Requests without an
+// Idempotency-Key pass, and their handler has no lease.
+func WithOptionalKey() Option { return with.OptionalKey() }
+
+// WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
+// kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
+// Content-Encoding, Content-Range, Location, ETag, Last-Modified, Link,
+// Cache-Control, Vary and X-Content-Type-Options. A header that a middleware
+// outside has set before is left to that. WithKeptHeaders panics for one that
+// is never kept, such as Set-Cookie.
+func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
+
+// InTransaction is an option of [Idempotent]. The handler runs in a transaction
+// of db, which it takes from its context by [sqlresult.TxFrom]. The answer is
+// kept in table, and committed together with what the handler has written.
+// Before an answer that is not kept, all is rolled back. The work of a request
+// in db is done exactly once per key and ttl, also after a crash or a lost
+// lease.
+//
+// The whole answer, however long, is held in memory until COMMIT: a flush sends
+// nothing, and no connection can be taken over. If COMMIT fails or gives no
+// clear answer, the client gets 503 and the log a warning. The client gets the
+// truth when it sends the request again. The guard's store need not keep
+// results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
+// panics if db or table is nil.
+func InTransaction(db *sql.DB, table *sqlresult.Table) Option {
+	return with.Once(httpguard.InTransaction(db, table))
+}
+
+// Answers returns a middleware that sets how locks answer on all routes inside
+// it. Answers also sets how [Abort] answers there, in handlers without a lock
+// too:
+//
+//	r.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
+//
+// The options of a route take precedence. Answers panics if an option is nil.
+func Answers(opts ...AnswerOption) gin.HandlerFunc {
+	a := httpguard.NewConfig(opts).Answers
+	return func(c *gin.Context) {
+		undo := carry(c, a)
+		defer undo()
+		c.Next()
+	}
+}
+
+// The keys under which c carries the answers and the lock of the innermost
+// middleware, for Abort.
+const (
+	answersKey = "github.com/go-lockguard/guard/middleware/gin.answers"
+	lockKey    = "github.com/go-lockguard/guard/middleware/gin.lock"
+)
+
+func answersIn(c *gin.Context) answers {
+	v, _ := c.Get(answersKey)
+	a, _ := v.(answers)
+	return a
+}
+
+// carry makes c carry a, if a sets anything. The function that it returns takes
+// a back.
+func carry(c *gin.Context, a answers) (undo func()) {
+	if !a.Any() {
+		return func() {}
+	}
+	before := answersIn(c)
+	c.Set(answersKey, a.Over(before))
+	return func() { c.Set(answersKey, before) }
+}

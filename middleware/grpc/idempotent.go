@@ -40,9 +40,10 @@ import (
 // A key that comes with another message gets INVALID_ARGUMENT and
 // IDEMPOTENCY_KEY_REUSED. Messages are compared as this program writes them.
 // Protobuf promises the same bytes for the same message only within one binary,
-// and fields that a binary does not know stand last in what it writes. So while
-// a release with other fields, or another version of protobuf, is rolled out, a
-// call that comes again may be refused so. It never runs twice for that reason.
+// and fields that a binary does not know stand last in what it writes. While a
+// release with other fields, or another version of protobuf, is rolled out, a
+// call that comes again may be refused so. The call never runs twice for that
+// reason.
 //
 // A key whose answer was longer than [guard.WithResultLimit] gets
 // FAILED_PRECONDITION and IDEMPOTENCY_ANSWER_GONE.

@@ -11,8 +11,10 @@ import (
 )
 
 // Rule defines the key by which the calls of one method are locked. [Key] and
-// [KeyFunc] make one. It is safe for concurrent use.
+// [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct{ r *rpcrule.Rule }
+
+func (r Rule) inner() *rpcrule.Rule { return r.r }
 
 // Key locks the calls of method by the key that the given function makes of the
 // request message. method is a full name like "/shop.Stock/Buy". The function
@@ -47,11 +49,12 @@ func KeysFunc[M any](
 	return Rule{rpcrule.NewSeveral(g, method, keys)}
 }
 
-// Unary returns an interceptor for the unary methods of rules. It waits for the
-// key for at most MaxWait and runs the handler under the lease. The handler's
-// context ends when the lease is lost. Unary panics if a method has two rules.
+// Unary returns an interceptor for the unary methods of rules. Unary waits for
+// the key for at most MaxWait and runs the handler under the lease. The
+// handler's context ends when the lease is lost. Unary panics if a method has
+// two rules.
 func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
-	byMethod := index(rules)
+	byMethod := rpcrule.Index(rules, Rule.inner)
 	for _, r := range byMethod {
 		r.Unary.Store(true)
 	}
@@ -76,7 +79,7 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 // until the handler returns. Stream panics if a method has two rules or a rule
 // of [KeysFunc] or [Idempotent].
 func Stream(rules ...Rule) grpc.StreamServerInterceptor {
-	byMethod := index(rules)
+	byMethod := rpcrule.Index(rules, Rule.inner)
 	for _, r := range byMethod {
 		if r.Keys != nil {
 			panic(fmt.Sprintf("lockmw: the rule for %q has several keys, so the method must be unary: "+
@@ -95,12 +98,4 @@ func Stream(rules ...Rule) grpc.StreamServerInterceptor {
 		s := &stream{ServerStream: ss, rule: r}
 		return answer(ss.Context(), r, s.serve(func() error { return handler(srv, s) }))
 	}
-}
-
-func index(rules []Rule) map[string]*rpcrule.Rule {
-	inner := make([]*rpcrule.Rule, len(rules))
-	for i, r := range rules {
-		inner[i] = r.r
-	}
-	return rpcrule.Index(inner)
 }

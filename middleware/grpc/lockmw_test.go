@@ -20,7 +20,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/thin"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/grpc"
@@ -402,5 +401,3 @@ func TestARuleThatIsNoneIsFoundAtStartUp(t *testing.T) {
 		}()
 	}
 }
-
-func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t, "verify.go") }

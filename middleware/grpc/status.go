@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -24,9 +24,9 @@ const Domain = rpcrule.Domain
 // the methods that they lock.
 //
 // The status never has a RetryInfo, because the handler may have done part of
-// its work. It surely has if ctx carries a lease or [guard.Ran] is true of err.
-// Then the status is INTERNAL with the same reason, which clients do not repeat
-// by themselves.
+// its work. The handler surely has if ctx carries a lease or [guard.Ran] is
+// true of err. Then the status is INTERNAL with the same reason, which clients
+// do not repeat by themselves.
 //
 // For other handlers the status stays, and a client whose policy repeats it
 // runs the handler again. A handler that must not run twice takes its keys
@@ -36,7 +36,7 @@ func Error(ctx context.Context, err error) error {
 	if !ours {
 		return err
 	}
-	told, _ := outcome.Of(ctx, ran.Mark(err))
+	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
 	return newStatus(codes.Code(rpcrule.Code(o)), told)
 }
 

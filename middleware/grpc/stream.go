@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
@@ -74,7 +74,7 @@ func (s *stream) serve(handler func() error) (err error) {
 		return refused
 	}
 	if !guard.Ran(err) { // it looks like a refusal of the stream's own key
-		err = ran.Mark(err)
+		err = errnote.With(err, errnote.Ran(true))
 	}
 	return err
 }

@@ -1,12 +1,8 @@
 package lockmw
 
 import (
-	"errors"
-	"fmt"
-
 	"google.golang.org/grpc"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
@@ -38,18 +34,5 @@ func Verify(server interface {
 				rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
 		}
 	}
-	var errs []error
-	for _, r := range rules {
-		if problem := r.r.Problem(services, true); problem != "" {
-			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption, r.method(), problem))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (r Rule) method() string {
-	if r.r == nil {
-		return ""
-	}
-	return r.r.Method
+	return rpcrule.Verify(rules, Rule.inner, func(r Rule) string { return r.r.Problem(services, true) })
 }

@@ -2,8 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-kratos/kratos/v3/middleware"
@@ -11,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/maxwait"
+	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
@@ -19,11 +17,13 @@ import (
 const defaultMaxWait = 500 * time.Millisecond
 
 // Rule defines the key by which the calls of one operation are locked. [Key]
-// and [KeyFunc] make one. It is safe for concurrent use.
+// and [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct {
 	r     *rpcrule.Rule
-	waits *maxwait.Cap
+	waits *httpguard.Waits
 }
+
+func (r Rule) inner() *rpcrule.Rule { return r.r }
 
 // Option changes how a rule locks.
 type Option func(*config)
@@ -35,7 +35,7 @@ type config struct{ maxWait time.Duration }
 // longer wait raise the server's Timeout first. If a guard's MaxWait is
 // shortened, that is logged once. WithMaxWait panics if d is negative.
 func WithMaxWait(d time.Duration) Option {
-	maxwait.Check(d)
+	httpguard.CheckMaxWait(d)
 	return func(c *config) { c.maxWait = d }
 }
 
@@ -73,7 +73,7 @@ func KeysFunc[M any](
 }
 
 // waits returns the limit of waits that the options set.
-func waits(g *guard.Guard, opts []Option) *maxwait.Cap {
+func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
 	c := config{maxWait: defaultMaxWait}
 	for _, o := range opts {
 		if o == nil {
@@ -81,23 +81,20 @@ func waits(g *guard.Guard, opts []Option) *maxwait.Cap {
 		}
 		o(&c)
 	}
-	return maxwait.New(g, c.maxWait)
+	return httpguard.NewWaits(g, c.maxWait)
 }
 
 // Server returns a middleware for the operations of rules, in servers of HTTP
-// and gRPC. It waits for the key for at most MaxWait, and at most as long as
-// [WithMaxWait] says. It runs the handler under the lease. The handler's
+// and gRPC. Server waits for the key for at most MaxWait, and at most as long
+// as [WithMaxWait] says. Server runs the handler under the lease. The handler's
 // context ends when the lease is lost. Server panics if an operation has two
 // rules.
 func Server(rules ...Rule) middleware.Middleware {
-	inner, waits := make([]*rpcrule.Rule, len(rules)), map[string]*maxwait.Cap{}
-	for i, r := range rules {
-		if inner[i] = r.r; r.r != nil {
-			r.r.Unary.Store(true)
-			waits[r.r.Method] = r.waits
-		}
+	byOperation, waits := rpcrule.Index(rules, Rule.inner), map[string]*httpguard.Waits{}
+	for _, r := range rules {
+		r.r.Unary.Store(true)
+		waits[r.r.Method] = r.waits
 	}
-	byOperation := rpcrule.Index(inner)
 	return func(next middleware.Handler) middleware.Handler {
 		return func(ctx context.Context, req any) (any, error) {
 			tr, found := transport.FromServerContext(ctx)
@@ -149,19 +146,5 @@ func Verify(server interface {
 				rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
 		}
 	}
-	var errs []error
-	for _, r := range rules {
-		if problem := r.r.Problem(services, true); problem != "" {
-			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption,
-				r.operation(), problem))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (r Rule) operation() string {
-	if r.r == nil {
-		return ""
-	}
-	return r.r.Method
+	return rpcrule.Verify(rules, Rule.inner, func(r Rule) string { return r.r.Problem(services, true) })
 }

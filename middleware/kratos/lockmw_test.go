@@ -28,7 +28,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
-	"github.com/go-lockguard/guard/internal/thin"
 	lockmw "github.com/go-lockguard/guard/middleware/kratos"
 )
 
@@ -383,5 +382,3 @@ func TestARuleByWhichNothingIsLockedIsFoundBeforeTheStart(t *testing.T) {
 		}
 	}
 }
-
-func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t) }

@@ -8,7 +8,7 @@ import (
 	"github.com/go-kratos/kratos/v3/errors"
 	"github.com/go-kratos/kratos/v3/transport"
 
-	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -21,12 +21,13 @@ const Domain = rpcrule.Domain
 // context of the call. [Server] calls Error for the operations that it locks.
 //
 // The error never asks the client to retry, because the handler may have done
-// part of its work. So 409, 429 and 503 become 500 with the same reason.
+// part of its work. Because of this 409, 429 and 503 become 500 with the same
+// reason.
 func Error(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	o, ours := outcome.Of(ctx, ran.Mark(err))
+	o, ours := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
 	if !ours {
 		return err
 	}

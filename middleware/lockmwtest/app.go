@@ -1,7 +1,7 @@
 // Package lockmwtest checks that a middleware guards its routes as the adapters
-// of this module do. It checks the answer to each outcome, the key of each
-// request, and that no part of a request is lost. An adapter for another router
-// runs it from its own tests:
+// of this module do. The table checks the answer to each outcome, the key of
+// each request, and that no part of a request is lost. An adapter for another
+// router runs it from its own tests:
 //
 //	func TestTheTable(t *testing.T) { lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount}) }
 //
@@ -32,10 +32,11 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// Handler is the handler of a guarded route. It returns the error to answer.
+// Handler is the handler of a guarded route. A Handler returns the error to
+// answer.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Lock is one middleware on the route. It is Key(g, Template), or Static(g,
+// Lock is one middleware on the route. A Lock is Key(g, Template), or Static(g,
 // Static), KeyFunc(g, Key), Keys(g, Templates...) or KeysFunc(g, Keys) if that
 // field is set. The options that are set are added, but Keys has none.
 type Lock struct {
@@ -218,7 +219,7 @@ func (r *rig) expectNothing(w *httptest.ResponseRecorder) {
 	}
 }
 
-// logs is the output of a logger. It is safe for concurrent use.
+// logs is the output of a logger. logs is safe for concurrent use.
 type logs struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder

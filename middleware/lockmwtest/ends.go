@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard"
@@ -113,4 +115,123 @@ func exits(r *rig) {
 	})
 	wg.Wait()
 	r.mustBeFree(key)
+}
+
+// lose deletes the key while the handler runs, and waits until the handler's
+// context ends.
+func (r *rig) lose(req *http.Request) {
+	if !r.locker.Lose(key) {
+		r.Error("the key was not held")
+	}
+	<-req.Context().Done()
+	if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrLeaseLost) {
+		r.Errorf("the handler's context ended with %v", cause)
+	}
+}
+
+func lostBefore(r *rig) {
+	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		w.Header().Set("Content-Length", "1000") // of an answer that is not sent
+		w.Header().Set("Retry-After", "1")
+		r.lose(req)
+		return nil
+	}, template)
+	w := post(r.Context(), app, path)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	if got := w.Header().Get("Content-Length"); got == "1000" {
+		r.Error("the handler's Content-Length stands")
+	}
+}
+
+func lostAndFailed(r *rig) {
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		r.lose(req)
+		return r.guard.Do(req.Context(), key, func(context.Context) error { return nil })
+	}, template)
+	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_lost", false)
+}
+
+func lostAfter(r *rig) {
+	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		err := ok(w, req)
+		r.lose(req)
+		return err
+	}, template)
+	r.expectLostAnswer(post(r.Context(), app, path))
+}
+
+func lostBeforeAnAnswer(r *rig) {
+	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		r.lose(req)
+		return ok(w, req)
+	}, template)
+	r.expectLostAnswer(post(r.Context(), app, path))
+}
+
+// expectLostAnswer fails the test unless the response stands and the log says
+// so. A buffered response must have been replaced instead.
+func (r *rig) expectLostAnswer(w *httptest.ResponseRecorder) {
+	r.Helper()
+	if r.Buffered {
+		r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+		return
+	}
+	r.expectDone(w)
+	r.expectToldLost()
+}
+
+// expectToldLost fails the test unless the log says that the response stands.
+// The line must name the guard and the hash of the key, but not the key.
+func (r *rig) expectToldLost() {
+	r.Helper()
+	logs := r.logs.String()
+	if !strings.Contains(logs,
+		`"guard: lease lost, but the handler's response stands" guard=shop route="POST /stock/`) ||
+		!strings.Contains(logs, "key_hash="+guard.KeyHash(key)+" error=") {
+		r.Errorf("want a log of the loss, got:\n%s", logs)
+	}
+	if strings.Contains(logs, sku) {
+		r.Errorf("the log tells the key:\n%s", logs)
+	}
+}
+
+func tooLong(r *rig) {
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		<-req.Context().Done()
+		if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrMaxHold) {
+			r.Errorf("the handler's context ended with %v", cause)
+		}
+		return nil
+	}, template)
+	start := time.Now()
+	w := post(r.Context(), app, path)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	if d := time.Since(start); d != maxHold {
+		r.Errorf("it lasted %v, want %v", d, maxHold)
+	}
+}
+
+func givenUp(r *rig) {
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		_ = r.guard.Close(ctx) // does not wait for us
+		<-req.Context().Done()
+		return nil
+	}, template)
+	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_lost", false)
+}
+
+func lostOutside(r *rig) {
+	inner := guard.Key("inner")
+	r.hold(r.other, inner)
+	app := r.app(r.guard.With(guard.WithMaxWait(time.Minute)), r.never, template, "inner")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		w := post(r.Context(), app, path)
+		r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	})
+	synctest.Wait()
+	r.locker.Lose(key)
+	wg.Wait()
 }

@@ -112,7 +112,7 @@ func (c *counter) serve(w http.ResponseWriter, r *http.Request) error {
 	return c.h(w, r)
 }
 
-// payment returns a request that pays. It has the key k1 of ann.
+// payment returns a request that pays. The request has the key k1 of ann.
 func (r *rig) payment() *http.Request {
 	req := httptest.NewRequestWithContext(r.Context(), http.MethodPost, path, strings.NewReader("10 EUR"))
 	req.Header.Set("X-User", "ann")

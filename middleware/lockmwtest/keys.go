@@ -16,8 +16,8 @@ import (
 // id is a UUID in the usual spelling.
 const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
-// keyOf serves req on a route with template. It returns the handler's key, or
-// the answer if the handler did not run.
+// keyOf serves req on a route with template. keyOf returns the handler's key,
+// or the answer if the handler did not run.
 func (r *rig) keyOf(template string, req *http.Request) (key string, w *httptest.ResponseRecorder) {
 	r.Helper()
 	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {

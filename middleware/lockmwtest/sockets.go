@@ -28,7 +28,7 @@ const (
 )
 
 // RunSockets checks on real connections that waiters whose client has gone
-// leave the queue. It takes a few seconds.
+// leave the queue. RunSockets takes a few seconds.
 func RunSockets(t *testing.T, a Adapter) {
 	t.Helper()
 	head := "POST " + path + " HTTP/1.1\r\nHost: x\r\n"
@@ -175,8 +175,8 @@ func (q *queue) end(t *testing.T) error {
 	}
 }
 
-// leave lets a client send request and go while it waits. It returns the time
-// after which the waiter has left.
+// leave lets a client send request and go while it waits. leave returns the
+// time after which the waiter has left.
 func (q *queue) leave(t *testing.T, request string) time.Duration {
 	t.Helper()
 	conn := q.send(t, request)

@@ -37,9 +37,9 @@ type Adapter struct {
 	Raw bool
 }
 
-// Run runs the table, each row as a subtest in a testing/synctest bubble. It
-// changes slog's default logger and the default guard. So it must not run in
-// parallel with other tests.
+// Run runs the table, each row as a subtest in a testing/synctest bubble. Run
+// changes slog's default logger and the default guard. Run must therefore not
+// run in parallel with other tests.
 func Run(t *testing.T, a Adapter) {
 	t.Helper()
 	for _, c := range []struct {

@@ -2,11 +2,11 @@ package lockmw
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -23,25 +23,21 @@ import (
 // the lease. r.Context() ends when the lease is lost. Every other outcome is
 // answered from package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) func(http.Handler) http.Handler {
-	t := httpguard.Template(template)
-	return KeyFunc(g, func(r *http.Request) (string, error) { return t.Key(r, nil) }, opts...)
+	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) func(http.Handler) http.Handler {
-	return KeyFunc(g, keyfunc.Static(httpguard.Constant(key)), opts...)
+	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. An error
 // that is not one of keyfunc or guard is logged and answered with status 500.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler) http.Handler {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, func(r *http.Request) (httpguard.Keys, error) { return httpguard.One(key(r)) }, opts)
+	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
 // Keys is [Key] for all keys that the templates make of one request. The
@@ -54,8 +50,7 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 // status 413. Keys panics if there are no templates, or if one is bad or has no
 // placeholder. For options pass [keyfunc.MustParseKeys] to KeysFunc.
 func Keys(g *guard.Guard, templates ...string) func(http.Handler) http.Handler {
-	t := httpguard.Templates(templates)
-	return KeysFunc(g, func(r *http.Request) ([]string, error) { return t.Keys(r, nil) })
+	return newMiddleware(g, httpguard.OfTemplates(templates), nil)
 }
 
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
@@ -64,30 +59,64 @@ func Keys(g *guard.Guard, templates ...string) func(http.Handler) http.Handler {
 func KeysFunc(
 	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
 ) func(http.Handler) http.Handler {
-	if keys == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, func(r *http.Request) (httpguard.Keys, error) { return httpguard.All(keys(r)) }, opts)
+	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-func newMiddleware(
-	g *guard.Guard, keys func(*http.Request) (httpguard.Keys, error), opts []Option,
-) func(http.Handler) http.Handler {
-	cfg := newConfig(opts)
-	cfg.idempotent.OnlyIdempotent()
-	lock := httpguard.New(g, cfg.bodyLimit)
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(http.Handler) http.Handler {
+	cfg := httpguard.NewConfig(opts)
+	lock := cfg.Lock(g)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if cfg.skip != nil && cfg.skip(r) {
+			if cfg.Skips(r) {
 				next.ServeHTTP(w, r)
 				return
 			}
-			x := &exchange{
-				writer: writer{ResponseWriter: w, lock: lock, request: r}, keys: keys,
-				next: next, answers: cfg.answers,
+			x := exchange{httpguard.Writer{ResponseWriter: w, Lock: lock, Req: r}, keys, next, cfg.Answers}
+			if err := lock.Serve(&x); err != nil {
+				answer(x.Shaped(), r, cfg.Answers, err)
 			}
-			if err := lock.Serve(x); err != nil {
-				answer(x.shaped(), r, cfg.answers, err)
+		})
+	}
+}
+
+// Idempotent returns a middleware that carries out each request once, by its
+// header Idempotency-Key. The answer is kept for ttl. A request that comes
+// again gets it, with the header Idempotency-Replayed. One that comes while the
+// first runs waits for it, for at most MaxWait.
+//
+// scope says who sends the request, such as the user or the tenant. Equal keys
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
+//
+// The handler runs under a lease, as in [Key]. Its answer is held back until it
+// is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
+// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
+// those of a lock inside. After the others the next request runs the handler,
+// unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
+// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again. Such an answer goes to the client as it is
+// written. Trailers are not kept. An answer is kept too if its client has gone.
+// If the handler has written nothing then, later requests get 409.
+//
+// Requests with safe methods pass, and their handler has no lease. docs/http.md
+// says what clients send and get.
+func Idempotent(
+	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option,
+) func(http.Handler) http.Handler {
+	cfg := httpguard.NewConfig(opts)
+	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if once.Passes(r) || cfg.Skips(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			at := httpguard.Writer{ResponseWriter: w, Lock: once.Lock, Req: r}
+			x := heldExchange{exchange: exchange{at, keys, next, cfg.Answers}, limit: once.Limit()}
+			if err := once.Serve(&x); err != nil {
+				answer(x.Shaped(), r, cfg.Answers, err)
 			}
 		})
 	}
@@ -106,33 +135,33 @@ func newMiddleware(
 // its work. Some clients repeat 429 and 503 even so. A handler that must not
 // run twice takes its keys before it does anything, see docs/http.md. A handler
 // that has done nothing yet may call outcome.Write(w, o) with the o of
-// [outcome.Of] instead. Then the answer has a Retry-After.
+// [outcome.Of] instead. The answer then has a Retry-After.
 //
 // An empty key is treated as a server error and answered with 500. If the
 // client left the value out, use the error &keyfunc.Error{Source: "json", Name:
-// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
 func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := outcome.Of(r.Context(), err); !ours {
 		return false
 	}
-	answer(w, r, answers{}, ran.Mark(err))
+	answer(w, r, answers{}, errnote.With(err, errnote.Ran(true)))
 	return true
 }
 
 // answer answers err unless the response has begun. a takes precedence over the
 // answers that are set outside.
 func answer(w http.ResponseWriter, r *http.Request, a answers, err error) {
-	at := find(w)
+	at := httpguard.FindWriter(w)
 	if at == nil {
-		at = &writer{ResponseWriter: w}
-		w = at.shaped()
+		at = &httpguard.Writer{ResponseWriter: w}
+		w = at.Shaped()
 	}
-	if at.begun {
+	if at.Begun() {
 		return
 	}
-	a = a.Over(answersIn(r.Context()))
-	err = heldstatus.With(err, a.Held)
-	o, ours := at.lock.Outcome(r, r.Pattern, err)
+	a = a.Over(httpguard.AnswersIn[onError](r.Context()))
+	err = a.Note(err)
+	o, ours := at.Lock.Outcome(r, r.Pattern, err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}
@@ -144,7 +173,7 @@ func answer(w http.ResponseWriter, r *http.Request, a answers, err error) {
 	default:
 		outcome.Write(w, o)
 	}
-	if !at.begun {
+	if !at.Begun() {
 		w.WriteHeader(o.Status) // never a 200 if the handler did not run
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/thin"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/middleware/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
@@ -254,8 +253,6 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		})
 	}
 }
-
-func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t) }
 
 func TestTheAdapterLinksNoFramework(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{range .Deps}}{{.}}\n{{end}}", ".").Output()

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
-	"github.com/go-lockguard/guard/internal/lossy"
+	"github.com/go-lockguard/guard/internal/faultpipe"
 )
 
 // sale is everything that one sale needs, running: Redis, the price service,
@@ -24,7 +24,7 @@ type sale struct {
 	cfg    config
 	store  *store
 	prices *priceService
-	cutter *lossy.Pipe // in front of Redis; nil: nobody may cut it off
+	cutter *faultpipe.Lossy // in front of Redis; nil: nobody may cut it off
 	buyers *buyers
 	ledger *ledger
 	views  views

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
-	"github.com/go-lockguard/guard/internal/lossy"
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -66,8 +66,8 @@ func openStore(ctx context.Context, cfg config, run string) (_ *store, err error
 
 // startPipe puts something between the instances and this Redis that can cut it
 // off. It is for a single server.
-func (s *store) startPipe(ctx context.Context) (*lossy.Pipe, error) {
-	return lossy.Open(ctx, s.redis.single.Addr)
+func (s *store) startPipe(ctx context.Context) (*faultpipe.Lossy, error) {
+	return faultpipe.OpenLossy(ctx, s.redis.single.Addr)
 }
 
 // close removes every key of this run, the guard's too, and ends the embedded

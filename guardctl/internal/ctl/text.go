@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/heldby"
 )
 
 // printable quotes text of other programs that a terminal would not show as it
@@ -36,7 +35,7 @@ func where(s guard.KeyState) string {
 	case !s.Held:
 		return "nobody"
 	case s.Limit > 0:
-		return heldby.Several(s)
+		return s.Shared()
 	case s.Holder == guard.Holder{}:
 		return "unknown"
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/lossy"
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -42,7 +42,7 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	late := locker.LimitsOf(etcdlocker.New(nil)).Late
 	var all sync.WaitGroup
 	for i := range holders {
-		p := lossy.New(t, addr)
+		p := faultpipe.NewLossy(t, addr)
 		g, _ := newGuard(t, etcdtest.Client(t, p.Addr), prefix, guard.WithTTL(ttl))
 		key := fmt.Sprint("k", i)
 		l, err := g.Acquire(t.Context(), key)
@@ -87,7 +87,7 @@ func TestAFirstWaiterThatIsGoneCostsAnOffer(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	c := etcdtest.Client(t, addr)
-	p := lossy.New(t, addr)
+	p := faultpipe.NewLossy(t, addr)
 	holder, _ := newGuard(t, c, prefix)
 	dead, _ := newGuard(t, etcdtest.Client(t, p.Addr), prefix)
 	second, _ := newGuard(t, c, prefix, guard.WithMaxWait(2*patience))

@@ -13,8 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/internal/lockerkit"
-	"github.com/go-lockguard/guard/internal/lossy"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -330,7 +330,7 @@ func until(t *testing.T, wanted string, seen func() (bool, error)) {
 func TestAShareOfAProcessThatIsGoneEndsByTheClockOfThoseThatWait(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
-	p := lossy.New(t, addr)
+	p := faultpipe.NewLossy(t, addr)
 	gone, waits := newCounted(t, p.Addr, prefix), newCounted(t, addr, prefix)
 	client := etcdtest.Client(t, addr)
 	share, alone := claimed("k", locker.NoLimit), claimed("k", 0)
@@ -490,7 +490,7 @@ func TestAClaimThatLeavesDuringAReleaseIsNotGranted(t *testing.T) {
 // an etcd lease that outlives the TTL.
 func left(t *testing.T, addr, prefix string, ttl time.Duration) (client *clientv3.Client, found *clientv3.GetResponse) {
 	t.Helper()
-	p := lossy.New(t, addr)
+	p := faultpipe.NewLossy(t, addr)
 	gone := newCounted(t, p.Addr, prefix)
 	owner := claimed("k", 0)
 	owner.TTL = ttl

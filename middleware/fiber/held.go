@@ -1,0 +1,63 @@
+package lockmw
+
+import (
+	"net/http"
+
+	"github.com/gofiber/fiber/v3"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+)
+
+// heldExchange is an exchange whose answer fiber holds back.
+type heldExchange struct {
+	exchange
+
+	outer http.Header // of the answer, before the chain runs
+}
+
+// Keys leaves the body for the fingerprint.
+func (x *heldExchange) Keys() (httpguard.Keys, error) { return x.derive() }
+
+// Begun reports whether nobody can hold the answer back, because it is a stream
+// or the handler takes over the connection.
+func (x *heldExchange) Begun() bool {
+	return x.c.Response().IsBodyStream() || x.c.RequestCtx().Hijacked()
+}
+
+// Next runs the rest of the chain under l, and answers its error. A status that
+// is informational is none, as for net/http.
+func (x *heldExchange) Next(l *guard.Lease) {
+	x.outer = headers(x.c.Response())
+	x.exchange.Next(l)
+	if x.c.Response().StatusCode() < http.StatusOK && !x.c.RequestCtx().Hijacked() {
+		x.c.Status(http.StatusOK)
+	}
+	if x.err != nil {
+		x.err = x.c.App().ErrorHandler(x.c, x.err)
+	}
+}
+
+func (x *heldExchange) Held() httpguard.Answer {
+	res := x.c.Response()
+	a := httpguard.Answer{Status: res.StatusCode(), Header: headers(res), Outer: x.outer, Body: res.Body()}
+	delete(a.Header, fiber.HeaderContentLength) // fiber sends the length of the body, whatever was set
+	if x.err != nil {                           // the ErrorHandler has failed
+		a.Status = 0
+	}
+	return a
+}
+
+// Send does nothing, because fiber sends the answer.
+func (*heldExchange) Send() {}
+
+func (x *heldExchange) Replay(a httpguard.Answer) {
+	x.c.Status(a.Status)
+	for name, values := range a.Header {
+		x.c.Response().Header.Del(name)
+		for _, value := range values {
+			x.c.Response().Header.Add(name, value)
+		}
+	}
+	x.c.Response().SetBodyRaw(a.Body)
+}
