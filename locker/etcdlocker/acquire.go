@@ -19,11 +19,11 @@ const maxTries = 32
 // join a queue. An answer that stays until somebody changes something, such as
 // a missing right, is an error of its own.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.Answer{Queued: t.Queued}, err
 	}
-	defer l.gate.Leave()
-	l.listen.Do(func() { l.service.Go(l.hear) })
+	defer l.life.Leave()
+	l.listen.Do(func() { l.life.Serve(l.hear) })
 	try := attempt{l: l, c: c, st: l.stateOf(c), Try: t, wide: c.Limit > 1}
 	a, err := try.run(ctx)
 	if err != nil {

@@ -55,10 +55,10 @@ const (
 // of the names above. With authentication, etcd tells its state to a user with
 // the role root only. The finding FindingStatus, a warning, says so.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	took, newest, err := l.probe(ctx)
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):

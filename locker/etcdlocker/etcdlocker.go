@@ -25,7 +25,7 @@ const store = "etcdlocker"
 // with Close.
 type Locker struct {
 	settings
-	gate     lockerkit.Gate
+	life     *lockerkit.Life
 	instance string
 	waker    locker.Waker // set by Open
 	single   bool         // set by Open: each client has one endpoint
@@ -37,13 +37,6 @@ type Locker struct {
 
 	reconnected atomic.Int64 // when doubt last made a client connect, in ns
 	places      *session     // of this process in queues, and for offers
-
-	closing chan struct{} // closed first by Close: what is left to do is done at once
-	// ctx ends what runs in the background. Close ends it by cancel when no
-	// call is in progress any more.
-	ctx     context.Context
-	cancel  context.CancelFunc
-	service sync.WaitGroup // the watch, and the goroutines of sessions
 
 	mu       sync.Mutex          // guards what follows; never held across I/O or a callback
 	sessions map[int64]*session  // for keys, by the seconds that they live
@@ -79,12 +72,10 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 		o(&s)
 	}
 	l := &Locker{
-		settings: s, gate: lockerkit.Gate{Store: store}, instance: lockerkit.NewID(),
-		closing:  make(chan struct{}),
+		settings: s, life: lockerkit.NewLife(store), instance: lockerkit.NewID(),
 		sessions: map[int64]*session{}, queued: map[string]*state{},
 		owned: map[string]*line{}, seen: map[string]sighting{},
 	}
-	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
 	l.lane.locker = l
 	l.places = placesOf(l)
 	return l
@@ -93,7 +84,7 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 // Open keeps w, and checks the settings. It returns an ErrInvalidOption if one
 // is wrong, or if the locker was opened before.
 func (l *Locker) Open(w locker.Waker) error {
-	return l.gate.Open(func() error {
+	return l.life.Open(func() error {
 		l.waker = w
 		if l.dial != nil {
 			if err := l.dial(); err != nil {
@@ -115,19 +106,12 @@ func (l *Locker) Open(w locker.Waker) error {
 // and what Abandon has left to do is done, or until ctx ends. Then it returns
 // ctx's error, and goes on in the background for half a minute at most.
 func (l *Locker) Close(ctx context.Context) error {
-	return l.gate.Close(ctx, func() {
-		close(l.closing)
-		l.gate.Wait()
-		l.tidy()
-		l.cancel()
-		l.service.Wait()
-		l.closeOwned()
-	})
+	return l.life.Close(ctx, l.tidy, l.closeOwned)
 }
 
 // tidy takes this process out of all queues, and deletes its inbox.
 func (l *Locker) tidy() {
-	ctx, cancel := context.WithTimeout(l.ctx, time.Second)
+	ctx, cancel := context.WithTimeout(l.life.Context(), time.Second)
 	defer cancel()
 	if id := l.places.current(); id != 0 {
 		_, _ = l.client().Revoke(ctx, id)

@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -24,21 +25,16 @@ const rewatchPause = 50 * time.Millisecond
 // stays.
 func (l *Locker) hear() {
 	last := int64(0) // the revision of the last message; 0 begins now
-	for l.ctx.Err() == nil {
+	for l.life.Context().Err() == nil {
 		last = l.hearFrom(last)
-		t := time.NewTimer(rewatchPause)
-		select {
-		case <-l.ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
+		lockerkit.Pause(rewatchPause, l.life.Context().Done())
 	}
 }
 
 // hearFrom watches until the watch breaks. It returns the revision from which
 // to go on.
 func (l *Locker) hearFrom(last int64) int64 {
-	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(l.ctx))
+	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(l.life.Context()))
 	defer stop()
 	l.mu.Lock()
 	l.rewatch = stop
@@ -119,12 +115,11 @@ func (l *Locker) toldGranted(key string, m message, revision int64) {
 		o.Token = token(revision, m.Nth)
 	}
 	l.noteGrant(key, m, o.Length)
-	if l.waker.Granted(key, m.Owner, o) || l.gate.Enter() != nil {
+	if l.waker.Granted(key, m.Owner, o) || l.life.Enter() != nil {
 		return
 	}
-	defer l.gate.Leave()
-	l.disown(key, m.Owner)
-	l.gate.Go(func() { l.clear(key, m.Owner, "", time.Now().Add(insistMax)) })
+	defer l.life.Leave()
+	l.abandon(false, key, m.Owner, "", nil)
 }
 
 // noteGrant begins an offer of length d. If an Acquire has found the grant

@@ -25,10 +25,10 @@ const (
 // request. Remaining is exact to the last look of this process, and the whole
 // TTL if it has never looked.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.KeyState{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	r, err := l.txn(ctx, nil, []clientv3.Op{
 		l.owners(key), prefixed(l.queueOf(key), clientv3.WithLimit(locker.MaxListed)),
 		clientv3.OpGet(l.recordKey(key)),
@@ -121,11 +121,11 @@ func showWaiter(s *locker.KeyState, kv *mvccpb.KeyValue) {
 // entries at a time.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		if err := l.gate.Enter(); err != nil {
+		if err := l.life.Enter(); err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		l.list(ctx, yield)
 	}
 }
@@ -181,10 +181,10 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	} else if s.Owner != owner {
 		return errNotOwner
 	}
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if shared {
 		_, err = l.leaveCrowd(ctx, &step{l: l, key: key, owner: owner})
 	} else {

@@ -72,7 +72,7 @@ func (ln *lane) add(t *trip) {
 	ln.trips = append(ln.trips, t)
 	if ln.flying < flights {
 		ln.flying++
-		ln.locker.gate.Go(ln.fly)
+		ln.locker.life.Go(ln.fly)
 	}
 }
 
@@ -127,7 +127,7 @@ func (ln *lane) send(batch []*trip) {
 		ln.sendAlone(batch[0])
 		return
 	}
-	ctx, cancel := context.WithDeadline(ln.locker.ctx, latest(batch))
+	ctx, cancel := context.WithDeadline(ln.locker.life.Context(), latest(batch))
 	defer cancel()
 	ops := make([]clientv3.Op, len(batch))
 	for i, t := range batch {

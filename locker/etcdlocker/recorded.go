@@ -75,10 +75,10 @@ func only(g *clientv3.GetResponse) *mvccpb.KeyValue {
 // Keep is Release of c with a record. It takes one request if nobody waits, and
 // two otherwise.
 func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	st := l.stateOf(c)
 	l.leaves(st)
 	if l.over(st) {
@@ -120,8 +120,10 @@ func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim
 	return released, l.unclear(err)
 }
 
-// keptIn is the longest record that travels in messages.
-const keptIn = 4 << 10
+const (
+	keptIn  = 4 << 10         // the longest record that travels in messages
+	tellMax = 2 * time.Second // for all messages about one record
+)
 
 // tellKept tells the processes of claims that recall of a record, in the
 // background. The messages are hints.
@@ -132,8 +134,8 @@ func (l *Locker) tellKept(entries []entry, key, value string) {
 	if len(value) > keptIn {
 		value = ""
 	}
-	l.gate.Go(func() {
-		ctx, cancel := context.WithTimeout(l.ctx, lastLimit)
+	l.life.Go(func() {
+		ctx, cancel := context.WithTimeout(l.life.Context(), tellMax)
 		defer cancel()
 		lease, err := l.placeLease(ctx)
 		for _, e := range entries {
@@ -233,10 +235,10 @@ func (h *handover) learnForKeep(r *clientv3.TxnResponse) error {
 
 // Begin marks the key of c, in one request.
 func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return "", err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if l.over(l.stateOf(c)) {
 		return "", errNotOwner
 	}
@@ -286,10 +288,10 @@ func (l *Locker) Unmark(c *locker.Claim) {
 
 // Forget deletes the record of key.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return false, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	lock, rec := l.lockKey(key), l.recordKey(key)
 	for range maxTries {
 		r, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(lock), clientv3.OpGet(rec)}, nil)

@@ -21,10 +21,10 @@ const (
 // Release ends c's hold and hands the key over, in one request if this process
 // knows the first claim in the queue, and in two if not.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	st := l.stateOf(c)
 	over := l.over(st)
 	l.leaves(st)

@@ -17,13 +17,13 @@ const (
 
 // Renew gives each claim its full TTL again, 50 in a request.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		for i := range cs {
 			answered(i, err)
 		}
 		return
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	turns := make(chan struct{}, renewFlights)
 	var all sync.WaitGroup
 	for _, b := range l.renewals(cs, answered) {
@@ -115,10 +115,10 @@ func (b *renewal) send(ctx context.Context) (*clientv3.TxnResponse, error) {
 // Fence reserves a block of tokens in one request. It writes to the inbox of l,
 // for a revision of its own.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return 0, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if l.over(l.stateOf(c)) {
 		return 0, errNotOwner
 	}

@@ -205,7 +205,7 @@ func (s *session) set(id clientv3.LeaseID, life time.Duration, sent time.Time) {
 	if s.renewed && !s.kept {
 		s.kept = true
 		every := (life - placeNeed) / 4
-		s.l.service.Go(func() { s.keep(every) })
+		s.l.life.Serve(func() { s.keep(every) })
 	}
 }
 
@@ -236,14 +236,14 @@ func (s *session) keep(every time.Duration) {
 	defer t.Stop()
 	for {
 		select {
-		case <-s.l.ctx.Done():
+		case <-s.l.life.Context().Done():
 			return
 		case <-t.C:
 		}
 		if s.idle() {
 			return
 		}
-		ctx, cancel := context.WithTimeout(s.l.ctx, max(every, placeNeed))
+		ctx, cancel := context.WithTimeout(s.l.life.Context(), max(every, placeNeed))
 		if s.enter(ctx) == nil {
 			_, _ = s.refresh(ctx)
 			s.leave()

@@ -18,11 +18,11 @@ var _ locker.Several = (*Locker)(nil)
 func (l *Locker) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) (
 	as []locker.Answer, held int, err error,
 ) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return nil, 0, err
 	}
-	defer l.gate.Leave()
-	l.listen.Do(func() { l.service.Go(l.hear) })
+	defer l.life.Leave()
+	l.listen.Do(func() { l.life.Serve(l.hear) })
 	t := together{l: l, cs: cs, prefix: prefix, mine: make([]bool, len(cs))}
 	for _, c := range cs {
 		l.stateOf(c)

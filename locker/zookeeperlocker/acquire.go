@@ -21,7 +21,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if err := l.begin(); err != nil {
 		return locker.Answer{Queued: t.Queued}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	try := attempt{l: l, c: c, st: l.stateOf(c), dir: l.dir(c.Key), Try: t}
 	a, err := try.run(ctx)
 	if err != nil {

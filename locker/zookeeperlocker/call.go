@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // sessionPause is the time between two looks whether there is a session.
@@ -53,12 +55,7 @@ func (l *Locker) session(ctx context.Context) error {
 		if l.conn.State() == zk.StateHasSession {
 			return nil
 		}
-		t := time.NewTimer(sessionPause)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-		case <-t.C:
-		}
+		lockerkit.Pause(sessionPause, ctx.Done())
 	}
 }
 
@@ -183,12 +180,8 @@ func (l *Locker) watchSurely(ctx context.Context, path string) (watched, error) 
 		if err == nil || lacksRights(err) {
 			return w, err
 		}
-		t := time.NewTimer(watchPause)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if !lockerkit.Pause(watchPause, ctx.Done()) {
 			return w, ctx.Err()
-		case <-t.C:
 		}
 	}
 }

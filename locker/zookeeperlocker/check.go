@@ -43,7 +43,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.begin(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	took, err := l.probe(ctx)
 	switch {
 	case lacksRights(err):

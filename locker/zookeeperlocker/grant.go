@@ -15,13 +15,13 @@ import (
 func (l *Locker) watchEntry(st *state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if st.unwatch != nil || st.gone || l.ended {
+	if st.unwatch != nil || st.gone {
 		return
 	}
-	ctx, cancel := context.WithCancel(l.ctx)
+	ctx, cancel := context.WithCancel(l.life.Context())
 	st.unwatch = cancel
 	entry := st.entry
-	l.service.Go(func() {
+	l.life.Serve(func() {
 		defer cancel()
 		if l.awaitEnd(ctx, entry) == nil {
 			l.lookForGrant(ctx, st)
@@ -73,12 +73,11 @@ func (l *Locker) granted(key string, st *state, r record, node *zk.Stat) {
 	l.own(key, owner, node.Version, view{
 		known: len(r.Queue) == r.Waiting, version: r.Version, zxid: node.Mzxid, queue: r.Queue,
 	})
-	if l.waker.Granted(key, owner, o) || l.gate.Enter() != nil {
+	if l.waker.Granted(key, owner, o) || l.life.Enter() != nil {
 		return
 	}
-	defer l.gate.Leave()
-	l.disown(key, owner)
-	l.gate.Go(func() { l.clear(key, owner, "", time.Now().Add(insistMax)) })
+	defer l.life.Leave()
+	l.abandon(false, key, owner, "")
 }
 
 // noteGrant begins an offer of length d, if the claim is still in the queue for

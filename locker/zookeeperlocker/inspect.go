@@ -23,7 +23,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	if err := l.begin(); err != nil {
 		return locker.KeyState{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	return l.inspect(ctx, key)
 }
 
@@ -81,7 +81,7 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 			yield(locker.KeyState{}, err)
 			return
 		}
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		for i := range uint32(shards) {
 			c, err := l.children(ctx, l.shard(i))
 			if err != nil {
@@ -119,7 +119,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if err := l.begin(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if _, err := l.free(ctx, key, owner, nil); err != nil {
 		return err
 	}

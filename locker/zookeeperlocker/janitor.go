@@ -25,19 +25,19 @@ type janitor struct {
 	seen    [shards]map[string]sighting // by the directory of a key
 }
 
-// sweep is the janitor's goroutine, which ends with l.ctx.
+// sweep is the janitor's goroutine, which ends with l.life.Context().
 func (l *Locker) sweep() {
 	j := janitor{l: l, version: anyVersion}
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
-		ctx, cancel := context.WithTimeout(l.ctx, sweepEvery)
+		ctx, cancel := context.WithTimeout(l.life.Context(), sweepEvery)
 		if j.onDuty(ctx, time.Now()) {
 			j.round(ctx)
 		}
 		cancel()
 		select {
-		case <-l.ctx.Done():
+		case <-l.life.Context().Done():
 			return
 		case <-t.C:
 		}

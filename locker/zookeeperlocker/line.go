@@ -49,7 +49,7 @@ func (l *Locker) own(key, owner string, node int32, v view) {
 	ln := &line{owner: owner, node: node, view: v}
 	l.owned[key] = ln
 	ln.watch = time.AfterFunc(watchAfter, func() {
-		l.inBackground(func() { l.watchQueue(key, ln) })
+		l.life.Serve(func() { l.watchQueue(key, ln) })
 	})
 }
 
@@ -93,16 +93,16 @@ func (l *Locker) noteNode(c *locker.Claim, version int32) bool {
 
 // watchQueue tells the guard of claims that begin to wait for a key of this
 // process, and that the key was taken away. It ends when the key is given up or
-// l.ctx ends. The next change of the directory ends its watch in the server.
+// l.life.Context() ends. The next change of the directory ends its watch in the server.
 func (l *Locker) watchQueue(key string, ln *line) {
 	for {
-		w, err := l.watchSurely(l.ctx, l.dir(key))
+		w, err := l.watchSurely(l.life.Context(), l.dir(key))
 		if err != nil || w.stat == nil || !l.refresh(key, ln, w.stat.Version) {
 			return
 		}
 		select {
 		case <-w.changed:
-		case <-l.ctx.Done():
+		case <-l.life.Context().Done():
 			return
 		}
 	}
@@ -117,7 +117,7 @@ func (l *Locker) refresh(key string, ln *line, version int32) bool {
 	if !current || same {
 		return current
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, time.Second)
+	ctx, cancel := context.WithTimeout(l.life.Context(), time.Second)
 	defer cancel()
 	v, err := l.readQueue(ctx, l.dir(key))
 	owner := ln.owner

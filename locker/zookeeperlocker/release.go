@@ -33,7 +33,7 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	if err := l.begin(); err != nil {
 		return locker.Released{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	st := l.stateOf(c)
 	over := l.over(st)
 	l.leaves(st)

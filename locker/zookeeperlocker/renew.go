@@ -24,7 +24,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		}
 		return
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	var alive []int
 	for i, c := range cs {
 		if l.over(l.stateOf(c)) {
@@ -112,7 +112,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	if err := l.begin(); err != nil {
 		return 0, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if l.over(l.stateOf(c)) {
 		return 0, errNotOwner
 	}

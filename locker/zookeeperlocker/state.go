@@ -127,10 +127,10 @@ func (l *Locker) over(st *state) bool {
 // key from others for longer than a dead process would. In the queue, it was
 // not looked at for QueueLife.
 func (l *Locker) timeUp(st *state) {
-	if l.gate.Enter() != nil {
+	if l.life.Enter() != nil {
 		return // Close leaves queues, and leaves keys to their TTL
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	l.mu.Lock()
 	early := time.Now().Before(st.due) // it was put off meanwhile
 	entry := ""
@@ -139,7 +139,6 @@ func (l *Locker) timeUp(st *state) {
 	}
 	l.mu.Unlock()
 	if !early {
-		l.disown(st.claim.Key, st.claim.Owner)
-		l.clear(st.claim.Key, st.claim.Owner, entry, time.Now().Add(insistMax))
+		l.abandon(false, st.claim.Key, st.claim.Owner, entry)
 	}
 }

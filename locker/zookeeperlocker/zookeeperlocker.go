@@ -22,22 +22,14 @@ const store = "zookeeperlocker"
 // end with Close.
 type Locker struct {
 	settings
-	gate     lockerkit.Gate
+	life     *lockerkit.Life
 	conn     *zk.Conn
 	instance string
 	waker    locker.Waker             // set by Open
 	start    sync.Once                // the first Acquire starts tend and sweep
 	dial     func() (*zk.Conn, error) // makes conn, of which the locker is then the owner; nil: it is the caller's
 
-	closing chan struct{} // closed first by Close: what is left to do is done at once
-	// ctx ends what runs in the background. Close ends it by cancel when no
-	// call is in progress any more.
-	ctx     context.Context
-	cancel  context.CancelFunc
-	service sync.WaitGroup // tend, sweep, and the watches
-
 	mu     sync.Mutex          // guards what follows; never held across I/O or a callback
-	ended  bool                // no watch begins any more
 	queued map[string]*state   // claims of this process that may be in a queue, by owner id
 	owned  map[string]*line    // what is known of the queues of owned keys, by Claim.Key
 	seen   map[string]sighting // keys that others own, by Claim.Key
@@ -54,21 +46,19 @@ var (
 func New(conn *zk.Conn, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{root: "/guard", acl: zk.WorldACL(zk.PermAll)},
-		gate:     lockerkit.Gate{Store: store}, conn: conn, instance: lockerkit.NewID(),
-		closing: make(chan struct{}),
-		queued:  map[string]*state{}, owned: map[string]*line{}, seen: map[string]sighting{},
+		life:     lockerkit.NewLife(store), conn: conn, instance: lockerkit.NewID(),
+		queued: map[string]*state{}, owned: map[string]*line{}, seen: map[string]sighting{},
 	}
 	for _, o := range opts {
 		o(&l.settings)
 	}
-	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
 	return l
 }
 
 // Open keeps w, and checks the settings. It returns an ErrInvalidOption if one
 // is wrong, or if the locker was opened before.
 func (l *Locker) Open(w locker.Waker) error {
-	return l.gate.Open(func() (err error) {
+	return l.life.Open(func() (err error) {
 		l.waker = w
 		if err := l.check(); err != nil {
 			return err
@@ -83,14 +73,14 @@ func (l *Locker) Open(w locker.Waker) error {
 	})
 }
 
-// begin is the beginning of a call. The call ends with l.gate.Leave.
+// begin is the beginning of a call. The call ends with l.life.Leave.
 func (l *Locker) begin() error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
 	l.start.Do(func() {
-		l.service.Go(l.tend)
-		l.service.Go(l.sweep)
+		l.life.Serve(l.tend)
+		l.life.Serve(l.sweep)
 	})
 	return nil
 }
@@ -101,15 +91,7 @@ func (l *Locker) begin() error {
 // done, or until ctx ends. Then it returns ctx's error, and goes on in the
 // background for half a minute at most.
 func (l *Locker) Close(ctx context.Context) error {
-	return l.gate.Close(ctx, func() {
-		close(l.closing)
-		l.gate.Wait()
-		l.leaveQueues()
-		l.mu.Lock()
-		l.ended = true
-		l.mu.Unlock()
-		l.cancel()
-		l.service.Wait()
+	return l.life.Close(ctx, l.leaveQueues, func() {
 		if l.dial != nil {
 			l.conn.Close()
 		}
@@ -118,7 +100,7 @@ func (l *Locker) Close(ctx context.Context) error {
 
 // leaveQueues takes this process out of all queues.
 func (l *Locker) leaveQueues() {
-	ctx, cancel := context.WithTimeout(l.ctx, time.Second)
+	ctx, cancel := context.WithTimeout(l.life.Context(), time.Second)
 	defer cancel()
 	l.mu.Lock()
 	var entries []string
@@ -128,15 +110,6 @@ func (l *Locker) leaveQueues() {
 	l.mu.Unlock()
 	for _, path := range entries {
 		_ = l.delete(ctx, path)
-	}
-}
-
-// inBackground runs f until the locker is closed, if it is not yet.
-func (l *Locker) inBackground(f func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.ended {
-		l.service.Go(f)
 	}
 }
 
@@ -155,7 +128,7 @@ func (l *Locker) tend() {
 			l.waker.WakeAll()
 		}
 		select {
-		case <-l.ctx.Done():
+		case <-l.life.Context().Done():
 			return
 		case <-t.C:
 		}
