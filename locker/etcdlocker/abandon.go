@@ -22,7 +22,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	st, _ := c.State.(*state)
 	entry := ""
 	if st != nil {
-		entry = l.leaves(st)
+		entry = st.Leave()
 	}
 	l.abandon(late, c.Key, c.Owner, entry, st)
 }

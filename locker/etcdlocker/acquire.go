@@ -24,10 +24,10 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	defer l.life.Leave()
 	l.listen.Do(func() { l.life.Serve(l.hear) })
-	try := attempt{l: l, c: c, st: l.stateOf(c), Try: t, wide: c.Limit > 1}
+	try := attempt{l: l, c: c, st: l.book.Page(c), Try: t, wide: c.Limit > 1}
 	a, err := try.run(ctx)
 	if err != nil {
-		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, l.tryError(err)
+		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, l.tryError(err)
 	}
 	return a, nil
 }
@@ -55,7 +55,7 @@ type found struct {
 
 func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 	var f *found // nil: nothing is known yet
-	if entry := t.l.saw(t.st); t.Held || entry != "" {
+	if entry := t.st.Look(); t.Held || entry != "" {
 		if f, err = t.look(ctx); err != nil {
 			return a, err
 		}
@@ -85,7 +85,7 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 			err = t.stay(ctx, &a)
 			return a, err
 		case !t.Wait || t.Queued:
-			t.l.leaves(t.st)
+			t.st.Leave()
 			return a, nil
 		default:
 			f, err = t.join(ctx, f, &a)
@@ -106,7 +106,7 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 // looks are the operations that fill a found.
 func (t *attempt) looks() []clientv3.Op {
 	ops := []clientv3.Op{t.l.owners(t.c.Key)}
-	entry := t.l.saw(t.st)
+	entry := t.st.Look()
 	switch {
 	case t.wide:
 		ops = append(ops, prefixed(t.l.queueOf(t.c.Key)))
@@ -133,11 +133,11 @@ func (t *attempt) foundIn(r *clientv3.TxnResponse) *found {
 	}
 	if t.wide {
 		f.queue = rangeOf(r, 1).Kvs
-		f.queued = slices.ContainsFunc(f.queue, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.st.entry })
+		f.queued = slices.ContainsFunc(f.queue, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.st.Entry() })
 	} else {
 		f.queued = n > 1 && rangeOf(r, 1).Count > 0
 	}
-	f.queued = f.queued && t.l.mayQueue(t.st)
+	f.queued = f.queued && t.st.MayQueue()
 	return f
 }
 
@@ -166,13 +166,13 @@ func (t *attempt) judge(f *found) (a locker.Answer, take []clientv3.Cmp) {
 	if f == nil || f.lock == nil {
 		return a, t.unrecorded(t.vacant()...)
 	}
-	_, r, _ := parse(f.lock.Value)
+	_, r, ok := parse(f.lock.Value)
 	now := time.Now()
-	s := t.l.sight(t.c.Key, f.lock, now)
-	if s.over(now) {
+	s := t.l.sights.First(t.c.Key, r.sight(f.lock, ok, now), now)
+	if s.Over(now) {
 		return a, t.unrecorded(unchanged(key, f.lock.ModRevision))
 	}
-	a.Holder, a.Remaining = r.Holder, s.left(now)
+	a.Holder, a.Remaining = r.Holder, s.Left(now)
 	return a, nil
 }
 
@@ -188,17 +188,17 @@ func (t *attempt) unrecorded(ifs ...clientv3.Cmp) []clientv3.Cmp {
 // returns nil, or what it finds if the claim was granted the key meanwhile.
 func (t *attempt) recalls(ctx context.Context, f *found) (*found, error) {
 	if !f.queued {
-		t.l.leaves(t.st)
+		t.st.Leave()
 		return nil, nil
 	}
-	r, err := t.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(t.l.saw(t.st))}, nil)
+	r, err := t.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(t.st.Look())}, nil)
 	switch {
 	case err != nil:
 		return nil, err
 	case r.Responses[0].GetResponseDeleteRange().Deleted == 0:
 		return t.look(ctx)
 	}
-	t.l.leaves(t.st)
+	t.st.Leave()
 	return nil, nil
 }
 
@@ -211,7 +211,7 @@ func (t *attempt) take(ctx context.Context, ifs []clientv3.Cmp) (*found, error) 
 	}
 	key := t.l.lockKey(t.c.Key)
 	then := []clientv3.Op{t.put(lease)}
-	if entry := t.l.saw(t.st); entry != "" {
+	if entry := t.st.Look(); entry != "" {
 		then = append(then, clientv3.OpDelete(entry))
 	}
 	r, err := t.l.lane.carry(ctx, []string{key}, ifs, then, t.looks())
@@ -235,7 +235,7 @@ func (t *attempt) put(lease clientv3.LeaseID) clientv3.Op {
 }
 
 func (t *attempt) won() (locker.Answer, error) {
-	t.l.has(t.st, t.c.TTL)
+	t.st.Own(t.c.TTL)
 	t.l.own(t.c)
 	a := locker.Answer{Acquired: true}
 	if t.c.Fencing {
@@ -249,9 +249,9 @@ func (l *Locker) own(c *locker.Claim) {
 	if c.Limit > 1 {
 		return
 	}
+	l.sights.Forget(c.Key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.seen, c.Key)
 	if ln := l.owned[c.Key]; ln == nil || ln.owner != c.Owner {
 		l.owned[c.Key] = &line{owner: c.Owner}
 	}
@@ -260,13 +260,13 @@ func (l *Locker) own(c *locker.Claim) {
 // stay keeps the claim in the queue. Its entry is written again if this process
 // has another etcd lease for its places by now.
 func (t *attempt) stay(ctx context.Context, a *locker.Answer) error {
-	entry := t.l.saw(t.st)
+	entry := t.st.Look()
 	place, err := t.l.placeLease(ctx)
 	if err != nil {
 		return err
 	}
 	a.Queued, a.Place = true, placeOf(entry)
-	if t.st.lease == place {
+	if t.st.Data.lease == place {
 		return nil
 	}
 	r, err := t.l.txn(ctx, []clientv3.Cmp{exists(entry)},
@@ -275,7 +275,7 @@ func (t *attempt) stay(ctx context.Context, a *locker.Answer) error {
 	case err != nil:
 		return err
 	case r.Succeeded:
-		t.l.queues(t.st, entry, place)
+		queue(t.st, entry, place)
 	default: // granted or dropped meanwhile; the next look finds out
 	}
 	return nil
@@ -299,7 +299,7 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 		a.Place = locker.Place(f.revision)
 	}
 	entry := t.l.entryKey(t.c.Key, a.Place, f.revision, t.c.Owner)
-	t.l.queues(t.st, entry, place)
+	queue(t.st, entry, place)
 
 	e := queued{Key: []byte(entry), Value: []byte(encode(entryOf(t.c, place)))}
 	m := message{Kind: wanted, Key: []byte(t.c.Key), Queue: []queued{e}}
@@ -312,20 +312,20 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	r, held, err := t.sendJoin(ctx, f, then, take)
 	switch {
 	case noLease(err):
-		t.l.rejoins(t.st)
+		t.st.Unqueue()
 		t.l.places.lost(place)
 		t.l.sessionFor(t.c.TTL).lost(lease)
 		return t.look(ctx)
 	case err != nil:
 		return nil, err
 	case !r.Succeeded:
-		t.l.rejoins(t.st)
+		t.st.Unqueue()
 		return t.foundIn(r), nil
 	case !held && !taken(r):
-		t.l.rejoins(t.st)
+		t.st.Unqueue()
 		return t.look(ctx)
 	case !held:
-		t.l.rejoins(t.st)
+		t.st.Unqueue()
 		t.revision = r.Header.Revision
 		return nil, nil
 	}

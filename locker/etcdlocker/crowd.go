@@ -67,12 +67,13 @@ func (l *Locker) crowdOf(key string, owners, queue []*mvccpb.KeyValue, revision 
 		if name == l.lockKey(key) {
 			name = key
 		}
-		s := l.sight(name, kv, now)
-		o := owner{path: string(kv.Key), limit: 1, revision: kv.ModRevision, left: s.left(now)}
-		if id, r, ok := parse(kv.Value); ok {
+		id, r, ok := parse(kv.Value)
+		s := l.sights.First(name, r.sight(kv, ok, now), now)
+		o := owner{path: string(kv.Key), limit: 1, revision: kv.ModRevision, left: s.Left(now)}
+		if ok {
 			o.id, o.limit, o.holder = id, max(r.Limit, 1), r.Holder
 		}
-		if s.over(now) {
+		if s.Over(now) {
 			c.ended = append(c.ended, o)
 		} else {
 			c.owners = append(c.owners, o)

@@ -62,7 +62,7 @@ func TestAShareTakesAKeyThatNobodyOwns(t *testing.T) {
 	c := &locker.Claim{Key: "k", Owner: "me", Limit: locker.NoLimit}
 	for _, owners := range [][]owner{nil, {{id: "other", limit: locker.NoLimit}}} {
 		s := &squeeze{
-			attempt: &attempt{l: l, c: c, st: l.stateOf(c)}, found: &found{revision: 9},
+			attempt: &attempt{l: l, c: c, st: l.book.Page(c)}, found: &found{revision: 9},
 			at: &crowd{owners: owners, queue: []waiter{{queued: queued{Key: []byte(l.queueOf("k") + "0")}, limit: 1}}},
 		}
 		if s.find(); s.owns != (owners == nil) || s.owns && len(s.run) != 1 {

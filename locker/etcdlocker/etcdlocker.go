@@ -33,19 +33,19 @@ type Locker struct {
 	answered atomic.Int32 // member at the last answer of a server
 	listen   sync.Once    // the first Acquire starts the watch of the inbox
 	lane     lane
-	dial     func() error // makes the clients, of which the locker is then the owner; nil: they are the caller's
+	book     *lockerkit.Book[data]
+	sights   lockerkit.Sights // of Claim.Keys, and of shares by their keys in etcd
+	dial     func() error     // makes the clients, of which the locker is then the owner; nil: they are the caller's
 
 	reconnected atomic.Int64 // when doubt last made a client connect, in ns
 	places      *session     // of this process in queues, and for offers
 
-	mu       sync.Mutex          // guards what follows; never held across I/O or a callback
-	sessions map[int64]*session  // for keys, by the seconds that they live
-	sweepAt  int                 // the number of sessions at which those that have ended are forgotten
-	queued   map[string]*state   // claims of this process that may be in a queue, by owner id
-	owned    map[string]*line    // what is known of the queues of owned keys, by Claim.Key
-	seen     map[string]sighting // keys that others own, by Claim.Key
-	newest   int64               // the highest revision that this process has heard of
-	rewatch  context.CancelFunc  // ends the present watch, to begin it anew; nil before the first
+	mu       sync.Mutex         // guards what follows; never held across I/O or a callback
+	sessions map[int64]*session // for keys, by the seconds that they live
+	sweepAt  int                // the number of sessions at which those that have ended are forgotten
+	owned    map[string]*line   // what is known of the queues of owned keys, by Claim.Key
+	newest   int64              // the highest revision that this process has heard of
+	rewatch  context.CancelFunc // ends the present watch, to begin it anew; nil before the first
 }
 
 var (
@@ -73,9 +73,11 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 	}
 	l := &Locker{
 		settings: s, life: lockerkit.NewLife(store), instance: lockerkit.NewID(),
-		sessions: map[int64]*session{}, queued: map[string]*state{},
-		owned: map[string]*line{}, seen: map[string]sighting{},
+		sessions: map[int64]*session{}, owned: map[string]*line{},
 	}
+	l.book = lockerkit.NewBook[data](l.life, l.instance, func(c *locker.Claim, entry string) {
+		l.abandon(false, c.Key, c.Owner, entry, nil)
+	})
 	l.lane.locker = l
 	l.places = placesOf(l)
 	return l

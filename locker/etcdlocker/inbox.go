@@ -125,13 +125,11 @@ func (l *Locker) toldGranted(key string, m message, revision int64) {
 // noteGrant begins an offer of length d. If an Acquire has found the grant
 // first, the claim has its full TTL, which the late message must not shorten.
 func (l *Locker) noteGrant(key string, m message, d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if m.Limit <= 1 {
+		l.mu.Lock()
 		l.owned[key] = &line{owner: m.Owner, queue: m.Queue}
-		delete(l.seen, key)
+		l.mu.Unlock()
+		l.sights.Forget(key)
 	}
-	if st := l.queued[m.Owner]; st != nil {
-		l.hasIt(st, d)
-	}
+	l.book.Granted(m.Owner, d)
 }

@@ -88,10 +88,8 @@ func (l *Locker) showShare(s *locker.KeyState, kv *mvccpb.KeyValue) {
 
 // remaining is exact to the last look of this process at the revision.
 func (l *Locker) remaining(name string, kv *mvccpb.KeyValue, r record) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if seen, ok := l.seen[name]; ok && seen.revision == kv.ModRevision {
-		return seen.left(time.Now())
+	if seen, ok := l.sights.Seen(name, kv.ModRevision); ok {
+		return seen.Left(time.Now())
 	}
 	return r.ttl()
 }

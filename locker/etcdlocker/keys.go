@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -69,6 +70,16 @@ type record struct {
 }
 
 func (r record) ttl() time.Duration { return time.Duration(r.TTL) * time.Millisecond }
+
+// sight is the first sight of a key with this record. The value of a stranger
+// has none, and never ends.
+func (r record) sight(kv *mvccpb.KeyValue, ours bool, now time.Time) lockerkit.Sight {
+	s := lockerkit.Sight{Revision: kv.ModRevision}
+	if ours {
+		s.Ends = now.Add(r.ttl())
+	}
+	return s
+}
 
 func recordOf(c *locker.Claim, ttl time.Duration) record {
 	r := record{TTL: ttl.Milliseconds(), Holder: c.Holder}

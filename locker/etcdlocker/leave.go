@@ -30,7 +30,7 @@ type step struct {
 func (l *Locker) leaveCrowd(ctx context.Context, s *step) (locker.Released, error) {
 	l.disown(s.key, s.owner)
 	if s.next != nil {
-		s.nextState = l.stateOf(s.next)
+		s.nextState = l.book.Page(s.next)
 	}
 	r, err := s.carry(ctx)
 	if err == nil || err == errNotOwner { //nolint:errorlint // itself
@@ -177,13 +177,13 @@ func (s *step) queueNext(ctx context.Context, r *locker.Released) (err error) {
 	})
 	w.ours = true
 	s.at.queue = append(s.at.queue, w)
-	s.l.queues(s.nextState, string(w.Key), s.place)
+	queue(s.nextState, string(w.Key), s.place)
 	return nil
 }
 
 // undo notes that next has not joined the queue.
 func (s *step) undo() {
 	if s.queues {
-		s.l.rejoins(s.nextState)
+		s.nextState.Unqueue()
 	}
 }

@@ -56,12 +56,12 @@ func (l *Locker) counts(key string, kv, lock *mvccpb.KeyValue) (r recorded, ok b
 	if r, ok = parseRecorded(kv.Value); !ok || lock == nil {
 		return r, ok
 	}
-	owner, _, ours := parse(lock.Value)
+	owner, held, ours := parse(lock.Value)
 	if !ours || owner != r.owner {
 		return r, true
 	}
 	now := time.Now()
-	return r, l.sight(key, lock, now).over(now)
+	return r, l.sights.First(key, held.sight(lock, ours, now), now).Over(now)
 }
 
 // only returns the only key that an operation has read, or nil.
@@ -79,9 +79,9 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 		return locker.Released{}, err
 	}
 	defer l.life.Leave()
-	st := l.stateOf(c)
-	l.leaves(st)
-	if l.over(st) {
+	st := l.book.Page(c)
+	st.Leave()
+	if st.Over() {
 		_, err := l.free(ctx, c.Key, c.Owner, nil)
 		if err == nil {
 			err = errNotOwner
@@ -90,9 +90,9 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 	}
 	released, err := l.keep(ctx, c.Key, c.Owner, next, r)
 	if errors.Is(err, locker.ErrUnavailable) {
-		l.mu.Lock()
-		st.keep = &r // for Abandon
-		l.mu.Unlock()
+		st.Data.mu.Lock()
+		st.Data.keep = &r // for Abandon
+		st.Data.mu.Unlock()
 	}
 	return released, err
 }
@@ -105,7 +105,7 @@ func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim
 	h.place = locker.Place(l.newest)
 	l.mu.Unlock()
 	if next != nil {
-		h.nextState = l.stateOf(next)
+		h.nextState = l.book.Page(next)
 	}
 	released, err := h.run(ctx)
 	switch {
@@ -150,11 +150,7 @@ func (l *Locker) tellKept(entries []entry, key, value string) {
 
 // toldKept notes that a claim of this process has left the queue for a record.
 func (l *Locker) toldKept(m message) {
-	l.mu.Lock()
-	if st := l.queued[m.Owner]; st != nil {
-		l.out(st)
-	}
-	l.mu.Unlock()
+	l.book.Left(m.Owner)
 	if w, ok := l.waker.(locker.Joiner); ok {
 		w.Recorded(string(m.Key), m.Owner, string(m.Value))
 	}
@@ -239,7 +235,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 		return "", err
 	}
 	defer l.life.Leave()
-	if l.over(l.stateOf(c)) {
+	if l.book.Page(c).Over() {
 		return "", errNotOwner
 	}
 	lease, err := l.keyLease(ctx, r.TTL)
@@ -280,10 +276,10 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 
 // Unmark lets the end of c remove its mark.
 func (l *Locker) Unmark(c *locker.Claim) {
-	st := l.stateOf(c)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st.unmark = true
+	data := &l.book.Page(c).Data
+	data.mu.Lock()
+	defer data.mu.Unlock()
+	data.unmark = true
 }
 
 // Forget deletes the record of key.
@@ -320,13 +316,13 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 // endRecorded keeps the record of a Keep without an answer (law 19), or removes
 // the mark of a claim under which nothing was done.
 func (l *Locker) endRecorded(ctx context.Context, st *state) error {
-	c := st.claim
-	l.mu.Lock()
-	record, unmark := st.keep, st.unmark
-	l.mu.Unlock()
+	c := st.Claim
+	st.Data.mu.Lock()
+	record, unmark := st.Data.keep, st.Data.unmark
+	st.Data.mu.Unlock()
 	var err error
 	switch {
-	case record != nil && !l.over(st):
+	case record != nil && !st.Over():
 		_, err = l.keep(ctx, c.Key, c.Owner, nil, *record)
 	case unmark:
 		_, err = l.freeOf(ctx, st, nil)

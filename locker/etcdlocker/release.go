@@ -25,9 +25,9 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		return locker.Released{}, err
 	}
 	defer l.life.Leave()
-	st := l.stateOf(c)
-	over := l.over(st)
-	l.leaves(st)
+	st := l.book.Page(c)
+	over := st.Over()
+	st.Leave()
 	if over { // etcd may still name c, so the key is freed all the same
 		next = nil
 	}
@@ -41,10 +41,10 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 // freeOf is free for the key of a claim. If nothing was done under the claim, it
 // removes the claim's mark.
 func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (locker.Released, error) {
-	c := st.claim
-	l.mu.Lock()
-	unmark := st.unmark
-	l.mu.Unlock()
+	c := st.Claim
+	st.Data.mu.Lock()
+	unmark := st.Data.unmark
+	st.Data.mu.Unlock()
 	if c.Limit > 1 {
 		return l.leaveCrowd(ctx, &step{l: l, key: c.Key, owner: c.Owner, limit: c.Limit, next: next})
 	}
@@ -76,7 +76,7 @@ func (l *Locker) hands(ctx context.Context, h *handover) (locker.Released, error
 	h.place = locker.Place(l.newest)
 	l.mu.Unlock()
 	if h.next != nil {
-		h.nextState = l.stateOf(h.next)
+		h.nextState = l.book.Page(h.next)
 	}
 	r, err := h.run(ctx)
 	switch {
@@ -264,7 +264,7 @@ func (h *handover) queueNext(ctx context.Context) (clientv3.Op, error) {
 		Key:   []byte(h.l.entryKey(h.key, h.place, int64(h.place), h.next.Owner)),
 		Value: []byte(encode(entryOf(h.next, place))),
 	}
-	h.l.queues(h.nextState, string(h.tail.Key), place)
+	queue(h.nextState, string(h.tail.Key), place)
 	return clientv3.OpPut(string(h.tail.Key), string(h.tail.Value), clientv3.WithLease(place)), nil
 }
 
@@ -308,7 +308,7 @@ func (h *handover) learn(r *clientv3.TxnResponse) error {
 // notQueued undoes what queueNext has noted.
 func (h *handover) notQueued() {
 	if h.queuesNext() {
-		h.l.rejoins(h.nextState)
+		h.nextState.Unqueue()
 		h.tail = queued{}
 	}
 }

@@ -51,7 +51,7 @@ type renewal struct {
 func (l *Locker) renewals(cs []*locker.Claim, answered func(i int, err error)) (all []*renewal) {
 	filling := map[*session]*renewal{}
 	for i, c := range cs {
-		if l.over(l.stateOf(c)) {
+		if l.book.Page(c).Over() {
 			answered(i, errNotOwner)
 			continue
 		}
@@ -84,7 +84,7 @@ func (b *renewal) run(ctx context.Context) {
 		case !r.Responses[i].GetResponseTxn().Succeeded:
 			b.answer[i](errNotOwner)
 		default:
-			b.l.has(b.l.stateOf(c), c.TTL)
+			b.l.book.Page(c).Own(c.TTL)
 			b.answer[i](nil)
 		}
 	}
@@ -119,7 +119,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 		return 0, err
 	}
 	defer l.life.Leave()
-	if l.over(l.stateOf(c)) {
+	if l.book.Page(c).Over() {
 		return 0, errNotOwner
 	}
 	lease, err := l.keyLease(ctx, c.TTL)

@@ -25,7 +25,7 @@ func (l *Locker) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool
 	l.listen.Do(func() { l.life.Serve(l.hear) })
 	t := together{l: l, cs: cs, prefix: prefix, mine: make([]bool, len(cs))}
 	for _, c := range cs {
-		l.stateOf(c)
+		l.book.Page(c)
 	}
 	if err := t.run(ctx); err != nil {
 		return nil, 0, l.tryError(err)
@@ -141,7 +141,7 @@ func (t *together) takes(i int, lease clientv3.LeaseID) (ifs []clientv3.Cmp, put
 // won notes that a claim owns its key.
 func (t *together) won(i int, revision int64) {
 	c := t.cs[i]
-	t.l.has(t.l.stateOf(c), c.TTL)
+	t.l.book.Page(c).Own(c.TTL)
 	t.l.own(c)
 	t.as[i].Acquired = true
 	if c.Fencing {

@@ -71,7 +71,7 @@ func (t *attempt) squeeze(ctx context.Context, f *found) (a locker.Answer, _ *fo
 		if f.queued {
 			return a, nil, t.stay(ctx, &a)
 		}
-		t.l.leaves(t.st)
+		t.st.Leave()
 		return a, nil, nil
 	}
 	f, err = s.send(ctx, &a)

@@ -52,7 +52,7 @@ func (s *squeeze) find() {
 // line takes the claim out of the queue, or makes the entry that it would have
 // there.
 func (s *squeeze) line() waiter {
-	s.entry = s.st.entry
+	s.entry = s.st.Entry()
 	for i, w := range s.at.queue {
 		if s.found.queued && string(w.Key) == s.entry {
 			s.at.queue = slices.Delete(s.at.queue, i, i+1)
@@ -131,7 +131,7 @@ func (s *squeeze) join(ctx context.Context, b *batch) (err error) {
 			s.at.queue[i].queued = e
 		}
 	}
-	s.l.queues(s.st, s.entry, s.place)
+	queue(s.st, s.entry, s.place)
 	b.ifs = append(b.ifs, s.at.stay()...)
 	b.puts = append(b.puts, put{s.entry, string(e.Value), s.place})
 	if len(s.at.queue) > 1 {
@@ -180,7 +180,7 @@ func (s *squeeze) send(ctx context.Context, a *locker.Answer) (*found, error) {
 // undo notes that the claim has not joined the queue.
 func (s *squeeze) undo() {
 	if s.joins {
-		s.l.rejoins(s.st)
+		s.st.Unqueue()
 	}
 }
 

@@ -1,151 +1,30 @@
 package etcdlocker
 
 import (
-	"time"
+	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// state is what the locker keeps of a claim. Locker.mu guards it. The calls of
-// a claim, which never overlap while it is in a queue, read entry and lease
-// without it, because nothing else changes them.
-type state struct {
-	claim *locker.Claim    // never changes
-	entry string           // its key in the queue, from the first attempt to put it there; set once
-	lease clientv3.LeaseID // under which the entry was written
-	gone  bool             // it was taken out of the queue for good
+// state is what the locker keeps of a claim.
+type state = lockerkit.Page[data]
 
-	// due is when the claim is over: as an owner that was not renewed, or in
-	// the queue without a look. timer then calls timeUp. Both are zero while
-	// neither can happen.
-	due   time.Time
-	timer *time.Timer
-	owner bool // it has owned its key; due is then when the key is over for this process
+// data is what a Book has of a claim for etcd.
+type data struct {
+	lease clientv3.LeaseID // under which the entry was written; only calls of the claim use it
 
+	mu     sync.Mutex     // guards what follows; never held across I/O or a callback
 	keep   *locker.Record // of a Keep without an answer
 	unmark bool           // see Unmark
 }
 
-// stateOf returns the state of c. It names the locker in c, once, because the
-// guard reads c at any time afterwards.
-func (l *Locker) stateOf(c *locker.Claim) *state {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st, _ := c.State.(*state)
-	if st == nil {
-		st = &state{claim: c}
-		c.State = st
-		c.Holder.Instance = l.instance
-	}
-	return st
-}
-
-// dueIn sets the time at which the claim is over. The caller has l.mu.
-func (l *Locker) dueIn(st *state, d time.Duration) {
-	st.due = time.Now().Add(d)
-	if st.timer == nil {
-		st.timer = time.AfterFunc(d, func() { l.timeUp(st) })
-	} else {
-		st.timer.Reset(d)
-	}
-}
-
-// queues notes that the claim may be in the queue from now on, under entry.
-func (l *Locker) queues(st *state, entry string, lease clientv3.LeaseID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st.entry, st.lease = entry, lease
-	l.queued[st.claim.Owner] = st
-	l.dueIn(st, locker.QueueLife)
-}
-
-// rejoins undoes queues, because the transaction was refused.
-func (l *Locker) rejoins(st *state) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st.timer.Stop()
-	st.entry = ""
-	delete(l.queued, st.claim.Owner)
-}
-
-// saw notes that the guard looks at the claim. It returns its key in the queue,
-// or "" if it is not there.
-func (l *Locker) saw(st *state) (entry string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if st.entry == "" || st.gone {
-		return ""
-	}
-	l.dueIn(st, locker.QueueLife)
-	return st.entry
-}
-
-// mayQueue reports whether the claim may be in the queue.
-func (l *Locker) mayQueue(st *state) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return st.entry != "" && !st.gone
-}
-
-// leaves notes that the claim is in no queue any more, and that nothing waits
-// for its end. It returns the key that it may have had in the queue.
-func (l *Locker) leaves(st *state) (entry string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out(st)
-}
-
-// out is leaves for a caller that has l.mu.
-func (l *Locker) out(st *state) (entry string) {
-	st.gone = st.gone || st.entry != ""
-	delete(l.queued, st.claim.Owner)
-	if st.timer != nil {
-		st.timer.Stop()
-	}
-	return st.entry
-}
-
-// has notes that the claim owns its key for d from now at most.
-func (l *Locker) has(st *state, d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hasIt(st, d)
-}
-
-// hasIt is has for a caller that has l.mu.
-func (l *Locker) hasIt(st *state, d time.Duration) {
-	l.out(st)
-	st.owner = true
-	l.dueIn(st, d)
-}
-
-// over reports whether the claim's lease has ended, whatever etcd still says.
-func (l *Locker) over(st *state) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return st.owner && time.Now().After(st.due)
-}
-
-// timeUp clears up after a claim that is over. As an owner, it would keep its
-// key from others for longer than a dead process would. In the queue, it was
-// not looked at for QueueLife.
-func (l *Locker) timeUp(st *state) {
-	if l.life.Enter() != nil {
-		return // Close leaves queues, and leaves keys to their TTL
-	}
-	defer l.life.Leave()
-	l.mu.Lock()
-	early := time.Now().Before(st.due) // it was put off meanwhile
-	entry := ""
-	if !early {
-		entry = l.out(st)
-	}
-	l.mu.Unlock()
-	if !early {
-		l.abandon(false, st.claim.Key, st.claim.Owner, entry, nil)
-	}
+// queue notes that the claim may be in the queue from now on, at entry.
+func queue(st *state, entry string, lease clientv3.LeaseID) {
+	st.Data.lease = lease
+	st.Queue(entry)
 }
 
 // disown returns what is known of the queue of a key, and forgets it, because

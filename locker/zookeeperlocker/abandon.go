@@ -16,7 +16,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	defer l.life.Leave()
 	entry := ""
 	if st, ok := c.State.(*state); ok {
-		entry = l.leaves(st)
+		entry = st.Leave()
 	}
 	l.abandon(late, c.Key, c.Owner, entry)
 }

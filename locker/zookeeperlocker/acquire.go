@@ -22,10 +22,10 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{Queued: t.Queued}, err
 	}
 	defer l.life.Leave()
-	try := attempt{l: l, c: c, st: l.stateOf(c), dir: l.dir(c.Key), Try: t}
+	try := attempt{l: l, c: c, st: l.book.Page(c), dir: l.dir(c.Key), Try: t}
 	a, err := try.run(ctx)
 	if err != nil {
-		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, tryError(err)
+		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, tryError(err)
 	}
 	return a, nil
 }
@@ -56,7 +56,7 @@ func (f *found) nextVersion() int32 {
 
 func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 	var f *found // nil: nothing is known yet
-	entry := t.l.saw(t.st)
+	entry := t.st.Look()
 	if t.Held || entry != "" {
 		if f, err = t.look(ctx); err != nil {
 			return a, err
@@ -71,7 +71,7 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 		case f.queued:
 			t.stay(&a)
 		case !t.Wait || t.Queued:
-			t.l.leaves(t.st)
+			t.st.Leave()
 		default:
 			done, err = t.join(ctx, f, &a)
 		}
@@ -88,7 +88,7 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 // look asks for the owner and our place at once. A claim that was granted its
 // key in between is in neither, so the owner is then asked for again.
 func (t *attempt) look(ctx context.Context) (*found, error) {
-	entry := t.l.saw(t.st)
+	entry := t.st.Look()
 	second := t.dir
 	if entry != "" {
 		second = entry
@@ -113,7 +113,7 @@ func (t *attempt) look(ctx context.Context) (*found, error) {
 		f.dir = stat
 		return &f, nil
 	}
-	f.queued = stat != nil && t.l.mayQueue(t.st)
+	f.queued = stat != nil && t.st.MayQueue()
 	if stat == nil {
 		f.owner, err = t.l.get(ctx, t.dir+ownerNode)
 	}
@@ -132,18 +132,18 @@ func (t *attempt) judge(f *found) (a locker.Answer, take []any) {
 		return a, []any{exists(mark), write(t.dir+ownerNode, mine, f.owner.stat.Version)}
 	}
 	now := time.Now()
-	s := t.l.sight(t.c.Key, f.owner, now)
-	if s.over(now) {
+	s := t.l.sights.First(t.c.Key, r.sight(f.owner.stat, ok, now), now)
+	if s.Over(now) {
 		return a, []any{write(t.dir+ownerNode, mine, f.owner.stat.Version), t.l.create(mark, nil, 0)}
 	}
-	a.Holder, a.Remaining = r.Holder, s.left(now)
+	a.Holder, a.Remaining = r.Holder, s.Left(now)
 	return a, nil
 }
 
 // take takes the key. done is false if something had changed.
 func (t *attempt) take(ctx context.Context, ops []any, f *found) (a locker.Answer, done bool, err error) {
 	if f != nil && f.queued {
-		ops = append(ops, remove(t.st.entry))
+		ops = append(ops, remove(t.st.Entry()))
 	}
 	ops = append(ops, write(t.dir, nil, anyVersion)) // the last, so that it tells of the children that are left
 	r, err := t.l.multi(ctx, ops...)
@@ -170,10 +170,8 @@ func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locke
 			return a, false, err
 		}
 	}
-	t.l.mu.Lock()
-	delete(t.l.seen, t.c.Key)
-	t.l.has(t.st, t.c.TTL)
-	t.l.mu.Unlock()
+	t.l.sights.Forget(t.c.Key)
+	t.st.Own(t.c.TTL)
 	t.l.own(t.c.Key, t.c.Owner, version,
 		view{known: dir.NumChildren == ownerNodes, version: dir.Version, zxid: dir.Mzxid})
 	a.Acquired = true
@@ -208,7 +206,7 @@ func (t *attempt) removeMarks(ctx context.Context, version int32) (done bool, er
 // stay answers for a claim that is in the queue.
 func (t *attempt) stay(a *locker.Answer) {
 	t.l.watchEntry(t.st)
-	a.Queued, a.Place = true, placeOf(t.st.entry)
+	a.Queued, a.Place = true, placeOf(t.st.Entry())
 }
 
 // join puts the claim into the queue. done is false if nobody owns the key any
@@ -222,7 +220,7 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (done bo
 		place = locker.Place(f.dir.Pzxid)
 	}
 	entry := t.dir + "/" + entryName(place, f.dir.Pzxid, t.c.Owner)
-	t.l.queues(t.st, entry)
+	t.st.Queue(entry)
 	r, err := t.l.multi(ctx, exists(t.dir+ownerNode), write(t.dir, nil, anyVersion),
 		t.l.create(entry, entryOf(t.c), zk.FlagEphemeral))
 	switch {
@@ -232,6 +230,6 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (done bo
 		t.stay(a)
 		return true, nil
 	}
-	t.l.rejoins(t.st)
+	t.st.Unqueue()
 	return false, nil
 }

@@ -2,7 +2,6 @@ package zookeeperlocker
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -11,16 +10,15 @@ import (
 
 // watchEntry waits in the background until the claim's entry is gone, unless
 // that is under way. A hand-over deletes the entry. So do the end of the
-// session and the claim's own end, which calls st.unwatch.
+// session and the claim's own end, which ends the watch.
 func (l *Locker) watchEntry(st *state) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if st.unwatch != nil || st.gone {
+	if st.Data.watched {
 		return
 	}
+	st.Data.watched = true
 	ctx, cancel := context.WithCancel(l.life.Context())
-	st.unwatch = cancel
-	entry := st.entry
+	st.OnLeave(cancel)
+	entry := st.Entry()
 	l.life.Serve(func() {
 		defer cancel()
 		if l.awaitEnd(ctx, entry) == nil {
@@ -49,12 +47,12 @@ func (l *Locker) awaitEnd(ctx context.Context, path string) error {
 
 // lookForGrant tells the guard if the claim owns its key.
 func (l *Locker) lookForGrant(ctx context.Context, st *state) {
-	key := st.claim.Key
+	key := st.Claim.Key
 	n, err := l.get(ctx, l.dir(key)+ownerNode)
 	if err != nil || n.stat == nil {
 		return
 	}
-	if owner, r, ok := parse(n.value); ok && owner == st.claim.Owner {
+	if owner, r, ok := parse(n.value); ok && owner == st.Claim.Owner {
 		l.granted(key, st, r, n.stat)
 	}
 }
@@ -66,10 +64,11 @@ func (l *Locker) granted(key string, st *state, r record, node *zk.Stat) {
 	if r.Fence {
 		o.Token = token(node.Mzxid)
 	}
-	owner := st.claim.Owner
-	if !l.noteGrant(key, st, o.Length) {
-		return // an Acquire has found it first
+	owner := st.Claim.Owner
+	if !l.book.Granted(owner, o.Length) {
+		return // an Acquire has found it first, or it was given up
 	}
+	l.sights.Forget(key)
 	l.own(key, owner, node.Version, view{
 		known: len(r.Queue) == r.Waiting, version: r.Version, zxid: node.Mzxid, queue: r.Queue,
 	})
@@ -78,18 +77,4 @@ func (l *Locker) granted(key string, st *state, r record, node *zk.Stat) {
 	}
 	defer l.life.Leave()
 	l.abandon(false, key, owner, "")
-}
-
-// noteGrant begins an offer of length d, if the claim is still in the queue for
-// this process. Otherwise it has its full TTL, or was given up, and a late
-// message must change neither.
-func (l *Locker) noteGrant(key string, st *state, d time.Duration) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.queued[st.claim.Owner] != st {
-		return false
-	}
-	delete(l.seen, key)
-	l.has(st, d)
-	return true
 }

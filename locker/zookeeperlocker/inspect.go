@@ -67,10 +67,8 @@ func (l *Locker) showOwner(s *locker.KeyState, n node) {
 		return
 	}
 	s.Owner, s.Holder, s.Remaining = owner, r.Holder, r.ttl()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if seen, ok := l.seen[s.Key]; ok && seen.zxid == n.stat.Mzxid {
-		s.Remaining = seen.left(time.Now())
+	if seen, ok := l.sights.Seen(s.Key, n.stat.Mzxid); ok {
+		s.Remaining = seen.Left(time.Now())
 	}
 }
 

@@ -3,6 +3,8 @@ package zookeeperlocker
 import (
 	"context"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // sweepEvery is the time between two sweeps of the janitor. Another process
@@ -21,8 +23,8 @@ type janitor struct {
 	l       *Locker
 	version int32 // of the node at the last look
 	since   time.Time
-	shard   uint32                      // where the next sweep begins
-	seen    [shards]map[string]sighting // by the directory of a key
+	shard   uint32                             // where the next sweep begins
+	seen    [shards]map[string]lockerkit.Sight // by the directory of a key
 }
 
 // sweep is the janitor's goroutine, which ends with l.life.Context().
@@ -80,20 +82,21 @@ func (j *janitor) roundOf(ctx context.Context, shard uint32) error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]sighting{}
+	seen := map[string]lockerkit.Sight{}
 	for i, n := range j.l.getAll(ctx, above, c.names, ownerNode) {
 		now, name := time.Now(), c.names[i]
-		s := sighting{ends: now.Add(bareFor)}
+		s := lockerkit.Sight{Ends: now.Add(bareFor)}
 		if n.stat != nil {
-			s = sightingOf(n, now)
+			_, r, ok := parse(n.value)
+			s = r.sight(n.stat, ok, now)
 		}
-		if old, known := j.seen[shard][name]; known && old.zxid == s.zxid {
+		if old, known := j.seen[shard][name]; known && old.Revision == s.Revision {
 			s = old
 		}
-		if s.over(now) {
+		if s.Over(now) {
 			j.end(ctx, name, n)
 		}
-		if n.stat != nil || !s.over(now) {
+		if n.stat != nil || !s.Over(now) {
 			seen[name] = s
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -83,6 +84,16 @@ type record struct {
 }
 
 func (r record) ttl() time.Duration { return time.Duration(r.TTL) * time.Millisecond }
+
+// sight is the first sight of an owner node with this record. The value of a
+// stranger has none, and never ends.
+func (r record) sight(node *zk.Stat, ours bool, now time.Time) lockerkit.Sight {
+	s := lockerkit.Sight{Revision: node.Mzxid}
+	if ours {
+		s.Ends = now.Add(r.ttl())
+	}
+	return s
+}
 
 func recordOf(c *locker.Claim) record { return record{TTL: c.TTL.Milliseconds(), Holder: c.Holder} }
 

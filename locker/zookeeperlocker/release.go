@@ -34,9 +34,9 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		return locker.Released{}, err
 	}
 	defer l.life.Leave()
-	st := l.stateOf(c)
-	over := l.over(st)
-	l.leaves(st)
+	st := l.book.Page(c)
+	over := st.Over()
+	st.Leave()
 	if over { // ZooKeeper may still name c, so the key is freed all the same
 		next = nil
 	}
@@ -53,7 +53,7 @@ func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim
 	h := handover{l: l, dir: l.dir(key), owner: owner, next: next}
 	h.node, h.view = l.disown(key, owner)
 	if next != nil {
-		h.nextState = l.stateOf(next)
+		h.nextState = l.book.Page(next)
 	}
 	r, err := h.run(ctx)
 	switch {
@@ -101,7 +101,7 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 			h.node = noVersion
 		}
 		if h.place > 0 {
-			h.l.rejoins(h.nextState)
+			h.nextState.Unqueue()
 		}
 	}
 	return locker.Released{}, errChanging
@@ -180,7 +180,7 @@ func (h *handover) plan() (ops []any, err error) {
 func (h *handover) queueNext() queued {
 	h.place = max(locker.Place(h.zxid), placeOf(h.queue[len(h.queue)-1].Name)) + 1
 	tail := queued{Name: entryName(h.place, h.zxid, h.next.Owner), Value: entryOf(h.next)}
-	h.l.queues(h.nextState, h.dir+"/"+tail.Name)
+	h.nextState.Queue(h.dir + "/" + tail.Name)
 	return tail
 }
 

@@ -27,7 +27,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	defer l.life.Leave()
 	var alive []int
 	for i, c := range cs {
-		if l.over(l.stateOf(c)) {
+		if l.book.Page(c).Over() {
 			answered(i, errNotOwner)
 			continue
 		}
@@ -74,7 +74,7 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, ans
 				continue
 			}
 			l.noteNode(cs[i], r.stats[opsEach*at+1].Version)
-			l.renewed(cs[i])
+			l.book.Page(cs[i]).Own(cs[i].TTL)
 			answered(i, nil)
 		}
 		return
@@ -99,13 +99,6 @@ func (l *Locker) relearn(ctx context.Context, c *locker.Claim, r result) error {
 	return nil
 }
 
-func (l *Locker) renewed(c *locker.Claim) {
-	st := l.stateOf(c)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.has(st, c.TTL)
-}
-
 // Fence reserves a block of tokens, in one request unless the version of the
 // owner node is not known.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
@@ -113,7 +106,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 		return 0, err
 	}
 	defer l.life.Leave()
-	if l.over(l.stateOf(c)) {
+	if l.book.Page(c).Over() {
 		return 0, errNotOwner
 	}
 	dir := l.dir(c.Key)

@@ -25,14 +25,14 @@ type Locker struct {
 	life     *lockerkit.Life
 	conn     *zk.Conn
 	instance string
+	book     *lockerkit.Book[data]
+	sights   lockerkit.Sights         // of Claim.Keys
 	waker    locker.Waker             // set by Open
 	start    sync.Once                // the first Acquire starts tend and sweep
 	dial     func() (*zk.Conn, error) // makes conn, of which the locker is then the owner; nil: it is the caller's
 
-	mu     sync.Mutex          // guards what follows; never held across I/O or a callback
-	queued map[string]*state   // claims of this process that may be in a queue, by owner id
-	owned  map[string]*line    // what is known of the queues of owned keys, by Claim.Key
-	seen   map[string]sighting // keys that others own, by Claim.Key
+	mu    sync.Mutex       // guards what follows; never held across I/O or a callback
+	owned map[string]*line // what is known of the queues of owned keys, by Claim.Key
 }
 
 var (
@@ -47,8 +47,11 @@ func New(conn *zk.Conn, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{root: "/guard", acl: zk.WorldACL(zk.PermAll)},
 		life:     lockerkit.NewLife(store), conn: conn, instance: lockerkit.NewID(),
-		queued: map[string]*state{}, owned: map[string]*line{}, seen: map[string]sighting{},
+		owned: map[string]*line{},
 	}
+	l.book = lockerkit.NewBook[data](l.life, l.instance, func(c *locker.Claim, entry string) {
+		l.abandon(false, c.Key, c.Owner, entry)
+	})
 	for _, o := range opts {
 		o(&l.settings)
 	}
@@ -102,13 +105,7 @@ func (l *Locker) Close(ctx context.Context) error {
 func (l *Locker) leaveQueues() {
 	ctx, cancel := context.WithTimeout(l.life.Context(), time.Second)
 	defer cancel()
-	l.mu.Lock()
-	var entries []string
-	for _, st := range l.queued {
-		entries = append(entries, l.out(st))
-	}
-	l.mu.Unlock()
-	for _, path := range entries {
+	for _, path := range l.book.LeaveAll() {
 		_ = l.delete(ctx, path)
 	}
 }
