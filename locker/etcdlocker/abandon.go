@@ -30,7 +30,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 // abandon leaves nothing of an owner id behind. Without rights it cannot. st is
 // nil if nothing of the claim may have been recorded.
 func (l *Locker) abandon(late bool, key, owner, entry string, st *state) {
-	l.disown(key, owner)
+	l.lines.disown(key, owner)
 	l.life.Abandon(late, func(ctx context.Context) bool {
 		if st != nil {
 			if err := l.endRecorded(ctx, st); err != nil && !lacksRights(err) {
@@ -68,7 +68,7 @@ func (l *Locker) leave(ctx context.Context, key, owner, entry string) error {
 		return nil
 	}
 	if len(owners) > 0 && string(owners[0].Key) != l.lockKey(key) {
-		_, err = l.leaveCrowd(ctx, &step{l: l, key: key, owner: owner})
+		_, err = (&step{l: l, key: key, owner: owner}).leave(ctx)
 	} else {
 		_, err = l.free(ctx, key, owner, nil)
 	}

@@ -23,13 +23,23 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{Queued: t.Queued}, err
 	}
 	defer l.life.Leave()
-	l.listen.Do(func() { l.life.Serve(l.hear) })
+	l.inbox.open()
 	try := attempt{l: l, c: c, st: l.book.Page(c), Try: t, wide: c.Limit > 1}
 	a, err := try.run(ctx)
 	if err != nil {
 		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, l.tryError(err)
 	}
 	return a, nil
+}
+
+// owns notes that the claim has got its key.
+func (l *Locker) owns(st *state) {
+	c := st.Claim
+	st.Own(c.TTL)
+	if c.Limit <= 1 {
+		l.sights.Forget(c.Key)
+		l.lines.own(c.Key, c.Owner)
+	}
 }
 
 // attempt is one Acquire.
@@ -214,7 +224,7 @@ func (t *attempt) take(ctx context.Context, ifs []clientv3.Cmp) (*found, error) 
 	if entry := t.st.Look(); entry != "" {
 		then = append(then, clientv3.OpDelete(entry))
 	}
-	r, err := t.l.lane.carry(ctx, []string{key}, ifs, then, t.looks())
+	r, err := t.l.batcher.carry(ctx, []string{key}, ifs, then, t.looks())
 	switch {
 	case noLease(err):
 		t.l.sessionFor(t.c.TTL).lost(lease)
@@ -235,26 +245,12 @@ func (t *attempt) put(lease clientv3.LeaseID) clientv3.Op {
 }
 
 func (t *attempt) won() (locker.Answer, error) {
-	t.st.Own(t.c.TTL)
-	t.l.own(t.c)
+	t.l.owns(t.st)
 	a := locker.Answer{Acquired: true}
 	if t.c.Fencing {
 		a.Token = token(t.revision, t.nth)
 	}
 	return a, nil
-}
-
-// own makes a line for a key that c owns, unless there is one from its grant.
-func (l *Locker) own(c *locker.Claim) {
-	if c.Limit > 1 {
-		return
-	}
-	l.sights.Forget(c.Key)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if ln := l.owned[c.Key]; ln == nil || ln.owner != c.Owner {
-		l.owned[c.Key] = &line{owner: c.Owner}
-	}
 }
 
 // stay keeps the claim in the queue. Its entry is written again if this process

@@ -60,7 +60,7 @@ func waiterOf(q queued) waiter {
 }
 
 // crowdOf sorts what was read of a key.
-func (l *Locker) crowdOf(key string, owners, queue []*mvccpb.KeyValue, revision int64) *crowd {
+func crowdOf(l *Locker, key string, owners, queue []*mvccpb.KeyValue, revision int64) *crowd {
 	c, now := &crowd{revision: revision}, time.Now()
 	for _, kv := range owners {
 		name := string(kv.Key)

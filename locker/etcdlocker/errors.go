@@ -59,46 +59,6 @@ func silent(err error) bool {
 		(errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "connection refused"))
 }
 
-// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
-// etcd's refusal if a new try cannot help. If all members are silent, it is an
-// ErrSilent too.
-func (l *Locker) tryError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case refused(err):
-		return fmt.Errorf("etcdlocker: %w", withAdvice(err))
-	case silent(err) && l.allSilent():
-		return fmt.Errorf("%w: %w: etcdlocker: %w", locker.ErrUnavailable, locker.ErrSilent, l.named(err))
-	}
-	return l.unclear(err)
-}
-
-// allSilent reports whether each member was tried since the last answer. With a
-// client of several endpoints nobody knows which of them were.
-func (l *Locker) allSilent() bool {
-	return l.single && (len(l.members) == 1 || int(l.member.Load()-l.answered.Load()) >= len(l.members))
-}
-
-// unclear is the error of a call whose outcome is not known. For a holder, a
-// refusal leaves as much in doubt as silence does.
-func (l *Locker) unclear(err error) error {
-	return fmt.Errorf("%w: etcdlocker: %w", locker.ErrUnavailable, l.named(err))
-}
-
-// named adds what to do about err. If no member gave an answer, it names all of
-// them, because the address may be wrong.
-func (l *Locker) named(err error) error {
-	if !unanswered(err) {
-		return withAdvice(err)
-	}
-	var endpoints []string
-	for _, c := range l.members {
-		endpoints = append(endpoints, c.Endpoints()...)
-	}
-	return fmt.Errorf("no answer from %s: %w", strings.Join(endpoints, " "), err)
-}
-
 // withAdvice adds what to do about err.
 func withAdvice(err error) error {
 	switch {

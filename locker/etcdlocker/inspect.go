@@ -184,7 +184,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	}
 	defer l.life.Leave()
 	if shared {
-		_, err = l.leaveCrowd(ctx, &step{l: l, key: key, owner: owner})
+		_, err = (&step{l: l, key: key, owner: owner}).leave(ctx)
 	} else {
 		_, err = l.free(ctx, key, owner, nil)
 	}

@@ -26,17 +26,17 @@ type step struct {
 	place     clientv3.LeaseID
 }
 
-// leaveCrowd carries s out.
-func (l *Locker) leaveCrowd(ctx context.Context, s *step) (locker.Released, error) {
-	l.disown(s.key, s.owner)
+// leave carries s out.
+func (s *step) leave(ctx context.Context) (locker.Released, error) {
+	s.l.lines.disown(s.key, s.owner)
 	if s.next != nil {
-		s.nextState = l.book.Page(s.next)
+		s.nextState = s.l.book.Page(s.next)
 	}
 	r, err := s.carry(ctx)
 	if err == nil || err == errNotOwner { //nolint:errorlint // itself
 		return r, err
 	}
-	return r, l.unclear(err)
+	return r, s.l.unclear(err)
 }
 
 func (s *step) carry(ctx context.Context) (r locker.Released, err error) {
@@ -74,13 +74,13 @@ func (s *step) look(ctx context.Context) error {
 }
 
 func (s *step) learn(r *clientv3.TxnResponse) {
-	s.at = s.l.crowdOf(s.key, rangeOf(r, 0).Kvs, rangeOf(r, 1).Kvs, r.Header.Revision)
+	s.at = crowdOf(s.l, s.key, rangeOf(r, 0).Kvs, rangeOf(r, 1).Kvs, r.Header.Revision)
 }
 
 // quick ends the share if nobody waits.
 func (s *step) quick(ctx context.Context, r *locker.Released) (done bool, err error) {
 	own, queue := s.l.ownKey(s.key, s.owner, s.limit), s.l.queueOf(s.key)
-	answer, err := s.l.lane.carry(ctx, []string{s.l.lockKey(s.key)},
+	answer, err := s.l.batcher.carry(ctx, []string{s.l.lockKey(s.key)},
 		[]clientv3.Cmp{exists(own), none(queue, endOf(queue))},
 		[]clientv3.Op{clientv3.OpDelete(own), clientv3.OpGet(s.l.lockKey(s.key),
 			clientv3.WithRange(s.l.ownersEnd(s.key)), clientv3.WithCountOnly())}, s.looks())
@@ -109,7 +109,7 @@ func (s *step) try(ctx context.Context, r *locker.Released) (done bool, err erro
 	if !s.held && len(s.run) == 0 {
 		return true, errNotOwner
 	}
-	answer, err := s.l.lane.carry(ctx, b.writes(), b.ifs, b.ops(), s.looks())
+	answer, err := s.l.batcher.carry(ctx, b.writes(), b.ifs, b.ops(), s.looks())
 	switch {
 	case noLease(err):
 		s.undo()
@@ -124,7 +124,7 @@ func (s *step) try(ctx context.Context, r *locker.Released) (done bool, err erro
 		s.learn(answer)
 		return false, nil
 	case len(s.run) == runMax: // there may be more
-		_, _ = s.l.leaveCrowd(ctx, &step{l: s.l, key: s.key})
+		_, _ = (&step{l: s.l, key: s.key}).leave(ctx)
 	}
 	if !s.held {
 		return true, errNotOwner

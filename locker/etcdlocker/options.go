@@ -1,12 +1,6 @@
 package etcdlocker
 
-import (
-	"slices"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/go-lockguard/guard/internal/lockerkit"
-)
+import clientv3 "go.etcd.io/etcd/client/v3"
 
 // Option changes a setting of a [Locker]. guard.New reports a wrong one as
 // ErrInvalidOption.
@@ -31,14 +25,4 @@ func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = pr
 // do not learn early of an outage, and guard.WithFailOpen has no effect.
 func WithMembers(clients ...*clientv3.Client) Option {
 	return func(s *settings) { s.members = append(s.members, clients...) }
-}
-
-func (s *settings) check() error {
-	if s.prefix == "" {
-		return lockerkit.Invalid(store, "WithPrefix: the prefix is empty")
-	}
-	if slices.Contains(s.members, nil) {
-		return lockerkit.Invalid(store, "a client is nil")
-	}
-	return nil
 }

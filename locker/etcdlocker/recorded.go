@@ -100,17 +100,15 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 // keep frees the key of owner, and keeps r in the same step.
 func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim, r locker.Record,
 ) (locker.Released, error) {
-	h := handover{l: l, key: key, owner: owner, next: next, line: l.disown(key, owner), keep: &r}
-	l.mu.Lock()
-	h.place = locker.Place(l.newest)
-	l.mu.Unlock()
+	h := handover{l: l, key: key, owner: owner, next: next, line: l.lines.disown(key, owner), keep: &keeping{Record: r}}
+	h.place = locker.Place(l.newest.Load())
 	if next != nil {
 		h.nextState = l.book.Page(next)
 	}
 	released, err := h.run(ctx)
 	switch {
 	case err == nil:
-		l.tellKept(h.told, key, r.Value)
+		l.tellKept(h.keep.told, key, r.Value)
 		return released, nil
 	case errors.Is(err, errKept):
 		return locker.Released{}, nil
@@ -148,30 +146,22 @@ func (l *Locker) tellKept(entries []entry, key, value string) {
 	})
 }
 
-// toldKept notes that a claim of this process has left the queue for a record.
-func (l *Locker) toldKept(m message) {
-	l.book.Left(m.Owner)
-	if w, ok := l.waker.(locker.Joiner); ok {
-		w.Recorded(string(m.Key), m.Owner, string(m.Value))
-	}
-}
-
 // planKeep makes the transaction of a try that keeps a record. The claims that
 // recall leave the queue in the same step, so it must know the queue whole. The
 // first try takes it for empty.
 func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
 	lock, queue, rec := h.l.lockKey(h.key), h.l.queueOf(h.key), h.l.recordKey(h.key)
 	h.tail = queued{}
-	if h.lease, err = h.l.keyLease(ctx, h.keep.TTL); err != nil {
+	if h.keep.lease, err = h.l.keyLease(ctx, h.keep.TTL); err != nil {
 		return nil, nil, err
 	}
 	r := recorded{h.owner, kept, h.keep.TTL, h.keep.Value}
-	then = append(h.takeOut(), clientv3.OpPut(rec, r.String(), clientv3.WithLease(h.lease)))
+	then = append(h.takeOut(), clientv3.OpPut(rec, r.String(), clientv3.WithLease(h.keep.lease)))
 	ifs = owns(lock, h.owner)
-	if h.whole == 0 {
+	if h.keep.whole == 0 {
 		ifs = append(ifs, none(queue, endOf(queue)))
 	} else {
-		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(queue).WithRange(endOf(queue)), "<", h.whole+1))
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(queue).WithRange(endOf(queue)), "<", h.keep.whole+1))
 	}
 	if len(h.line) == 0 {
 		return ifs, append(then, clientv3.OpDelete(lock)), nil
@@ -186,7 +176,7 @@ func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []cli
 // takeOut returns the operations that take the claims that recall out of the
 // queue. The others are the line then.
 func (h *handover) takeOut() (deletes []clientv3.Op) {
-	h.told, h.line = nil, nil
+	h.keep.told, h.line = nil, nil
 	from, last := "", "" // claims that recall stand from there to there
 	end := func() {
 		if from != "" {
@@ -194,14 +184,14 @@ func (h *handover) takeOut() (deletes []clientv3.Op) {
 		}
 		from = ""
 	}
-	for _, q := range h.all {
+	for _, q := range h.keep.all {
 		var e entry
 		if json.Unmarshal(q.Value, &e) != nil || !e.Recall {
 			h.line = append(h.line, q)
 			end()
 			continue
 		}
-		h.told, last = append(h.told, e), string(q.Key)
+		h.keep.told, last = append(h.keep.told, e), string(q.Key)
 		if from == "" {
 			from = last
 		}
@@ -215,7 +205,7 @@ var errKept = errors.New("the record is there")
 
 // learnForKeep is learn for a Keep.
 func (h *handover) learnForKeep(r *clientv3.TxnResponse) error {
-	h.whole, h.all = r.Header.Revision, h.line
+	h.keep.whole, h.keep.all = r.Header.Revision, h.line
 	lock, rec := only(rangeOf(r, 0)), only(rangeOf(r, 2))
 	if lock != nil && strings.HasPrefix(string(lock.Value), h.owner+"/") {
 		return nil

@@ -46,12 +46,12 @@ func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (loc
 	unmark := st.Data.unmark
 	st.Data.mu.Unlock()
 	if c.Limit > 1 {
-		return l.leaveCrowd(ctx, &step{l: l, key: c.Key, owner: c.Owner, limit: c.Limit, next: next})
+		return (&step{l: l, key: c.Key, owner: c.Owner, limit: c.Limit, next: next}).leave(ctx)
 	}
 	if !unmark {
 		return l.free(ctx, c.Key, c.Owner, next)
 	}
-	r, err := l.hands(ctx, &handover{l: l, key: c.Key, owner: c.Owner, next: next, unmark: true})
+	r, err := (&handover{l: l, key: c.Key, owner: c.Owner, next: next, unmark: true}).handOver(ctx)
 	if !errors.Is(err, locker.ErrLeaseLost) {
 		return r, err
 	}
@@ -66,28 +66,7 @@ func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (loc
 // free takes the key from owner, if it has it, and gives it to the first in the
 // queue. It does the latter too if nobody has the key.
 func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
-	return l.hands(ctx, &handover{l: l, key: key, owner: owner, next: next})
-}
-
-// hands carries h out.
-func (l *Locker) hands(ctx context.Context, h *handover) (locker.Released, error) {
-	h.line = l.disown(h.key, h.owner)
-	l.mu.Lock()
-	h.place = locker.Place(l.newest)
-	l.mu.Unlock()
-	if h.next != nil {
-		h.nextState = l.book.Page(h.next)
-	}
-	r, err := h.run(ctx)
-	switch {
-	case err == errCrowd: //nolint:errorlint // itself
-		return l.leaveCrowd(ctx, &step{l: l, key: h.key, owner: h.owner, next: h.next, also: h.unmarks()})
-	case err == nil && h.nobodys:
-		return locker.Released{}, errNotOwner
-	case err == nil, err == errNotOwner: //nolint:errorlint // itself
-		return r, err
-	}
-	return r, l.unclear(err)
+	return (&handover{l: l, key: key, owner: owner, next: next}).handOver(ctx)
 }
 
 // handover is one Release. Its transaction is made of what the releaser
@@ -106,15 +85,38 @@ type handover struct {
 
 	tail queued // the entry of next in the present try; empty if next is not queued
 
-	unmark bool // the mark of owner goes too
+	unmark bool     // the mark of owner goes too
+	keep   *keeping // nil unless it is a Keep
+}
 
-	// For a Keep:
-	keep  *locker.Record
+// keeping is what a Keep needs besides.
+type keeping struct {
+	locker.Record
+
 	whole int64            // the revision at which line was the whole queue; 0 if it is not known
 	lease clientv3.LeaseID // of the record in the present try
 	all   []queued         // the queue then
 	told  []entry          // claims that recall, which leave the queue
 	again bool             // the record's lease was made anew
+}
+
+// handOver carries h out.
+func (h *handover) handOver(ctx context.Context) (locker.Released, error) {
+	h.line = h.l.lines.disown(h.key, h.owner)
+	h.place = locker.Place(h.l.newest.Load())
+	if h.next != nil {
+		h.nextState = h.l.book.Page(h.next)
+	}
+	r, err := h.run(ctx)
+	switch {
+	case err == errCrowd: //nolint:errorlint // itself
+		return (&step{l: h.l, key: h.key, owner: h.owner, next: h.next, also: h.unmarks()}).leave(ctx)
+	case err == nil && h.nobodys:
+		return locker.Released{}, errNotOwner
+	case err == nil, err == errNotOwner: //nolint:errorlint // itself
+		return r, err
+	}
+	return r, h.l.unclear(err)
 }
 
 func (h *handover) run(ctx context.Context) (locker.Released, error) {
@@ -124,7 +126,7 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 			return locker.Released{}, err
 		}
 		els := h.looks()
-		r, err := h.l.lane.carry(ctx, h.writes(), ifs, then, els)
+		r, err := h.l.batcher.carry(ctx, h.writes(), ifs, then, els)
 		switch {
 		case noLease(err):
 			err = h.leaseGone(ctx)
@@ -317,9 +319,9 @@ func (h *handover) notQueued() {
 // there is another now. Otherwise the first in the queue is dropped, because
 // its process has not renewed its lease for QueueLife (law 7).
 func (h *handover) leaseGone(ctx context.Context) error {
-	if h.keep != nil && !h.again {
-		h.again = true
-		h.l.sessionFor(h.keep.TTL).lost(h.lease)
+	if k := h.keep; k != nil && !k.again {
+		k.again = true
+		h.l.sessionFor(k.TTL).lost(k.lease)
 		h.notQueued()
 		return nil
 	}
@@ -335,6 +337,8 @@ func (h *handover) leaseGone(ctx context.Context) error {
 	gone := string(h.line[0].Key)
 	_, err := h.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(gone)}, nil)
 	h.line = h.line[1:]
-	h.all = slices.DeleteFunc(h.all, func(q queued) bool { return string(q.Key) == gone })
+	if k := h.keep; k != nil {
+		k.all = slices.DeleteFunc(k.all, func(q queued) bool { return string(q.Key) == gone })
+	}
 	return err
 }

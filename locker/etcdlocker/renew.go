@@ -26,7 +26,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	defer l.life.Leave()
 	turns := make(chan struct{}, renewFlights)
 	var all sync.WaitGroup
-	for _, b := range l.renewals(cs, answered) {
+	for _, b := range renewals(l, cs, answered) {
 		turns <- struct{}{} // a request ends with ctx
 		all.Go(func() {
 			defer func() { <-turns }()
@@ -48,7 +48,7 @@ type renewal struct {
 
 // renewals makes the requests for the claims whose leases go on. It answers the
 // others.
-func (l *Locker) renewals(cs []*locker.Claim, answered func(i int, err error)) (all []*renewal) {
+func renewals(l *Locker, cs []*locker.Claim, answered func(i int, err error)) (all []*renewal) {
 	filling := map[*session]*renewal{}
 	for i, c := range cs {
 		if l.book.Page(c).Over() {

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -46,7 +47,7 @@ const (
 // The client's own KeepAlive does not tell when it has sent a request. Law 1
 // counts from there.
 type session struct {
-	l       *Locker
+	all     *sessions
 	seconds int64 // to ask for
 	renewed bool
 
@@ -60,39 +61,51 @@ type session struct {
 	kept bool          // keep runs
 }
 
-func newSession(l *Locker, life time.Duration) *session {
-	seconds := int64((life + time.Second - 1) / time.Second)
-	return &session{l: l, seconds: seconds, turn: make(chan struct{}, 1)}
+// sessions are the etcd leases of a process.
+type sessions struct {
+	life    *lockerkit.Life
+	servers *servers
+	places  *session // of this process in queues, and for offers
+
+	mu      sync.Mutex         // guards what follows; never held across I/O or a callback
+	keys    map[int64]*session // for keys, by the seconds that they live
+	sweepAt int                // the number of keys at which those that have ended are forgotten
 }
 
-// placesOf returns the session of places in queues. Its life is the shortest
-// that etcd grants by default.
-func placesOf(l *Locker) *session {
-	s := newSession(l, locker.QueueLife)
-	s.renewed = true
-	return s
+// newSessions returns the sessions of a process. The life of that of places is
+// the shortest that etcd grants by default.
+func newSessions(life *lockerkit.Life, etcd *servers) *sessions {
+	ss := &sessions{life: life, servers: etcd, keys: map[int64]*session{}}
+	ss.places = newSession(ss, locker.QueueLife)
+	ss.places.renewed = true
+	return ss
+}
+
+func newSession(ss *sessions, life time.Duration) *session {
+	seconds := int64((life + time.Second - 1) / time.Second)
+	return &session{all: ss, seconds: seconds, turn: make(chan struct{}, 1)}
 }
 
 // keyLease returns an etcd lease that outlives ttl from now on. TTLs that need
 // equal seconds share one.
-func (l *Locker) keyLease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
-	return l.sessionFor(ttl).lease(ctx, min(ttl, longest))
+func (ss *sessions) keyLease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
+	return ss.sessionFor(ttl).lease(ctx, min(ttl, longest))
 }
 
-func (l *Locker) sessionFor(ttl time.Duration) *session {
+func (ss *sessions) sessionFor(ttl time.Duration) *session {
 	ttl = min(ttl, longest)
-	s := newSession(l, ttl+max(rotation, ttl/rotationShare))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known := l.sessions[s.seconds]; known != nil {
+	s := newSession(ss, ttl+max(rotation, ttl/rotationShare))
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if known := ss.keys[s.seconds]; known != nil {
 		return known
 	}
-	if len(l.sessions) >= l.sweepAt {
+	if len(ss.keys) >= ss.sweepAt {
 		now := time.Now()
-		maps.DeleteFunc(l.sessions, func(_ int64, s *session) bool { return s.ended(now) })
-		l.sweepAt = max(sessionsMin, 2*len(l.sessions))
+		maps.DeleteFunc(ss.keys, func(_ int64, s *session) bool { return s.ended(now) })
+		ss.sweepAt = max(sessionsMin, 2*len(ss.keys))
 	}
-	l.sessions[s.seconds] = s
+	ss.keys[s.seconds] = s
 	return s
 }
 
@@ -105,8 +118,8 @@ func (s *session) ended(now time.Time) bool {
 }
 
 // placeLease returns the etcd lease of this process's places in queues.
-func (l *Locker) placeLease(ctx context.Context) (clientv3.LeaseID, error) {
-	return l.places.lease(ctx, placeNeed)
+func (ss *sessions) placeLease(ctx context.Context) (clientv3.LeaseID, error) {
+	return ss.places.lease(ctx, placeNeed)
 }
 
 func (s *session) current() clientv3.LeaseID {
@@ -151,7 +164,7 @@ func (s *session) leave() { <-s.turn }
 
 // refresh renews the lease, or gets a new one. The caller has the turn.
 func (s *session) refresh(ctx context.Context) (clientv3.LeaseID, error) {
-	c := s.l.client()
+	c := s.all.servers.client()
 	sent := time.Now()
 	if id := s.current(); s.renewed && id != 0 {
 		life, err := keepAlive(ctx, c, id)
@@ -160,7 +173,7 @@ func (s *session) refresh(ctx context.Context) (clientv3.LeaseID, error) {
 			return id, nil
 		}
 		if !noLease(err) {
-			s.l.doubt(c, err, sent)
+			s.all.servers.doubt(c, err, sent)
 			return 0, err
 		}
 		s.lost(id)
@@ -168,7 +181,7 @@ func (s *session) refresh(ctx context.Context) (clientv3.LeaseID, error) {
 	}
 	r, err := c.Grant(ctx, s.seconds)
 	if err != nil {
-		s.l.doubt(c, err, sent)
+		s.all.servers.doubt(c, err, sent)
 		return 0, err
 	}
 	s.set(r.ID, time.Duration(r.TTL)*time.Second, sent)
@@ -205,7 +218,7 @@ func (s *session) set(id clientv3.LeaseID, life time.Duration, sent time.Time) {
 	if s.renewed && !s.kept {
 		s.kept = true
 		every := (life - placeNeed) / 4
-		s.l.life.Serve(func() { s.keep(every) })
+		s.all.life.Serve(func() { s.keep(every) })
 	}
 }
 
@@ -236,14 +249,14 @@ func (s *session) keep(every time.Duration) {
 	defer t.Stop()
 	for {
 		select {
-		case <-s.l.life.Context().Done():
+		case <-s.all.life.Context().Done():
 			return
 		case <-t.C:
 		}
 		if s.idle() {
 			return
 		}
-		ctx, cancel := context.WithTimeout(s.l.life.Context(), max(every, placeNeed))
+		ctx, cancel := context.WithTimeout(s.all.life.Context(), max(every, placeNeed))
 		if s.enter(ctx) == nil {
 			_, _ = s.refresh(ctx)
 			s.leave()

@@ -22,7 +22,7 @@ func (l *Locker) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool
 		return nil, 0, err
 	}
 	defer l.life.Leave()
-	l.listen.Do(func() { l.life.Serve(l.hear) })
+	l.inbox.open()
 	t := together{l: l, cs: cs, prefix: prefix, mine: make([]bool, len(cs))}
 	for _, c := range cs {
 		l.book.Page(c)
@@ -120,7 +120,7 @@ func (t *together) learn(ctx context.Context, r *clientv3.TxnResponse) error {
 	t.known = make([]*crowd, len(t.cs))
 	var ended []owner
 	for i, c := range t.cs {
-		at := t.l.crowdOf(c.Key, rangeOf(r, i).Kvs, nil, r.Header.Revision)
+		at := crowdOf(t.l, c.Key, rangeOf(r, i).Kvs, nil, r.Header.Revision)
 		_, mine := at.without(c.Owner)
 		t.mine[i], t.known[i] = mine, at
 		ended = append(ended, at.ended...)
@@ -141,15 +141,14 @@ func (t *together) takes(i int, lease clientv3.LeaseID) (ifs []clientv3.Cmp, put
 // won notes that a claim owns its key.
 func (t *together) won(i int, revision int64) {
 	c := t.cs[i]
-	t.l.book.Page(c).Own(c.TTL)
-	t.l.own(c)
+	t.l.owns(t.l.book.Page(c))
 	t.as[i].Acquired = true
 	if c.Fencing {
 		t.as[i].Token = token(revision, 0)
 	}
 }
 
-// ReleaseAll is Release for each claim. They travel together, see lane.
+// ReleaseAll is Release for each claim. They travel together, see batcher.
 func (l *Locker) ReleaseAll(
 	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
 ) {

@@ -2,7 +2,6 @@ package etcdlocker
 
 import (
 	"context"
-	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -38,7 +37,7 @@ func (t *attempt) crowded(f *found) bool {
 	case len(f.shares) > 0:
 		return true
 	}
-	return t.c.Limit > 1 && (f.lock == nil || len(t.l.crowdOf(t.c.Key, f.owners(), nil, 0).ended) > 0)
+	return t.c.Limit > 1 && (f.lock == nil || len(crowdOf(t.l, t.c.Key, f.owners(), nil, 0).ended) > 0)
 }
 
 func (f *found) owners() []*mvccpb.KeyValue {
@@ -58,7 +57,7 @@ func (t *attempt) squeeze(ctx context.Context, f *found) (a locker.Answer, _ *fo
 		f, err = t.look(ctx)
 		return a, f, err
 	}
-	at := t.l.crowdOf(t.c.Key, f.owners(), f.queue, f.revision)
+	at := crowdOf(t.l, t.c.Key, f.owners(), f.queue, f.revision)
 	if len(at.ended) > endedMax {
 		if err = t.l.drop(ctx, at.ended); err == nil {
 			f, err = t.look(ctx)
@@ -76,19 +75,4 @@ func (t *attempt) squeeze(ctx context.Context, f *found) (a locker.Answer, _ *fo
 	}
 	f, err = s.send(ctx, &a)
 	return a, f, err
-}
-
-// drop deletes what has ended and stands as it did.
-func (l *Locker) drop(ctx context.Context, ended []owner) error {
-	for some := range slices.Chunk(ended, endedMax) {
-		var ops []clientv3.Op
-		for _, o := range some {
-			ifs := []clientv3.Cmp{unchanged(o.path, o.revision)}
-			ops = append(ops, clientv3.OpTxn(ifs, []clientv3.Op{clientv3.OpDelete(o.path)}, nil))
-		}
-		if _, err := l.txn(ctx, nil, ops, nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }

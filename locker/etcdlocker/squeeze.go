@@ -153,7 +153,7 @@ func (s *squeeze) send(ctx context.Context, a *locker.Answer) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.l.lane.carry(ctx, b.writes(), b.ifs, b.ops(), s.looks())
+	r, err := s.l.batcher.carry(ctx, b.writes(), b.ifs, b.ops(), s.looks())
 	switch {
 	case noLease(err):
 		s.undo()
@@ -182,25 +182,4 @@ func (s *squeeze) undo() {
 	if s.joins {
 		s.st.Unqueue()
 	}
-}
-
-// dropDead drops the claims whose processes have not renewed their etcd lease
-// for QueueLife (law 7).
-func (l *Locker) dropDead(ctx context.Context, run []waiter) error {
-	for _, w := range run {
-		if w.Lease == 0 {
-			continue // of this call
-		}
-		r, err := l.client().TimeToLive(ctx, clientv3.LeaseID(w.Lease))
-		if err != nil {
-			return err
-		}
-		if r.TTL > 0 {
-			continue
-		}
-		if _, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(w.Key))}, nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -26,16 +26,3 @@ func queue(st *state, entry string, lease clientv3.LeaseID) {
 	st.Data.lease = lease
 	st.Queue(entry)
 }
-
-// disown returns what is known of the queue of a key, and forgets it, because
-// owner gives the key up.
-func (l *Locker) disown(key, owner string) []queued {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ln := l.owned[key]
-	if ln == nil || ln.owner != owner {
-		return nil
-	}
-	delete(l.owned, key)
-	return ln.queue
-}

@@ -23,7 +23,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 
 // abandon leaves nothing of an owner id behind. Without rights it cannot.
 func (l *Locker) abandon(late bool, key, owner, entry string) {
-	l.disown(key, owner)
+	l.lines.disown(key, owner)
 	l.life.Abandon(late, func(ctx context.Context) bool {
 		err := l.leave(ctx, key, owner, entry)
 		return err == nil || lacksRights(err)

@@ -172,7 +172,7 @@ func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locke
 	}
 	t.l.sights.Forget(t.c.Key)
 	t.st.Own(t.c.TTL)
-	t.l.own(t.c.Key, t.c.Owner, version,
+	t.l.lines.own(t.c.Key, t.c.Owner, version,
 		view{known: dir.NumChildren == ownerNodes, version: dir.Version, zxid: dir.Mzxid})
 	a.Acquired = true
 	if t.c.Fencing {

@@ -13,6 +13,36 @@ import (
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
+// servers are the servers of ZooKeeper, by a connection that changes among
+// them.
+type servers struct {
+	settings
+	conn *zk.Conn
+	dial func() (*zk.Conn, error) // makes conn, of which the locker is then the owner; nil: it is the caller's
+}
+
+// open checks the settings, and makes the connection if the caller has made
+// none.
+func (s *servers) open() (err error) {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if s.dial != nil {
+		s.conn, err = s.dial()
+	}
+	if err == nil && s.conn == nil {
+		err = lockerkit.Invalid(store, "the connection is nil")
+	}
+	return err
+}
+
+// close closes the connection that dial has made.
+func (s *servers) close() {
+	if s.dial != nil {
+		s.conn.Close()
+	}
+}
+
 // sessionPause is the time between two looks whether there is a session.
 const sessionPause = 5 * time.Millisecond
 
@@ -23,9 +53,9 @@ const sessionPause = 5 * time.Millisecond
 // The goroutine of a request that is not answered ends when the client closes
 // the connection, which it does after two thirds of the session's timeout. It
 // touches nothing of the locker.
-func call[T any](ctx context.Context, l *Locker, send func() (T, error)) (T, error) {
+func call[T any](ctx context.Context, s *servers, send func() (T, error)) (T, error) {
 	var none T
-	if err := l.session(ctx); err != nil {
+	if err := s.session(ctx); err != nil {
 		return none, err
 	}
 	type answer struct {
@@ -41,18 +71,18 @@ func call[T any](ctx context.Context, l *Locker, send func() (T, error)) (T, err
 	case a := <-got:
 		return a.v, a.err
 	case <-ctx.Done():
-		return none, fmt.Errorf("no answer from %s in time: %w", l.conn.Server(), ctx.Err())
+		return none, fmt.Errorf("no answer from %s in time: %w", s.conn.Server(), ctx.Err())
 	}
 }
 
 // session waits until there is a session. Its error names the server that the
 // client tries now, because the address may be wrong.
-func (l *Locker) session(ctx context.Context) error {
+func (s *servers) session(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%w with %s: %w", errUnsent, l.conn.Server(), err)
+			return fmt.Errorf("%w with %s: %w", errUnsent, s.conn.Server(), err)
 		}
-		if l.conn.State() == zk.StateHasSession {
+		if s.conn.State() == zk.StateHasSession {
 			return nil
 		}
 		lockerkit.Pause(sessionPause, ctx.Done())
@@ -68,8 +98,8 @@ type result struct {
 }
 
 // multi sends all of the operations or none.
-func (l *Locker) multi(ctx context.Context, ops ...any) (r result, err error) {
-	answers, err := call(ctx, l, func() ([]zk.MultiResponse, error) { return l.conn.Multi(ops...) })
+func (s *servers) multi(ctx context.Context, ops ...any) (r result, err error) {
+	answers, err := call(ctx, s, func() ([]zk.MultiResponse, error) { return s.conn.Multi(ops...) })
 	if err != nil && !refused(err) {
 		return r, err
 	}
@@ -88,9 +118,9 @@ type node struct {
 	stat  *zk.Stat
 }
 
-func (l *Locker) get(ctx context.Context, path string) (node, error) {
-	n, err := call(ctx, l, func() (node, error) {
-		value, stat, err := l.conn.Get(path)
+func (s *servers) get(ctx context.Context, path string) (node, error) {
+	n, err := call(ctx, s, func() (node, error) {
+		value, stat, err := s.conn.Get(path)
 		return node{value, stat}, err
 	})
 	if errors.Is(err, zk.ErrNoNode) {
@@ -104,7 +134,7 @@ const getFlights = 16
 
 // getAll gets above/name+below for each of the names. A node that could not be
 // read counts as none.
-func (l *Locker) getAll(ctx context.Context, above string, names []string, below string) []node {
+func (s *servers) getAll(ctx context.Context, above string, names []string, below string) []node {
 	nodes := make([]node, len(names))
 	turns := make(chan struct{}, getFlights)
 	var all sync.WaitGroup
@@ -112,7 +142,7 @@ func (l *Locker) getAll(ctx context.Context, above string, names []string, below
 		turns <- struct{}{} // a request ends with ctx
 		all.Go(func() {
 			defer func() { <-turns }()
-			nodes[i], _ = l.get(ctx, above+"/"+name+below)
+			nodes[i], _ = s.get(ctx, above+"/"+name+below)
 		})
 	}
 	all.Wait()
@@ -125,9 +155,9 @@ type list struct {
 	stat  *zk.Stat
 }
 
-func (l *Locker) children(ctx context.Context, path string) (list, error) {
-	c, err := call(ctx, l, func() (list, error) {
-		names, stat, err := l.conn.Children(path)
+func (s *servers) children(ctx context.Context, path string) (list, error) {
+	c, err := call(ctx, s, func() (list, error) {
+		names, stat, err := s.conn.Children(path)
 		return list{names, stat}, err
 	})
 	if errors.Is(err, zk.ErrNoNode) {
@@ -136,9 +166,9 @@ func (l *Locker) children(ctx context.Context, path string) (list, error) {
 	return c, err
 }
 
-func (l *Locker) stat(ctx context.Context, path string) (*zk.Stat, error) {
-	return call(ctx, l, func() (*zk.Stat, error) {
-		ok, stat, err := l.conn.Exists(path)
+func (s *servers) stat(ctx context.Context, path string) (*zk.Stat, error) {
+	return call(ctx, s, func() (*zk.Stat, error) {
+		ok, stat, err := s.conn.Exists(path)
 		if !ok {
 			return nil, err
 		}
@@ -146,8 +176,8 @@ func (l *Locker) stat(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
-func (l *Locker) delete(ctx context.Context, path string) error {
-	_, err := call(ctx, l, func() (struct{}, error) { return struct{}{}, l.conn.Delete(path, anyVersion) })
+func (s *servers) delete(ctx context.Context, path string) error {
+	_, err := call(ctx, s, func() (struct{}, error) { return struct{}{}, s.conn.Delete(path, anyVersion) })
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
@@ -160,9 +190,9 @@ type watched struct {
 	changed <-chan zk.Event
 }
 
-func (l *Locker) watch(ctx context.Context, path string) (watched, error) {
-	return call(ctx, l, func() (watched, error) {
-		ok, stat, changed, err := l.conn.ExistsW(path)
+func (s *servers) watch(ctx context.Context, path string) (watched, error) {
+	return call(ctx, s, func() (watched, error) {
+		ok, stat, changed, err := s.conn.ExistsW(path)
 		if !ok {
 			stat = nil
 		}
@@ -174,9 +204,9 @@ func (l *Locker) watch(ctx context.Context, path string) (watched, error) {
 const watchPause = 50 * time.Millisecond
 
 // watchSurely is watch, tried until ctx ends.
-func (l *Locker) watchSurely(ctx context.Context, path string) (watched, error) {
+func (s *servers) watchSurely(ctx context.Context, path string) (watched, error) {
 	for {
-		w, err := l.watch(ctx, path)
+		w, err := s.watch(ctx, path)
 		if err == nil || lacksRights(err) {
 			return w, err
 		}
@@ -187,34 +217,34 @@ func (l *Locker) watchSurely(ctx context.Context, path string) (watched, error) 
 }
 
 // ensure makes the directory of a key, and what is above it.
-func (l *Locker) ensure(ctx context.Context, dir string) error {
-	err := l.make(ctx, dir, zk.FlagContainer)
+func (s *servers) ensure(ctx context.Context, dir string) error {
+	err := s.make(ctx, dir, zk.FlagContainer)
 	if !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
 	above := dir[:strings.LastIndex(dir, "/")]
 	for i := range above {
 		if i > 0 && above[i] == '/' {
-			if err := l.make(ctx, above[:i], zk.FlagPersistent); err != nil {
+			if err := s.make(ctx, above[:i], zk.FlagPersistent); err != nil {
 				return err
 			}
 		}
 	}
-	for _, path := range []string{above, l.fenceNode(), l.janitorNode()} {
-		if err := l.make(ctx, path, zk.FlagPersistent); err != nil {
+	for _, path := range []string{above, s.fenceNode(), s.janitorNode()} {
+		if err := s.make(ctx, path, zk.FlagPersistent); err != nil {
 			return err
 		}
 	}
-	return l.make(ctx, dir, zk.FlagContainer)
+	return s.make(ctx, dir, zk.FlagContainer)
 }
 
 // make makes a node unless it is there.
-func (l *Locker) make(ctx context.Context, path string, flag int32) error {
-	_, err := call(ctx, l, func() (string, error) {
+func (s *servers) make(ctx context.Context, path string, flag int32) error {
+	_, err := call(ctx, s, func() (string, error) {
 		if flag == zk.FlagContainer {
-			return l.conn.CreateContainer(path, nil, flag, l.acl)
+			return s.conn.CreateContainer(path, nil, flag, s.acl)
 		}
-		return l.conn.Create(path, nil, flag, l.acl)
+		return s.conn.Create(path, nil, flag, s.acl)
 	})
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil

@@ -64,7 +64,8 @@ func (r *ring) Init(servers []string) error {
 	return nil
 }
 
-func (r *ring) Len() int   { return len(r.servers) }
+func (r *ring) Len() int { return len(r.servers) }
+
 func (r *ring) Connected() { r.failed = 0 }
 
 // Next reports retryStart when all servers were tried since the last success.

@@ -69,7 +69,7 @@ func (l *Locker) granted(key string, st *state, r record, node *zk.Stat) {
 		return // an Acquire has found it first, or it was given up
 	}
 	l.sights.Forget(key)
-	l.own(key, owner, node.Version, view{
+	l.lines.own(key, owner, node.Version, view{
 		known: len(r.Queue) == r.Waiting, version: r.Version, zxid: node.Mzxid, queue: r.Queue,
 	})
 	if l.waker.Granted(key, owner, o) || l.life.Enter() != nil {

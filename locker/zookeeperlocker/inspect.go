@@ -122,6 +122,6 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		return err
 	}
 	// A hint: the owner's process watches the directory.
-	_, _ = call(ctx, l, func() (*zk.Stat, error) { return l.conn.Set(l.dir(key), nil, anyVersion) })
+	_, _ = call(ctx, &l.servers, func() (*zk.Stat, error) { return l.conn.Set(l.dir(key), nil, anyVersion) })
 	return nil
 }

@@ -27,7 +27,7 @@ type janitor struct {
 	seen    [shards]map[string]lockerkit.Sight // by the directory of a key
 }
 
-// sweep is the janitor's goroutine, which ends with l.life.Context().
+// sweep is the janitor's goroutine, which ends with the locker.
 func (l *Locker) sweep() {
 	j := janitor{l: l, version: anyVersion}
 	t := time.NewTicker(sweepEvery)

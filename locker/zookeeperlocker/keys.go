@@ -38,8 +38,10 @@ const (
 )
 
 func (s *settings) shard(i uint32) string { return fmt.Sprintf("%s/k/%x", s.root, i%shards) }
-func (s *settings) fenceNode() string     { return s.root + "/f" }
-func (s *settings) janitorNode() string   { return s.root + "/j" }
+
+func (s *settings) fenceNode() string { return s.root + "/f" }
+
+func (s *settings) janitorNode() string { return s.root + "/j" }
 
 // dir returns the directory of a key.
 func (s *settings) dir(key string) string {

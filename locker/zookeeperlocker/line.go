@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -33,46 +34,55 @@ type line struct {
 	watch *time.Timer // begins the watch of the queue
 }
 
+// lines are what is known of the queues of the keys that claims of this process
+// own, by Claim.Key.
+type lines struct {
+	l *Locker
+
+	mu    sync.Mutex // guards owned; never held across I/O or a callback
+	owned map[string]*line
+}
+
 // watchAfter is how long a key is owned before its queue is watched. Short
 // sections do without.
 const watchAfter = 3 * time.Millisecond
 
 // own begins the line of a key that owner has got, with an owner node of the
 // given version.
-func (l *Locker) own(key, owner string, node int32, v view) {
+func (ls *lines) own(key, owner string, node int32, v view) {
 	v.held, v.marks = true, []string{owner}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if old := l.owned[key]; old != nil {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if old := ls.owned[key]; old != nil {
 		old.watch.Stop()
 	}
 	ln := &line{owner: owner, node: node, view: v}
-	l.owned[key] = ln
+	ls.owned[key] = ln
 	ln.watch = time.AfterFunc(watchAfter, func() {
-		l.life.Serve(func() { l.watchQueue(key, ln) })
+		ls.l.life.Serve(func() { ls.watchQueue(key, ln) })
 	})
 }
 
 // disown returns what is known of the owner node and the queue of a key, and
 // forgets it, because owner gives the key up.
-func (l *Locker) disown(key, owner string) (node int32, v view) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ln := l.owned[key]
+func (ls *lines) disown(key, owner string) (node int32, v view) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ln := ls.owned[key]
 	if ln == nil || ln.owner != owner {
 		return noVersion, view{}
 	}
 	ln.watch.Stop()
-	delete(l.owned, key)
+	delete(ls.owned, key)
 	return ln.node, ln.view
 }
 
 // nodeOf returns the version of the owner node of a claim, or noVersion if this
 // process does not own the key by it.
-func (l *Locker) nodeOf(c *locker.Claim) int32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if ln := l.owned[c.Key]; ln != nil && ln.owner == c.Owner {
+func (ls *lines) nodeOf(c *locker.Claim) int32 {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ln := ls.owned[c.Key]; ln != nil && ln.owner == c.Owner {
 		return ln.node
 	}
 	return noVersion
@@ -80,10 +90,10 @@ func (l *Locker) nodeOf(c *locker.Claim) int32 {
 
 // noteNode notes the version of the owner node of a claim. It reports whether
 // this process owns the key by it.
-func (l *Locker) noteNode(c *locker.Claim, version int32) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ln := l.owned[c.Key]
+func (ls *lines) noteNode(c *locker.Claim, version int32) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ln := ls.owned[c.Key]
 	if ln == nil || ln.owner != c.Owner {
 		return false
 	}
@@ -93,16 +103,17 @@ func (l *Locker) noteNode(c *locker.Claim, version int32) bool {
 
 // watchQueue tells the guard of claims that begin to wait for a key of this
 // process, and that the key was taken away. It ends when the key is given up or
-// l.life.Context() ends. The next change of the directory ends its watch in the server.
-func (l *Locker) watchQueue(key string, ln *line) {
+// the locker is closed. The next change of the directory ends its watch in the
+// server.
+func (ls *lines) watchQueue(key string, ln *line) {
 	for {
-		w, err := l.watchSurely(l.life.Context(), l.dir(key))
-		if err != nil || w.stat == nil || !l.refresh(key, ln, w.stat.Version) {
+		w, err := ls.l.watchSurely(ls.l.life.Context(), ls.l.dir(key))
+		if err != nil || w.stat == nil || !ls.refresh(key, ln, w.stat.Version) {
 			return
 		}
 		select {
 		case <-w.changed:
-		case <-l.life.Context().Done():
+		case <-ls.l.life.Context().Done():
 			return
 		}
 	}
@@ -110,48 +121,48 @@ func (l *Locker) watchQueue(key string, ln *line) {
 
 // refresh reads the queue if the directory has another version. It reports
 // whether ln is still in use.
-func (l *Locker) refresh(key string, ln *line, version int32) bool {
-	l.mu.Lock()
-	current, same := l.owned[key] == ln, ln.known && ln.version == version
-	l.mu.Unlock()
+func (ls *lines) refresh(key string, ln *line, version int32) bool {
+	ls.mu.Lock()
+	current, same := ls.owned[key] == ln, ln.known && ln.version == version
+	ls.mu.Unlock()
 	if !current || same {
 		return current
 	}
-	ctx, cancel := context.WithTimeout(l.life.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(ls.l.life.Context(), time.Second)
 	defer cancel()
-	v, err := l.readQueue(ctx, l.dir(key))
+	v, err := ls.l.readQueue(ctx, ls.l.dir(key))
 	owner := ln.owner
 	if err == nil && !v.ofAlone(owner) {
 		var n node
-		n, err = l.get(ctx, l.dir(key)+ownerNode)
+		n, err = ls.l.get(ctx, ls.l.dir(key)+ownerNode)
 		owner, _, _ = parse(n.value)
 	}
 	if err != nil {
 		return true
 	}
-	l.mu.Lock()
-	current = l.owned[key] == ln
+	ls.mu.Lock()
+	current = ls.owned[key] == ln
 	if current {
 		ln.view = v
 	}
-	l.mu.Unlock()
+	ls.mu.Unlock()
 	switch {
 	case !current:
 		return false
 	case owner != ln.owner:
-		if r, ok := l.waker.(locker.Revoker); ok {
+		if r, ok := ls.l.waker.(locker.Revoker); ok {
 			r.Revoked(key, ln.owner)
 		}
 	case len(v.queue) > 0:
-		l.waker.Wanted(key)
+		ls.l.waker.Wanted(key)
 	}
 	return true
 }
 
 // readQueue finds the queue, with the values of its first, and the marks.
-func (l *Locker) readQueue(ctx context.Context, dir string) (v view, err error) {
+func (s *servers) readQueue(ctx context.Context, dir string) (v view, err error) {
 	for range maxTries {
-		c, err := l.children(ctx, dir)
+		c, err := s.children(ctx, dir)
 		if err != nil {
 			return v, err
 		}
@@ -165,7 +176,7 @@ func (l *Locker) readQueue(ctx context.Context, dir string) (v view, err error) 
 		if len(v.queue) == 0 {
 			return v, nil
 		}
-		if err := l.fill(ctx, dir, v.queue); err != nil {
+		if err := s.fill(ctx, dir, v.queue); err != nil {
 			return v, err
 		}
 		if v.queue[0].Value != nil {
@@ -176,12 +187,12 @@ func (l *Locker) readQueue(ctx context.Context, dir string) (v view, err error) 
 }
 
 // fill gets the values of the first entries. An entry that is gone has none.
-func (l *Locker) fill(ctx context.Context, dir string, queue []queued) error {
+func (s *servers) fill(ctx context.Context, dir string, queue []queued) error {
 	var names []string
 	for _, q := range queue[:min(len(queue), shownMax)] {
 		names = append(names, q.Name)
 	}
-	for i, n := range l.getAll(ctx, dir, names, "") {
+	for i, n := range s.getAll(ctx, dir, names, "") {
 		queue[i].Value = n.value
 	}
 	return ctx.Err()

@@ -51,7 +51,7 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 // queue. It does the latter too if nobody has the key.
 func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
 	h := handover{l: l, dir: l.dir(key), owner: owner, next: next}
-	h.node, h.view = l.disown(key, owner)
+	h.node, h.view = l.lines.disown(key, owner)
 	if next != nil {
 		h.nextState = l.book.Page(next)
 	}

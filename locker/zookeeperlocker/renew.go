@@ -57,7 +57,7 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, ans
 		for _, i := range batch {
 			c, dir := cs[i], l.dir(cs[i].Key)
 			value := ownerValue(c.Owner, recordOf(c))
-			ops = append(ops, exists(dir+markPrefix+c.Owner), write(dir+ownerNode, value, l.nodeOf(c)))
+			ops = append(ops, exists(dir+markPrefix+c.Owner), write(dir+ownerNode, value, l.lines.nodeOf(c)))
 		}
 		r, err := l.multi(ctx, ops...)
 		if err == nil && r.refused != nil {
@@ -73,7 +73,7 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, ans
 				answered(i, unclear(err))
 				continue
 			}
-			l.noteNode(cs[i], r.stats[opsEach*at+1].Version)
+			l.lines.noteNode(cs[i], r.stats[opsEach*at+1].Version)
 			l.book.Page(cs[i]).Own(cs[i].TTL)
 			answered(i, nil)
 		}
@@ -93,7 +93,7 @@ func (l *Locker) relearn(ctx context.Context, c *locker.Claim, r result) error {
 	if err != nil {
 		return unclear(err)
 	}
-	if owner, _, _ := parse(n.value); owner != c.Owner || !l.noteNode(c, n.stat.Version) {
+	if owner, _, _ := parse(n.value); owner != c.Owner || !l.lines.noteNode(c, n.stat.Version) {
 		return errNotOwner
 	}
 	return nil
@@ -111,7 +111,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	}
 	dir := l.dir(c.Key)
 	for range maxTries {
-		r, err := l.multi(ctx, exists(dir+markPrefix+c.Owner), unchanged(dir+ownerNode, l.nodeOf(c)),
+		r, err := l.multi(ctx, exists(dir+markPrefix+c.Owner), unchanged(dir+ownerNode, l.lines.nodeOf(c)),
 			write(l.fenceNode(), nil, anyVersion))
 		if err != nil {
 			return 0, unclear(err)

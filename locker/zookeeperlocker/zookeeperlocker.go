@@ -21,18 +21,15 @@ const store = "zookeeperlocker"
 // waits for, and one for each key that it has owned for some milliseconds. All
 // end with Close.
 type Locker struct {
-	settings
-	life     *lockerkit.Life
-	conn     *zk.Conn
-	instance string
-	book     *lockerkit.Book[data]
-	sights   lockerkit.Sights         // of Claim.Keys
-	waker    locker.Waker             // set by Open
-	start    sync.Once                // the first Acquire starts tend and sweep
-	dial     func() (*zk.Conn, error) // makes conn, of which the locker is then the owner; nil: it is the caller's
+	servers
 
-	mu    sync.Mutex       // guards what follows; never held across I/O or a callback
-	owned map[string]*line // what is known of the queues of owned keys, by Claim.Key
+	life     *lockerkit.Life
+	instance string
+	waker    locker.Waker // set by Open
+	start    sync.Once    // the first Acquire starts tend and sweep
+	book     *lockerkit.Book[data]
+	sights   lockerkit.Sights // of Claim.Keys
+	lines    lines
 }
 
 var (
@@ -44,11 +41,9 @@ var (
 // New returns a Locker that keeps leases by conn. It sends nothing. The caller
 // closes conn, after the Locker.
 func New(conn *zk.Conn, opts ...Option) *Locker {
-	l := &Locker{
-		settings: settings{root: "/guard", acl: zk.WorldACL(zk.PermAll)},
-		life:     lockerkit.NewLife(store), conn: conn, instance: lockerkit.NewID(),
-		owned: map[string]*line{},
-	}
+	l := &Locker{life: lockerkit.NewLife(store), instance: lockerkit.NewID()}
+	l.settings, l.conn = settings{root: "/guard", acl: zk.WorldACL(zk.PermAll)}, conn
+	l.lines = lines{l: l, owned: map[string]*line{}}
 	l.book = lockerkit.NewBook[data](l.life, l.instance, func(c *locker.Claim, entry string) {
 		l.abandon(false, c.Key, c.Owner, entry)
 	})
@@ -61,18 +56,9 @@ func New(conn *zk.Conn, opts ...Option) *Locker {
 // Open keeps w, and checks the settings. It returns an ErrInvalidOption if one
 // is wrong, or if the locker was opened before.
 func (l *Locker) Open(w locker.Waker) error {
-	return l.life.Open(func() (err error) {
+	return l.life.Open(func() error {
 		l.waker = w
-		if err := l.check(); err != nil {
-			return err
-		}
-		if l.dial != nil {
-			l.conn, err = l.dial()
-		}
-		if err == nil && l.conn == nil {
-			err = lockerkit.Invalid(store, "the connection is nil")
-		}
-		return err
+		return l.servers.open()
 	})
 }
 
@@ -94,11 +80,7 @@ func (l *Locker) begin() error {
 // done, or until ctx ends. Then it returns ctx's error, and goes on in the
 // background for half a minute at most.
 func (l *Locker) Close(ctx context.Context) error {
-	return l.life.Close(ctx, l.leaveQueues, func() {
-		if l.dial != nil {
-			l.conn.Close()
-		}
-	})
+	return l.life.Close(ctx, l.leaveQueues, l.servers.close)
 }
 
 // leaveQueues takes this process out of all queues.
