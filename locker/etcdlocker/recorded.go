@@ -3,9 +3,7 @@ package etcdlocker
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -144,79 +142,6 @@ func (l *Locker) tellKept(entries []entry, key, value string) {
 			_, err = l.client().Put(ctx, l.inboxOf(e.Record.Holder.Instance), encode(m), clientv3.WithLease(lease))
 		}
 	})
-}
-
-// planKeep makes the transaction of a try that keeps a record. The claims that
-// recall leave the queue in the same step, so it must know the queue whole. The
-// first try takes it for empty.
-func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
-	lock, queue, rec := h.l.lockKey(h.key), h.l.queueOf(h.key), h.l.recordKey(h.key)
-	h.tail = queued{}
-	if h.keep.lease, err = h.l.keyLease(ctx, h.keep.TTL); err != nil {
-		return nil, nil, err
-	}
-	r := recorded{h.owner, kept, h.keep.TTL, h.keep.Value}
-	then = append(h.takeOut(), clientv3.OpPut(rec, r.String(), clientv3.WithLease(h.keep.lease)))
-	ifs = owns(lock, h.owner)
-	if h.keep.whole == 0 {
-		ifs = append(ifs, none(queue, endOf(queue)))
-	} else {
-		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(queue).WithRange(endOf(queue)), "<", h.keep.whole+1))
-	}
-	if len(h.line) == 0 {
-		return ifs, append(then, clientv3.OpDelete(lock)), nil
-	}
-	if e, ok := h.first(); ok && e.Record.Limit > 1 { // those behind it that may share the key find it
-		then = append(then, clientv3.OpDelete(lock))
-	}
-	hand, err := h.hand(ctx)
-	return append(ifs, exists(string(h.line[0].Key))), append(then, hand...), err
-}
-
-// takeOut returns the operations that take the claims that recall out of the
-// queue. The others are the line then.
-func (h *handover) takeOut() (deletes []clientv3.Op) {
-	h.keep.told, h.line = nil, nil
-	from, last := "", "" // claims that recall stand from there to there
-	end := func() {
-		if from != "" {
-			deletes = append(deletes, clientv3.OpDelete(from, clientv3.WithRange(last+"\x00")))
-		}
-		from = ""
-	}
-	for _, q := range h.keep.all {
-		var e entry
-		if json.Unmarshal(q.Value, &e) != nil || !e.Recall {
-			h.line = append(h.line, q)
-			end()
-			continue
-		}
-		h.keep.told, last = append(h.keep.told, e), string(q.Key)
-		if from == "" {
-			from = last
-		}
-	}
-	end()
-	return deletes
-}
-
-// errKept ends a handover whose record is there by an earlier try.
-var errKept = errors.New("the record is there")
-
-// learnForKeep is learn for a Keep.
-func (h *handover) learnForKeep(r *clientv3.TxnResponse) error {
-	h.keep.whole, h.keep.all = r.Header.Revision, h.line
-	lock, rec := only(rangeOf(r, 0)), only(rangeOf(r, 2))
-	if lock != nil && strings.HasPrefix(string(lock.Value), h.owner+"/") {
-		return nil
-	}
-	if rec != nil {
-		old, ok := parseRecorded(rec.Value)
-		if ok && old.kind == kept && old.owner == h.owner && old.value == h.keep.Value {
-			return errKept
-		}
-	}
-	return errNotOwner
 }
 
 // Begin marks the key of c, in one request.

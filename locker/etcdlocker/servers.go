@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
@@ -120,6 +123,52 @@ func (s *servers) heard(revision int64) {
 	}
 }
 
+// rangeOf returns the keys that the i-th operation of a transaction has read.
+func rangeOf(r *clientv3.TxnResponse, i int) *clientv3.GetResponse {
+	return (*clientv3.GetResponse)(r.Responses[i].GetResponseRange())
+}
+
+// prefixed returns an operation that reads the queue whole, or as opts say.
+func prefixed(prefix string, opts ...clientv3.OpOption) clientv3.Op {
+	return clientv3.OpGet(prefix, slices.Concat([]clientv3.OpOption{clientv3.WithPrefix()}, opts)...)
+}
+
+// drop deletes what has ended and stands as it did.
+func (s *servers) drop(ctx context.Context, ended []owner) error {
+	for some := range slices.Chunk(ended, endedMax) {
+		var ops []clientv3.Op
+		for _, o := range some {
+			ifs := []clientv3.Cmp{unchanged(o.path, o.revision)}
+			ops = append(ops, clientv3.OpTxn(ifs, []clientv3.Op{clientv3.OpDelete(o.path)}, nil))
+		}
+		if _, err := s.txn(ctx, nil, ops, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropDead drops the claims whose processes have not renewed their etcd lease
+// for QueueLife (law 7).
+func (s *servers) dropDead(ctx context.Context, run []waiter) error {
+	for _, w := range run {
+		if w.Lease == 0 {
+			continue // of this call
+		}
+		r, err := s.client().TimeToLive(ctx, clientv3.LeaseID(w.Lease))
+		if err != nil {
+			return err
+		}
+		if r.TTL > 0 {
+			continue
+		}
+		if _, err := s.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(w.Key))}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tryError is the error that Acquire returns for err. It is ErrUnavailable, or
 // etcd's refusal if a new try cannot help. If all members are silent, it is an
 // ErrSilent too.
@@ -160,48 +209,62 @@ func (s *servers) named(err error) error {
 	return fmt.Errorf("no answer from %s: %w", strings.Join(endpoints, " "), err)
 }
 
-// drop deletes what has ended and stands as it did.
-func (s *servers) drop(ctx context.Context, ended []owner) error {
-	for some := range slices.Chunk(ended, endedMax) {
-		var ops []clientv3.Op
-		for _, o := range some {
-			ifs := []clientv3.Cmp{unchanged(o.path, o.revision)}
-			ops = append(ops, clientv3.OpTxn(ifs, []clientv3.Op{clientv3.OpDelete(o.path)}, nil))
-		}
-		if _, err := s.txn(ctx, nil, ops, nil); err != nil {
-			return err
-		}
+var (
+	errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
+	errChanging = errors.New("the key changed hands too often meanwhile")
+	errCrowd    = errors.New("the next owners of the key may be several")
+	errUnsent   = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
+)
+
+// refusals are the answers of etcd that stay until somebody changes something.
+var refusals = []error{
+	rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
+	rpctypes.ErrAuthFailed, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps,
+}
+
+// refused reports whether a new try cannot help.
+func refused(err error) bool {
+	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
+}
+
+// lacksRights reports whether the user may not do what was asked.
+func lacksRights(err error) bool { return refused(err) && !tooMuch(err) }
+
+// tooMuch reports whether the request was larger than the server takes.
+func tooMuch(err error) bool {
+	return errors.Is(err, rpctypes.ErrRequestTooLarge) || errors.Is(err, rpctypes.ErrTooManyOps)
+}
+
+func noLease(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
+
+// unanswered reports whether err is no answer of a server.
+func unanswered(err error) bool {
+	var answer rpctypes.EtcdError
+	if errors.As(err, &answer) || errors.Is(err, errUnsent) {
+		return false
 	}
-	return nil
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.Unavailable
 }
 
-// dropDead drops the claims whose processes have not renewed their etcd lease
-// for QueueLife (law 7).
-func (s *servers) dropDead(ctx context.Context, run []waiter) error {
-	for _, w := range run {
-		if w.Lease == 0 {
-			continue // of this call
-		}
-		r, err := s.client().TimeToLive(ctx, clientv3.LeaseID(w.Lease))
-		if err != nil {
-			return err
-		}
-		if r.TTL > 0 {
-			continue
-		}
-		if _, err := s.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(w.Key))}, nil); err != nil {
-			return err
-		}
+// silent reports whether err says that a server gave no answer: nobody listens,
+// or nothing came in time. A connection that breaks says nothing about the
+// server. gRPC tells the two apart by their text alone.
+func silent(err error) bool {
+	return unanswered(err) &&
+		(errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "connection refused"))
+}
+
+// withAdvice adds what to do about err.
+func withAdvice(err error) error {
+	switch {
+	case lacksRights(err):
+		return fmt.Errorf(
+			"%w (give the client's user the rights that the documentation of package etcdlocker lists)", err)
+	case errors.Is(err, rpctypes.ErrTooManyOps):
+		return fmt.Errorf("%w (start each member with --max-txn-ops=128, which is the default, or more)", err)
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("etcd answers, but is full and takes no writes: %w "+
+			"(compact and defragment etcd, then disarm the alarm: etcdctl alarm disarm)", err)
 	}
-	return nil
-}
-
-// rangeOf returns the keys that the i-th operation of a transaction has read.
-func rangeOf(r *clientv3.TxnResponse, i int) *clientv3.GetResponse {
-	return (*clientv3.GetResponse)(r.Responses[i].GetResponseRange())
-}
-
-// prefixed returns an operation that reads the queue whole, or as opts say.
-func prefixed(prefix string, opts ...clientv3.OpOption) clientv3.Op {
-	return clientv3.OpGet(prefix, slices.Concat([]clientv3.OpOption{clientv3.WithPrefix()}, opts)...)
+	return err
 }

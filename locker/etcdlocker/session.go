@@ -61,65 +61,12 @@ type session struct {
 	kept bool          // keep runs
 }
 
-// sessions are the etcd leases of a process.
-type sessions struct {
-	life    *lockerkit.Life
-	servers *servers
-	places  *session // of this process in queues, and for offers
-
-	mu      sync.Mutex         // guards what follows; never held across I/O or a callback
-	keys    map[int64]*session // for keys, by the seconds that they live
-	sweepAt int                // the number of keys at which those that have ended are forgotten
-}
-
-// newSessions returns the sessions of a process. The life of that of places is
-// the shortest that etcd grants by default.
-func newSessions(life *lockerkit.Life, etcd *servers) *sessions {
-	ss := &sessions{life: life, servers: etcd, keys: map[int64]*session{}}
-	ss.places = newSession(ss, locker.QueueLife)
-	ss.places.renewed = true
-	return ss
-}
-
-func newSession(ss *sessions, life time.Duration) *session {
-	seconds := int64((life + time.Second - 1) / time.Second)
-	return &session{all: ss, seconds: seconds, turn: make(chan struct{}, 1)}
-}
-
-// keyLease returns an etcd lease that outlives ttl from now on. TTLs that need
-// equal seconds share one.
-func (ss *sessions) keyLease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
-	return ss.sessionFor(ttl).lease(ctx, min(ttl, longest))
-}
-
-func (ss *sessions) sessionFor(ttl time.Duration) *session {
-	ttl = min(ttl, longest)
-	s := newSession(ss, ttl+max(rotation, ttl/rotationShare))
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if known := ss.keys[s.seconds]; known != nil {
-		return known
-	}
-	if len(ss.keys) >= ss.sweepAt {
-		now := time.Now()
-		maps.DeleteFunc(ss.keys, func(_ int64, s *session) bool { return s.ended(now) })
-		ss.sweepAt = max(sessionsMin, 2*len(ss.keys))
-	}
-	ss.keys[s.seconds] = s
-	return s
-}
-
 // ended reports whether the lease has ended, or there was none yet. Calls that
 // have such a session may go on with it, although others get a new one.
 func (s *session) ended(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.sent.Add(s.life).After(now)
-}
-
-// placeLease returns the etcd lease of this process's places in queues.
-func (ss *sessions) placeLease(ctx context.Context) (clientv3.LeaseID, error) {
-	return ss.places.lease(ctx, placeNeed)
 }
 
 func (s *session) current() clientv3.LeaseID {
@@ -188,28 +135,6 @@ func (s *session) refresh(ctx context.Context) (clientv3.LeaseID, error) {
 	return r.ID, nil
 }
 
-// keepAlive renews a lease by one request. The client's KeepAliveOnce would
-// repeat it without a pause while the server cannot be reached.
-func keepAlive(ctx context.Context, c *clientv3.Client, id clientv3.LeaseID) (life time.Duration, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the stream
-	stream, err := etcdserverpb.NewLeaseClient(c.ActiveConnection()).LeaseKeepAlive(ctx)
-	if err != nil {
-		return 0, rpctypes.Error(err)
-	}
-	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
-		return 0, rpctypes.Error(err)
-	}
-	r, err := stream.Recv()
-	switch {
-	case err != nil:
-		return 0, rpctypes.Error(err)
-	case r.TTL <= 0:
-		return 0, rpctypes.ErrLeaseNotFound
-	}
-	return time.Duration(r.TTL) * time.Second, nil
-}
-
 // set notes an answer. The first of a session that is renewed starts keep.
 func (s *session) set(id clientv3.LeaseID, life time.Duration, sent time.Time) {
 	s.mu.Lock()
@@ -273,4 +198,160 @@ func (s *session) idle() bool {
 		s.kept = false
 	}
 	return !s.kept
+}
+
+// sessions are the etcd leases of a process.
+type sessions struct {
+	life    *lockerkit.Life
+	servers *servers
+	places  *session // of this process in queues, and for offers
+
+	mu      sync.Mutex         // guards what follows; never held across I/O or a callback
+	keys    map[int64]*session // for keys, by the seconds that they live
+	sweepAt int                // the number of keys at which those that have ended are forgotten
+}
+
+// newSessions returns the sessions of a process. The life of that of places is
+// the shortest that etcd grants by default.
+func newSessions(life *lockerkit.Life, etcd *servers) *sessions {
+	ss := &sessions{life: life, servers: etcd, keys: map[int64]*session{}}
+	ss.places = newSession(ss, locker.QueueLife)
+	ss.places.renewed = true
+	return ss
+}
+
+func newSession(ss *sessions, life time.Duration) *session {
+	seconds := int64((life + time.Second - 1) / time.Second)
+	return &session{all: ss, seconds: seconds, turn: make(chan struct{}, 1)}
+}
+
+// keyLease returns an etcd lease that outlives ttl from now on. TTLs that need
+// equal seconds share one.
+func (ss *sessions) keyLease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
+	return ss.sessionFor(ttl).lease(ctx, min(ttl, longest))
+}
+
+func (ss *sessions) sessionFor(ttl time.Duration) *session {
+	ttl = min(ttl, longest)
+	s := newSession(ss, ttl+max(rotation, ttl/rotationShare))
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if known := ss.keys[s.seconds]; known != nil {
+		return known
+	}
+	if len(ss.keys) >= ss.sweepAt {
+		now := time.Now()
+		maps.DeleteFunc(ss.keys, func(_ int64, s *session) bool { return s.ended(now) })
+		ss.sweepAt = max(sessionsMin, 2*len(ss.keys))
+	}
+	ss.keys[s.seconds] = s
+	return s
+}
+
+// placeLease returns the etcd lease of this process's places in queues.
+func (ss *sessions) placeLease(ctx context.Context) (clientv3.LeaseID, error) {
+	return ss.places.lease(ctx, placeNeed)
+}
+
+// keepAlive renews a lease by one request. The client's KeepAliveOnce would
+// repeat it without a pause while the server cannot be reached.
+func keepAlive(ctx context.Context, c *clientv3.Client, id clientv3.LeaseID) (life time.Duration, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
+	stream, err := etcdserverpb.NewLeaseClient(c.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	r, err := stream.Recv()
+	switch {
+	case err != nil:
+		return 0, rpctypes.Error(err)
+	case r.TTL <= 0:
+		return 0, rpctypes.ErrLeaseNotFound
+	}
+	return time.Duration(r.TTL) * time.Second, nil
+}
+
+const (
+	renewBatch   = 50 // claims in one request
+	renewFlights = 4  // requests of one Renew at a time
+)
+
+// renewal is one request of a Renew. Its claims have different keys and one
+// session, so that a session that has ended fails no others.
+type renewal struct {
+	l       *Locker
+	session *session
+	claims  []*locker.Claim
+	keys    map[string]bool
+	answer  []func(err error)
+}
+
+// renewals makes the requests for the claims whose leases go on. It answers the
+// others.
+func renewals(l *Locker, cs []*locker.Claim, answered func(i int, err error)) (all []*renewal) {
+	filling := map[*session]*renewal{}
+	for i, c := range cs {
+		if l.book.Page(c).Over() {
+			answered(i, errNotOwner)
+			continue
+		}
+		s := l.sessionFor(c.TTL)
+		b := filling[s]
+		own := l.ownKey(c.Key, c.Owner, c.Limit)
+		if b == nil || len(b.claims) == renewBatch || b.keys[own] {
+			b = &renewal{l: l, session: s, keys: map[string]bool{}}
+			filling[s], all = b, append(all, b)
+		}
+		b.claims, b.keys[own] = append(b.claims, c), true
+		b.answer = append(b.answer, func(err error) { answered(i, err) })
+	}
+	return all
+}
+
+// run sends the request, and again if the session had to be made anew.
+func (b *renewal) run(ctx context.Context) {
+	var r *clientv3.TxnResponse
+	var err error
+	for range 3 {
+		if r, err = b.send(ctx); !noLease(err) {
+			break
+		}
+	}
+	for i, c := range b.claims {
+		switch {
+		case err != nil:
+			b.answer[i](b.l.unclear(err))
+		case !r.Responses[i].GetResponseTxn().Succeeded:
+			b.answer[i](errNotOwner)
+		default:
+			b.l.book.Page(c).Own(c.TTL)
+			b.answer[i](nil)
+		}
+	}
+}
+
+func (b *renewal) send(ctx context.Context) (*clientv3.TxnResponse, error) {
+	need := time.Duration(0)
+	for _, c := range b.claims {
+		need = max(need, c.TTL)
+	}
+	lease, err := b.session.lease(ctx, need)
+	if err != nil {
+		return nil, err
+	}
+	ops := make([]clientv3.Op, len(b.claims))
+	for i, c := range b.claims {
+		key := b.l.ownKey(c.Key, c.Owner, c.Limit)
+		put := clientv3.OpPut(key, lockValue(c.Owner, recordOf(c, c.TTL)), clientv3.WithLease(lease))
+		ops[i] = clientv3.OpTxn(b.l.isOwner(c.Key, c.Owner, c.Limit), []clientv3.Op{put}, nil)
+	}
+	r, err := b.l.txn(ctx, nil, ops, nil)
+	if noLease(err) {
+		b.session.lost(lease)
+	}
+	return r, err
 }

@@ -159,45 +159,6 @@ func (ls *lines) refresh(key string, ln *line, version int32) bool {
 	return true
 }
 
-// readQueue finds the queue, with the values of its first, and the marks.
-func (s *servers) readQueue(ctx context.Context, dir string) (v view, err error) {
-	for range maxTries {
-		c, err := s.children(ctx, dir)
-		if err != nil {
-			return v, err
-		}
-		if c.stat == nil {
-			return view{known: true}, nil
-		}
-		v = view{
-			known: true, version: c.stat.Version, zxid: c.stat.Pzxid,
-			held: slices.Contains(c.names, ownerNode[1:]), marks: marksIn(c.names), queue: queueIn(c.names),
-		}
-		if len(v.queue) == 0 {
-			return v, nil
-		}
-		if err := s.fill(ctx, dir, v.queue); err != nil {
-			return v, err
-		}
-		if v.queue[0].Value != nil {
-			return v, nil
-		}
-	}
-	return v, errChanging
-}
-
-// fill gets the values of the first entries. An entry that is gone has none.
-func (s *servers) fill(ctx context.Context, dir string, queue []queued) error {
-	var names []string
-	for _, q := range queue[:min(len(queue), shownMax)] {
-		names = append(names, q.Name)
-	}
-	for i, n := range s.getAll(ctx, dir, names, "") {
-		queue[i].Value = n.value
-	}
-	return ctx.Err()
-}
-
 // queueIn returns the entries among the children of a directory, in their
 // order.
 func queueIn(names []string) (queue []queued) {

@@ -14,34 +14,6 @@ import (
 // maxTries bounds the transactions of a call whose key changes each time.
 const maxTries = 32
 
-// Acquire makes c the owner of its key, or puts it into the queue. It takes one
-// request if nobody owns the key, one to look at a key that is held, and two to
-// join a queue. An answer that stays until somebody changes something, such as
-// a missing right, is an error of its own.
-func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.life.Enter(); err != nil {
-		return locker.Answer{Queued: t.Queued}, err
-	}
-	defer l.life.Leave()
-	l.inbox.open()
-	try := attempt{l: l, c: c, st: l.book.Page(c), Try: t, wide: c.Limit > 1}
-	a, err := try.run(ctx)
-	if err != nil {
-		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, l.tryError(err)
-	}
-	return a, nil
-}
-
-// owns notes that the claim has got its key.
-func (l *Locker) owns(st *state) {
-	c := st.Claim
-	st.Own(c.TTL)
-	if c.Limit <= 1 {
-		l.sights.Forget(c.Key)
-		l.lines.own(c.Key, c.Owner)
-	}
-}
-
 // attempt is one Acquire.
 type attempt struct {
 	l  *Locker
@@ -51,16 +23,6 @@ type attempt struct {
 	wide     bool  // looks read the whole queue
 	nth      int   // among those that got the key in that revision
 	revision int64 // in which the key was taken
-}
-
-// found is what a look at a key has found.
-type found struct {
-	lock     *mvccpb.KeyValue   // nil: no claim owns the key alone
-	shares   []*mvccpb.KeyValue // owners that may have others beside them
-	queue    []*mvccpb.KeyValue // whole, for an attempt that looks wide
-	record   *mvccpb.KeyValue   // beside the key, for a claim that recalls
-	queued   bool               // our entry is in the queue
-	revision int64
 }
 
 func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
@@ -111,6 +73,23 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 		}
 	}
 	return a, errChanging
+}
+
+// found is what a look at a key has found.
+type found struct {
+	lock     *mvccpb.KeyValue   // nil: no claim owns the key alone
+	shares   []*mvccpb.KeyValue // owners that may have others beside them
+	queue    []*mvccpb.KeyValue // whole, for an attempt that looks wide
+	record   *mvccpb.KeyValue   // beside the key, for a claim that recalls
+	queued   bool               // our entry is in the queue
+	revision int64
+}
+
+func (f *found) owners() []*mvccpb.KeyValue {
+	if f.lock == nil {
+		return f.shares
+	}
+	return append([]*mvccpb.KeyValue{f.lock}, f.shares...)
 }
 
 // looks are the operations that fill a found.
@@ -329,15 +308,6 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	return nil, nil
 }
 
-// taken reports whether the take of a join was made.
-func taken(r *clientv3.TxnResponse) bool {
-	last := r.Responses[len(r.Responses)-1].GetResponseTxn()
-	if len(last.Responses) == 1 && last.Responses[0].GetResponseTxn() != nil { // of a claim that recalls
-		last = last.Responses[0].GetResponseTxn()
-	}
-	return last.Succeeded
-}
-
 // sendJoin sends the transaction of join. It queues the claim by queue if the
 // key is held, and makes it the owner by take if not. If r did not succeed, a
 // claim that recalls has neither, because of a record.
@@ -364,4 +334,71 @@ func (t *attempt) sendJoin(ctx context.Context, f *found, queue []clientv3.Op, t
 		return r, false, err
 	}
 	return r, r.Responses[0].GetResponseTxn().Succeeded, nil
+}
+
+// vacant says that the claim may own the key, for a first try that knows
+// nothing of the key. Shared claims come in beside each other, and need not
+// know how many there are.
+func (t *attempt) vacant() []clientv3.Cmp {
+	key := t.c.Key
+	queue, permits := t.l.queueOf(key), t.l.permitsOf(key)
+	switch {
+	case t.c.Limit == locker.NoLimit:
+		return []clientv3.Cmp{
+			absent(t.l.lockKey(key)), none(permits, endOf(permits)), none(queue, endOf(queue)),
+		}
+	case t.c.Limit > 1:
+		return []clientv3.Cmp{t.l.nobodys(key), none(queue, endOf(queue))}
+	}
+	return []clientv3.Cmp{t.l.nobodys(key)}
+}
+
+// crowded reports whether the owners or the claim may have others beside them.
+func (t *attempt) crowded(f *found) bool {
+	switch {
+	case f == nil:
+		return false
+	case len(f.shares) > 0:
+		return true
+	}
+	return t.c.Limit > 1 && (f.lock == nil || len(crowdOf(t.l, t.c.Key, f.owners(), nil, 0).ended) > 0)
+}
+
+// squeeze gives the key to those from the front of the queue that may own it
+// beside its owners, with the claim in its place among them. If the claim is
+// not one of them, it waits. squeeze returns what it has found if something has
+// changed meanwhile.
+func (t *attempt) squeeze(ctx context.Context, f *found) (a locker.Answer, _ *found, err error) {
+	if !t.wide {
+		t.wide = true
+		f, err = t.look(ctx)
+		return a, f, err
+	}
+	at := crowdOf(t.l, t.c.Key, f.owners(), f.queue, f.revision)
+	if len(at.ended) > endedMax {
+		if err = t.l.drop(ctx, at.ended); err == nil {
+			f, err = t.look(ctx)
+		}
+		return a, f, err
+	}
+	s := &squeeze{attempt: t, found: f, at: at}
+	if s.find(); !s.moves() {
+		a.Remaining, a.Place = at.left(), t.Place
+		if f.queued {
+			return a, nil, t.stay(ctx, &a)
+		}
+		t.st.Leave()
+		return a, nil, nil
+	}
+	f, err = s.send(ctx, &a)
+	return a, f, err
+}
+
+// taken reports whether the take of a join was made.
+func taken(r *clientv3.TxnResponse) bool {
+	last := r.Responses[len(r.Responses)-1].GetResponseTxn()
+	if len(last.Responses) == 1 && last.Responses[0].GetResponseTxn() != nil { // of a claim that recalls
+		last = last.Responses[0].GetResponseTxn()
+	}
+	return last.Succeeded
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // servers are the servers of ZooKeeper, by a connection that changes among
@@ -248,6 +250,87 @@ func (s *servers) make(ctx context.Context, path string, flag int32) error {
 	})
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
+	}
+	return err
+}
+
+// readQueue finds the queue, with the values of its first, and the marks.
+func (s *servers) readQueue(ctx context.Context, dir string) (v view, err error) {
+	for range maxTries {
+		c, err := s.children(ctx, dir)
+		if err != nil {
+			return v, err
+		}
+		if c.stat == nil {
+			return view{known: true}, nil
+		}
+		v = view{
+			known: true, version: c.stat.Version, zxid: c.stat.Pzxid,
+			held: slices.Contains(c.names, ownerNode[1:]), marks: marksIn(c.names), queue: queueIn(c.names),
+		}
+		if len(v.queue) == 0 {
+			return v, nil
+		}
+		if err := s.fill(ctx, dir, v.queue); err != nil {
+			return v, err
+		}
+		if v.queue[0].Value != nil {
+			return v, nil
+		}
+	}
+	return v, errChanging
+}
+
+// fill gets the values of the first entries. An entry that is gone has none.
+func (s *servers) fill(ctx context.Context, dir string, queue []queued) error {
+	var names []string
+	for _, q := range queue[:min(len(queue), shownMax)] {
+		names = append(names, q.Name)
+	}
+	for i, n := range s.getAll(ctx, dir, names, "") {
+		queue[i].Value = n.value
+	}
+	return ctx.Err()
+}
+
+var (
+	errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
+	errChanging = errors.New("the key changed hands too often meanwhile")
+	errUnsent   = fmt.Errorf("%w: there is no session", locker.ErrUnsent)
+	errStrange  = errors.New("an entry of the queue is not ours")
+)
+
+// refused reports whether err says that a comparison failed and nothing was
+// changed.
+func refused(err error) bool {
+	return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion)
+}
+
+// lacksRights reports whether the user may not do what was asked.
+func lacksRights(err error) bool {
+	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, zk.ErrInvalidACL)
+}
+
+// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
+// a refusal of ZooKeeper if a new try cannot help.
+func tryError(err error) error {
+	if lacksRights(err) {
+		return fmt.Errorf("zookeeperlocker: %w", withAdvice(err))
+	}
+	return unclear(err)
+}
+
+// unclear is the error of a call whose outcome is not known. For a holder, a
+// refusal leaves as much in doubt as silence does.
+func unclear(err error) error {
+	return fmt.Errorf("%w: zookeeperlocker: %w", locker.ErrUnavailable, withAdvice(err))
+}
+
+// withAdvice adds what to do about err.
+func withAdvice(err error) error {
+	if lacksRights(err) {
+		return fmt.Errorf(
+			"%w (log in by AddAuth, and see the rights in the documentation of package zookeeperlocker)", err)
 	}
 	return err
 }

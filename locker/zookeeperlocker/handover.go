@@ -3,7 +3,6 @@ package zookeeperlocker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -25,44 +24,6 @@ func toldOf(behind []queued) []queued {
 		told[i].Value = nil
 	}
 	return told
-}
-
-// Release ends c's hold and hands the key over, in one request if this process
-// knows the queue.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if err := l.begin(); err != nil {
-		return locker.Released{}, err
-	}
-	defer l.life.Leave()
-	st := l.book.Page(c)
-	over := st.Over()
-	st.Leave()
-	if over { // ZooKeeper may still name c, so the key is freed all the same
-		next = nil
-	}
-	r, err := l.free(ctx, c.Key, c.Owner, next)
-	if over && err == nil {
-		return locker.Released{}, errNotOwner
-	}
-	return r, err
-}
-
-// free takes the key from owner, if it has it, and gives it to the first in the
-// queue. It does the latter too if nobody has the key.
-func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
-	h := handover{l: l, dir: l.dir(key), owner: owner, next: next}
-	h.node, h.view = l.lines.disown(key, owner)
-	if next != nil {
-		h.nextState = l.book.Page(next)
-	}
-	r, err := h.run(ctx)
-	switch {
-	case err == nil && h.nobodys, errors.Is(err, errNotOwner):
-		return locker.Released{}, errNotOwner
-	case err != nil:
-		return r, unclear(err)
-	}
-	return r, nil
 }
 
 // handover is one Release. Its transaction is made of what the releaser

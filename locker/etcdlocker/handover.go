@@ -13,62 +13,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-const (
-	shownMax = 4  // entries that travel in a message
-	readMax  = 64 // entries that a Release reads
-)
-
-// Release ends c's hold and hands the key over, in one request if this process
-// knows the first claim in the queue, and in two if not.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if err := l.life.Enter(); err != nil {
-		return locker.Released{}, err
-	}
-	defer l.life.Leave()
-	st := l.book.Page(c)
-	over := st.Over()
-	st.Leave()
-	if over { // etcd may still name c, so the key is freed all the same
-		next = nil
-	}
-	r, err := l.freeOf(ctx, st, next)
-	if over && err == nil {
-		return locker.Released{}, errNotOwner
-	}
-	return r, err
-}
-
-// freeOf is free for the key of a claim. If nothing was done under the claim, it
-// removes the claim's mark.
-func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (locker.Released, error) {
-	c := st.Claim
-	st.Data.mu.Lock()
-	unmark := st.Data.unmark
-	st.Data.mu.Unlock()
-	if c.Limit > 1 {
-		return (&step{l: l, key: c.Key, owner: c.Owner, limit: c.Limit, next: next}).leave(ctx)
-	}
-	if !unmark {
-		return l.free(ctx, c.Key, c.Owner, next)
-	}
-	r, err := (&handover{l: l, key: c.Key, owner: c.Owner, next: next, unmark: true}).handOver(ctx)
-	if !errors.Is(err, locker.ErrLeaseLost) {
-		return r, err
-	}
-	// It has lost the key before, but nothing was done all the same.
-	rec := l.recordKey(c.Key)
-	if _, gone := l.txn(ctx, owns(rec, c.Owner), []clientv3.Op{clientv3.OpDelete(rec)}, nil); gone != nil {
-		return locker.Released{}, l.unclear(gone)
-	}
-	return r, err
-}
-
-// free takes the key from owner, if it has it, and gives it to the first in the
-// queue. It does the latter too if nobody has the key.
-func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
-	return (&handover{l: l, key: key, owner: owner, next: next}).handOver(ctx)
-}
-
 // handover is one Release. Its transaction is made of what the releaser
 // believes of the key and its queue, and compares that. If it is wrong, the
 // answer tells what is so, and the next try is made of that.
@@ -142,6 +86,76 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 		}
 	}
 	return locker.Released{}, errChanging
+}
+
+// planKeep makes the transaction of a try that keeps a record. The claims that
+// recall leave the queue in the same step, so it must know the queue whole. The
+// first try takes it for empty.
+func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
+	lock, queue, rec := h.l.lockKey(h.key), h.l.queueOf(h.key), h.l.recordKey(h.key)
+	h.tail = queued{}
+	if h.keep.lease, err = h.l.keyLease(ctx, h.keep.TTL); err != nil {
+		return nil, nil, err
+	}
+	r := recorded{h.owner, kept, h.keep.TTL, h.keep.Value}
+	then = append(h.takeOut(), clientv3.OpPut(rec, r.String(), clientv3.WithLease(h.keep.lease)))
+	ifs = owns(lock, h.owner)
+	if h.keep.whole == 0 {
+		ifs = append(ifs, none(queue, endOf(queue)))
+	} else {
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(queue).WithRange(endOf(queue)), "<", h.keep.whole+1))
+	}
+	if len(h.line) == 0 {
+		return ifs, append(then, clientv3.OpDelete(lock)), nil
+	}
+	if e, ok := h.first(); ok && e.Record.Limit > 1 { // those behind it that may share the key find it
+		then = append(then, clientv3.OpDelete(lock))
+	}
+	hand, err := h.hand(ctx)
+	return append(ifs, exists(string(h.line[0].Key))), append(then, hand...), err
+}
+
+// takeOut returns the operations that take the claims that recall out of the
+// queue. The others are the line then.
+func (h *handover) takeOut() (deletes []clientv3.Op) {
+	h.keep.told, h.line = nil, nil
+	from, last := "", "" // claims that recall stand from there to there
+	end := func() {
+		if from != "" {
+			deletes = append(deletes, clientv3.OpDelete(from, clientv3.WithRange(last+"\x00")))
+		}
+		from = ""
+	}
+	for _, q := range h.keep.all {
+		var e entry
+		if json.Unmarshal(q.Value, &e) != nil || !e.Recall {
+			h.line = append(h.line, q)
+			end()
+			continue
+		}
+		h.keep.told, last = append(h.keep.told, e), string(q.Key)
+		if from == "" {
+			from = last
+		}
+	}
+	end()
+	return deletes
+}
+
+// learnForKeep is learn for a Keep.
+func (h *handover) learnForKeep(r *clientv3.TxnResponse) error {
+	h.keep.whole, h.keep.all = r.Header.Revision, h.line
+	lock, rec := only(rangeOf(r, 0)), only(rangeOf(r, 2))
+	if lock != nil && strings.HasPrefix(string(lock.Value), h.owner+"/") {
+		return nil
+	}
+	if rec != nil {
+		old, ok := parseRecorded(rec.Value)
+		if ok && old.kind == kept && old.owner == h.owner && old.value == h.keep.Value {
+			return errKept
+		}
+	}
+	return errNotOwner
 }
 
 // looks are the operations from which learn learns.
@@ -342,3 +356,6 @@ func (h *handover) leaseGone(ctx context.Context) error {
 	}
 	return err
 }
+
+// errKept ends a handover whose record is there by an earlier try.
+var errKept = errors.New("the record is there")

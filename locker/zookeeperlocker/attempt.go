@@ -13,23 +13,6 @@ import (
 // maxTries bounds the transactions of a call whose key changes each time.
 const maxTries = 32
 
-// Acquire makes c the owner of its key, or puts it into the queue. It takes one
-// request if nobody owns the key, two at once to look at a key that is held,
-// and another to join a queue. An answer that stays until somebody changes
-// something, such as a missing right, is an error of its own.
-func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.begin(); err != nil {
-		return locker.Answer{Queued: t.Queued}, err
-	}
-	defer l.life.Leave()
-	try := attempt{l: l, c: c, st: l.book.Page(c), dir: l.dir(c.Key), Try: t}
-	a, err := try.run(ctx)
-	if err != nil {
-		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, tryError(err)
-	}
-	return a, nil
-}
-
 // attempt is one Acquire.
 type attempt struct {
 	l   *Locker

@@ -2,36 +2,11 @@ package etcdlocker
 
 import (
 	"context"
-	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lockguard/guard/locker"
 )
-
-var _ locker.Several = (*Locker)(nil)
-
-// AcquireAll makes each claim the owner of its key, or only those in front of
-// the first key that is held if prefix, or none. It takes one request if all
-// keys are free, one more if some are held and prefix is set, and one more if a
-// lease has ended by its TTL.
-func (l *Locker) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) (
-	as []locker.Answer, held int, err error,
-) {
-	if err := l.life.Enter(); err != nil {
-		return nil, 0, err
-	}
-	defer l.life.Leave()
-	l.inbox.open()
-	t := together{l: l, cs: cs, prefix: prefix, mine: make([]bool, len(cs))}
-	for _, c := range cs {
-		l.book.Page(c)
-	}
-	if err := t.run(ctx); err != nil {
-		return nil, 0, l.tryError(err)
-	}
-	return t.as, t.held, nil
-}
 
 // together is one AcquireAll.
 type together struct {
@@ -146,18 +121,4 @@ func (t *together) won(i int, revision int64) {
 	if c.Fencing {
 		t.as[i].Token = token(revision, 0)
 	}
-}
-
-// ReleaseAll is Release for each claim. They travel together, see batcher.
-func (l *Locker) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
-) {
-	var all sync.WaitGroup
-	for i, c := range cs {
-		all.Go(func() {
-			r, err := l.Release(ctx, c, nexts[i])
-			answered(i, r, err)
-		})
-	}
-	all.Wait()
 }
