@@ -21,11 +21,11 @@ type Book[T any] struct {
 	queued map[string]*Page[T] // claims of this process that may be in a queue, by owner id
 }
 
-// NewBook returns a Book for a Locker whose claims are of instance. It calls
-// over for a claim whose time is over, between Enter and Leave of life: as an
-// owner it would keep its key from others for longer than a dead process would,
-// and in the queue nobody has looked at it for QueueLife. entry is where it may
-// be in the queue, or "".
+// NewBook returns a Book for a Locker whose claims are of instance. The Book
+// calls over for a claim whose time is over, between Enter and Leave of life:
+// as an owner the claim would keep its key from others for longer than a dead
+// process would, and in the queue nobody has looked at it for QueueLife. entry
+// is where it may be in the queue, or "".
 func NewBook[T any](life *Life, instance string, over func(c *locker.Claim, entry string)) *Book[T] {
 	return &Book[T]{life: life, instance: instance, over: over, queued: map[string]*Page[T]{}}
 }
@@ -49,8 +49,8 @@ type Page[T any] struct {
 	owner bool // it has owned its key; due is then when the key is over for this process
 }
 
-// Page returns the Page of c. It names the Locker in c, once, because the guard
-// reads c at any time afterwards.
+// Page returns the Page of c. Page also names the Locker in c, once, because
+// the guard reads c at any time afterwards.
 func (b *Book[T]) Page(c *locker.Claim) *Page[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,8 +95,8 @@ func (b *Book[T]) LeaveAll() (entries []string) {
 	return entries
 }
 
-// Entry returns where the claim is in the queue, or was. It is for the calls of
-// the claim.
+// Entry returns where the claim is in the queue, or was. Only the calls of the
+// claim may ask.
 func (p *Page[T]) Entry() string { return p.entry }
 
 // Queue notes that the claim may be in the queue from now on, at entry.
@@ -117,7 +117,7 @@ func (p *Page[T]) Unqueue() {
 	delete(p.book.queued, p.Claim.Owner)
 }
 
-// Look notes that the guard looks at the claim. It returns where the claim is
+// Look notes that the guard looks at the claim. Look returns where the claim is
 // in the queue, or "" if it is not there.
 func (p *Page[T]) Look() (entry string) {
 	p.book.mu.Lock()
@@ -149,7 +149,7 @@ func (p *Page[T]) OnLeave(f func()) {
 }
 
 // Leave notes that the claim is in no queue any more, and that nothing waits
-// for its end. It returns where the claim may have been in the queue.
+// for its end. Leave returns where the claim may have been in the queue.
 func (p *Page[T]) Leave() (entry string) {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()

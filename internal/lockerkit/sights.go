@@ -25,8 +25,8 @@ func (s Sight) Over(now time.Time) bool { return !s.Ends.IsZero() && !now.Before
 // Left returns what is left of the TTL at most, or 0 if that is unknown.
 func (s Sight) Left(now time.Time) time.Duration { return max(0, s.Ends.Sub(now)) }
 
-// Sights are the keys that others own and that this process has looked at. They
-// are for a store whose server does not end leases.
+// Sights are the keys that others own and that this process has looked at.
+// Sights are for a store whose server does not end leases.
 //
 // The zero Sights is ready. Sights are safe for concurrent use.
 type Sights struct {
@@ -34,8 +34,8 @@ type Sights struct {
 	seen map[string]Sight
 }
 
-// First notes that key was seen as s says. It returns the first sight of that
-// revision.
+// First notes that key was seen as s says. First returns the first sight of
+// that revision.
 func (ss *Sights) First(key string, s Sight, now time.Time) Sight {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

@@ -173,8 +173,9 @@ func (t *attempt) unrecorded(ifs ...clientv3.Cmp) []clientv3.Cmp {
 	return ifs
 }
 
-// recalls takes the claim out of the queue, because it has found a record. It
-// returns nil, or what it finds if the claim was granted the key meanwhile.
+// recalls takes the claim out of the queue, because it has found a record.
+// recalls returns nil, or what it finds if the claim was granted the key
+// meanwhile.
 func (t *attempt) recalls(ctx context.Context, f *found) (*found, error) {
 	if !f.queued {
 		t.st.Leave()
@@ -224,7 +225,7 @@ func (t *attempt) put(lease clientv3.LeaseID) clientv3.Op {
 }
 
 func (t *attempt) won() (locker.Answer, error) {
-	t.l.owns(t.st)
+	t.l.gotKey(t.st)
 	a := locker.Answer{Acquired: true}
 	if t.c.Fencing {
 		a.Token = token(t.revision, t.nth)
@@ -308,9 +309,9 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	return nil, nil
 }
 
-// sendJoin sends the transaction of join. It queues the claim by queue if the
-// key is held, and makes it the owner by take if not. If r did not succeed, a
-// claim that recalls has neither, because of a record.
+// sendJoin sends the transaction of join. The transaction queues the claim by
+// queue if the key is held, and makes it the owner by take if not. If r did not
+// succeed, a claim that recalls has neither, because of a record.
 func (t *attempt) sendJoin(ctx context.Context, f *found, queue []clientv3.Op, take clientv3.Op) (
 	r *clientv3.TxnResponse, held bool, err error,
 ) {

@@ -46,7 +46,7 @@ type trip struct {
 }
 
 // carry sends a transaction that may write to the keys in writes, perhaps
-// together with others. It returns errUnsent if ctx ends before it was sent.
+// together with others. carry returns errUnsent if ctx ends before it was sent.
 // The caller is between Enter and Leave of the gate.
 func (b *batcher) carry(ctx context.Context, writes []string, ifs []clientv3.Cmp, then, els []clientv3.Op) (
 	*clientv3.TxnResponse, error,

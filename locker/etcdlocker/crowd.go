@@ -107,7 +107,8 @@ func (c *crowd) insert(w waiter) {
 }
 
 // run returns those from the front of the queue that may own the key together,
-// and beside its owners (laws 13 and 14). They leave the queue.
+// and beside its owners (laws 13 and 14). The claims that run returns leave the
+// queue.
 func (c *crowd) run() (run []waiter) {
 	owners, limit := len(c.owners), locker.NoLimit
 	for _, o := range c.owners {
@@ -156,10 +157,10 @@ func (c *crowd) stay() (ifs []clientv3.Cmp) {
 	return ifs
 }
 
-// batch is a transaction in the making. etcd refuses one that writes a key
+// draft is a transaction in the making. etcd refuses one that writes a key
 // twice, so a put takes the place of a delete, and the messages to an inbox
 // travel as one.
-type batch struct {
+type draft struct {
 	l    *Locker
 	key  string
 	ifs  []clientv3.Cmp
@@ -181,7 +182,7 @@ type letter struct {
 }
 
 // settle deletes the shares that have ended.
-func (b *batch) settle(c *crowd) {
+func (b *draft) settle(c *crowd) {
 	for _, o := range c.ended {
 		b.dels = append(b.dels, o.path)
 	}
@@ -189,7 +190,7 @@ func (b *batch) settle(c *crowd) {
 
 // hand makes w an owner for an offer, as the nth of the transaction. behind are
 // those that wait behind all who come in.
-func (b *batch) hand(w waiter, nth int, behind []waiter) {
+func (b *draft) hand(w waiter, nth int, behind []waiter) {
 	lease := clientv3.LeaseID(w.Lease)
 	if !w.ours { // else it is in no queue
 		b.ifs = append(b.ifs, exists(string(w.Key)))
@@ -211,7 +212,7 @@ func (b *batch) hand(w waiter, nth int, behind []waiter) {
 }
 
 // ops returns the operations of the transaction.
-func (b *batch) ops() []clientv3.Op {
+func (b *draft) ops() []clientv3.Op {
 	ops := slices.Clone(b.also)
 	for _, d := range b.dels {
 		if !slices.ContainsFunc(b.puts, func(p put) bool { return p.path == d }) {
@@ -228,7 +229,7 @@ func (b *batch) ops() []clientv3.Op {
 }
 
 // letters returns one letter for each inbox.
-func (b *batch) letters() (all []letter) {
+func (b *draft) letters() (all []letter) {
 	for _, m := range b.mail {
 		i := slices.IndexFunc(all, func(o letter) bool { return o.instance == m.instance })
 		if i < 0 {
@@ -241,7 +242,7 @@ func (b *batch) letters() (all []letter) {
 }
 
 // writes returns the keys that no other trip of the request may write.
-func (b *batch) writes() []string {
+func (b *draft) writes() []string {
 	keys := []string{b.l.lockKey(b.key)}
 	for _, m := range b.letters() {
 		keys = append(keys, b.l.inboxOf(m.instance))

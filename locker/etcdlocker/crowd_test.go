@@ -72,9 +72,9 @@ func TestAShareTakesAKeyThatNobodyOwns(t *testing.T) {
 }
 
 // etcd refuses a transaction that writes a key twice.
-func TestABatchWritesEachKeyOnce(t *testing.T) {
+func TestADraftWritesEachKeyOnce(t *testing.T) {
 	l := New(nil)
-	b := &batch{l: l, key: "k", dels: []string{"a", "b"}, puts: []put{{path: "b"}, {path: "c"}}}
+	b := &draft{l: l, key: "k", dels: []string{"a", "b"}, puts: []put{{path: "b"}, {path: "c"}}}
 	for i := range 3 {
 		b.mail = append(b.mail, letter{instance: strconv.Itoa(i % 2), message: message{Nth: i}})
 	}

@@ -25,8 +25,8 @@ func init() {
 	locker.RegisterDSN("etcds", fromDSN)
 }
 
-// errDSN is the error of every wrong address. It shows no part of it, because
-// any part may belong to a password.
+// errDSN is the error of every wrong address. The error shows no part of the
+// address, because any part may belong to a password.
 var errDSN = lockerkit.Invalid(store, "the address is wrong: want "+
 	"etcd://[user:password@]host:port,host:port[?prefix=guard/], or etcds:// for TLS, with "+
 	"?ca=FILE&cert=FILE&key=FILE if the system's certificates are not enough; "+
@@ -117,7 +117,7 @@ func dsnTLS(ca, cert, key string) (*tls.Config, error) {
 	return c, nil
 }
 
-// dialAll makes a client for each host. It sends nothing.
+// dialAll makes a client for each host. dialAll sends nothing.
 func dialAll(config clientv3.Config, web string, hosts []string) (members []*clientv3.Client, err error) {
 	for _, host := range hosts {
 		config.Endpoints = []string{web + host}

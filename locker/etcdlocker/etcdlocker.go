@@ -18,12 +18,12 @@ import (
 // store names this package in errors.
 const store = "etcdlocker"
 
-// Locker is a [locker.Locker] on etcd. It serves one guard. It is safe for
+// Locker is a [locker.Locker] on etcd, for one guard. A Locker is safe for
 // concurrent use.
 //
-// It has one goroutine that watches its inbox from the first Acquire on, one
-// for each etcd lease in use, and at most two that send transactions. All end
-// with Close.
+// A Locker has one goroutine that watches its inbox from the first Acquire on,
+// one for each etcd lease in use, and at most two that send transactions. All
+// end with Close.
 type Locker struct {
 	names
 	servers
@@ -48,7 +48,7 @@ var (
 	_ locker.Sharer       = (*Locker)(nil)
 )
 
-// New returns a Locker that keeps leases by client. It sends nothing. The
+// New returns a Locker that keeps leases by client. New sends nothing. The
 // caller closes client, after the Locker.
 func New(client *clientv3.Client, opts ...Option) *Locker {
 	s := settings{prefix: "guard/", members: []*clientv3.Client{client}}
@@ -94,8 +94,8 @@ func WithMembers(clients ...*clientv3.Client) Option {
 	return func(s *settings) { s.members = append(s.members, clients...) }
 }
 
-// Open keeps w, and checks the settings. It returns an ErrInvalidOption if one
-// is wrong, or if the locker was opened before.
+// Open keeps w, and checks the settings. Open returns an ErrInvalidOption if
+// one is wrong, or if the locker was opened before.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.life.Open(func() error {
 		l.waker = w
@@ -107,10 +107,10 @@ func (l *Locker) Open(w locker.Waker) error {
 }
 
 // Close ends the goroutines of l, and leaves the client open, unless
-// [locker.FromDSN] has made it. Keys that are
-// owned stay until their TTL ends. Close blocks until all calls have returned
-// and what Abandon has left to do is done, or until ctx ends. Then it returns
-// ctx's error, and goes on in the background for half a minute at most.
+// [locker.FromDSN] has made it. Keys that are owned stay until their TTL ends.
+// Close blocks until all calls have returned and what Abandon has left to do is
+// done, or until ctx ends. If ctx ends first, Close returns its error, and goes
+// on in the background for half a minute at most.
 func (l *Locker) Close(ctx context.Context) error {
 	return l.life.Close(ctx, l.tidy, l.servers.close)
 }
@@ -134,8 +134,8 @@ const granularity = 3 * time.Second
 // Limits returns how late leases end if their process has died.
 //
 // A process that waits for a key looks at it at least every [locker.LookEvery],
-// and every 250 ms with guard's default backoff. It measures the TTL of a dead
-// holder from its first look after the last renewal.
+// and every 250 ms with guard's default backoff. The process measures the TTL
+// of a dead holder from its first look after the last renewal.
 //
 // A process that never looked before finds the key until etcd deletes it. With
 // a TTL of more than 50 minutes, a thousandth of the TTL is added. An election
@@ -147,8 +147,8 @@ func (*Locker) Limits() locker.Limits {
 // Shares reports true: the store keeps shared claims and permits.
 func (*Locker) Shares(int) bool { return true }
 
-// Held returns comparisons that hold while the lease in ctx owns its key. They
-// are for the If of the caller's own transaction:
+// Held returns comparisons that hold while the lease in ctx owns its key, for
+// the If of the caller's own transaction:
 //
 //	r, err := client.Txn(ctx).If(l.Held(ctx)...).Then(clientv3.OpPut("x", "1")).Commit()
 //
@@ -171,10 +171,10 @@ func (l *Locker) Held(ctx context.Context) []clientv3.Cmp {
 	return all
 }
 
-// Acquire makes c the owner of its key, or puts it into the queue. It takes one
-// request if nobody owns the key, one to look at a key that is held, and two to
-// join a queue. An answer that stays until somebody changes something, such as
-// a missing right, is an error of its own.
+// Acquire makes c the owner of its key, or puts it into the queue. Acquire
+// takes one request if nobody owns the key, one to look at a key that is held,
+// and two to join a queue. An answer that stays until somebody changes
+// something, such as a missing right, is an error of its own.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.life.Enter(); err != nil {
 		return locker.Answer{Queued: t.Queued}, err
@@ -189,8 +189,8 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	return a, nil
 }
 
-// owns notes that the claim has got its key.
-func (l *Locker) owns(st *state) {
+// gotKey notes that the claim owns its key.
+func (l *Locker) gotKey(st *state) {
 	c := st.Claim
 	st.Own(c.TTL)
 	if c.Limit <= 1 {
@@ -200,9 +200,9 @@ func (l *Locker) owns(st *state) {
 }
 
 // AcquireAll makes each claim the owner of its key, or only those in front of
-// the first key that is held if prefix, or none. It takes one request if all
-// keys are free, one more if some are held and prefix is set, and one more if a
-// lease has ended by its TTL.
+// the first key that is held if prefix, or none. AcquireAll takes one request
+// if all keys are free, one more if some are held and prefix is set, and one
+// more if a lease has ended by its TTL.
 func (l *Locker) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) (
 	as []locker.Answer, held int, err error,
 ) {
@@ -246,7 +246,8 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	return r, err
 }
 
-// ReleaseAll is Release for each claim. They travel together, see batcher.
+// ReleaseAll is Release for each claim. The requests travel together, see
+// batcher.
 func (l *Locker) ReleaseAll(
 	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
 ) {
@@ -277,7 +278,7 @@ func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (loc
 	if !errors.Is(err, locker.ErrLeaseLost) {
 		return r, err
 	}
-	// It has lost the key before, but nothing was done all the same.
+	// The claim has lost the key before, but nothing was done all the same.
 	rec := l.recordKey(c.Key)
 	if _, gone := l.txn(ctx, owns(rec, c.Owner), []clientv3.Op{clientv3.OpDelete(rec)}, nil); gone != nil {
 		return locker.Released{}, l.unclear(gone)
@@ -286,13 +287,13 @@ func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (loc
 }
 
 // free takes the key from owner, if it has it, and gives it to the first in the
-// queue. It does the latter too if nobody has the key.
+// queue. free does the latter too if nobody has the key.
 func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
 	return (&handover{l: l, key: key, owner: owner, next: next}).handOver(ctx)
 }
 
-// Abandon takes c out of key and queue, in the background. It takes one request
-// or two.
+// Abandon takes c out of key and queue, in the background. Abandon takes one
+// request or two.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.life.Enter() != nil {
 		return
@@ -378,8 +379,8 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	all.Wait()
 }
 
-// Fence reserves a block of tokens in one request. It writes to the inbox of l,
-// for a revision of its own.
+// Fence reserves a block of tokens in one request. Fence writes to the inbox of
+// l, for a revision of its own.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	if err := l.life.Enter(); err != nil {
 		return 0, err

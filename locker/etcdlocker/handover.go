@@ -97,7 +97,7 @@ func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []cli
 	if h.keep.lease, err = h.l.keyLease(ctx, h.keep.TTL); err != nil {
 		return nil, nil, err
 	}
-	r := recorded{h.owner, kept, h.keep.TTL, h.keep.Value}
+	r := recorded{h.owner, isResult, h.keep.TTL, h.keep.Value}
 	then = append(h.takeOut(), clientv3.OpPut(rec, r.String(), clientv3.WithLease(h.keep.lease)))
 	ifs = owns(lock, h.owner)
 	if h.keep.whole == 0 {
@@ -151,8 +151,8 @@ func (h *handover) learnForKeep(r *clientv3.TxnResponse) error {
 	}
 	if rec != nil {
 		old, ok := parseRecorded(rec.Value)
-		if ok && old.kind == kept && old.owner == h.owner && old.value == h.keep.Value {
-			return errKept
+		if ok && old.kind == isResult && old.owner == h.owner && old.value == h.keep.Value {
+			return errRecorded
 		}
 	}
 	return errNotOwner
@@ -251,8 +251,8 @@ func (h *handover) hand(ctx context.Context) (then []clientv3.Op, err error) {
 		clientv3.OpPut(h.l.inboxOf(r.Holder.Instance), encode(h.grant(e)), clientv3.WithLease(lease))), nil
 }
 
-// grant is the message to the first in the queue. It brings the next claims, so
-// that its own Release knows them.
+// grant is the message to the first in the queue. The message brings the next
+// claims, so that its own Release knows them.
 func (h *handover) grant(e entry) message {
 	behind := h.line[1:]
 	m := message{
@@ -301,7 +301,7 @@ func (h *handover) done(r *clientv3.TxnResponse) locker.Released {
 	return released
 }
 
-// learn takes what a refused try tells. It returns errNotOwner if there is
+// learn takes what a refused try tells. learn returns errNotOwner if there is
 // nothing to hand over.
 func (h *handover) learn(r *clientv3.TxnResponse) error {
 	h.notQueued()
@@ -357,5 +357,5 @@ func (h *handover) leaseGone(ctx context.Context) error {
 	return err
 }
 
-// errKept ends a handover whose record is there by an earlier try.
-var errKept = errors.New("the record is there")
+// errRecorded ends a handover whose record is there by an earlier try.
+var errRecorded = errors.New("the record is there")

@@ -41,8 +41,8 @@ func (in *inbox) watchAgain() {
 // watch begins now.
 //
 // A watch from the present or an older revision is served only every 100 ms
-// until it has caught up (etcd's watchResyncPeriod). So it begins once, and
-// stays.
+// until it has caught up (etcd's watchResyncPeriod). A watch therefore begins
+// once, and stays.
 func (in *inbox) hear() {
 	last := int64(0) // the revision of the last message; 0 begins now
 	for in.l.life.Context().Err() == nil {
@@ -51,8 +51,8 @@ func (in *inbox) hear() {
 	}
 }
 
-// hearFrom watches until the watch breaks. It returns the revision from which
-// to go on.
+// hearFrom watches until the watch breaks. hearFrom returns the revision from
+// which to go on.
 func (in *inbox) hearFrom(last int64) int64 {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(in.l.life.Context()))
 	defer stop()
@@ -103,8 +103,8 @@ func (in *inbox) told(m message, revision int64) {
 		if w, ok := in.l.waker.(locker.Revoker); ok {
 			w.Revoked(key, m.Owner)
 		}
-	case recordKept:
-		in.toldKept(m)
+	case hasRecord:
+		in.toldRecorded(m)
 	case nothing:
 	}
 }
@@ -128,8 +128,8 @@ func (in *inbox) toldGranted(key string, m message, revision int64) {
 	in.l.abandon(false, key, m.Owner, "", nil)
 }
 
-// toldKept notes that a claim of this process has left the queue for a record.
-func (in *inbox) toldKept(m message) {
+// toldRecorded notes that a claim of this process has left the queue for a record.
+func (in *inbox) toldRecorded(m message) {
 	in.l.book.Left(m.Owner)
 	if w, ok := in.l.waker.(locker.Joiner); ok {
 		w.Recorded(string(m.Key), m.Owner, string(m.Value))

@@ -115,8 +115,8 @@ func showWaiter(s *locker.KeyState, kv *mvccpb.KeyValue) {
 	}
 }
 
-// List returns the state of each key, in the order of their names. It reads 500
-// entries at a time.
+// List returns the state of each key, in the order of their names. List reads
+// 500 entries at a time.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		if err := l.life.Enter(); err != nil {

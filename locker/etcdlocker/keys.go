@@ -156,7 +156,7 @@ type message struct {
 	Offer   int64    `json:"d,omitempty"` // in ms
 	Waiting int      `json:"n,omitempty"` // claims behind the new owner
 	Queue   []queued `json:"q,omitempty"` // the first of them; of a wanted message, the new one
-	Value   []byte   `json:"v,omitempty"` // of a record that was kept, if it is short
+	Value   []byte   `json:"v,omitempty"` // of a record, if it is short
 	Limit   int      `json:"l,omitempty"` // of Owner, if others may own Key beside it
 	Nth     int      `json:"i,omitempty"` // among those that got Key in this revision
 
@@ -171,7 +171,7 @@ const (
 	revoked kind = "r" // Owner was made to lose Key
 	nothing kind = "f" // written for its revision
 
-	recordKept kind = "k" // Owner has left the queue, because there is a record
+	hasRecord kind = "k" // Owner has left the queue, because there is a record
 )
 
 // encode returns JSON of a value that has one.

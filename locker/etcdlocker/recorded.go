@@ -13,7 +13,7 @@ import (
 )
 
 // recorded is what a Keep or a Begin has left beside a key. In etcd it stands
-// as owner id, '/', kept or begun, the TTL in ms, and the value.
+// as owner id, '/', isResult or isMark, the TTL in ms, and the value.
 type recorded struct {
 	owner string
 	kind  byte
@@ -22,8 +22,8 @@ type recorded struct {
 }
 
 const (
-	kept  = 'k'
-	begun = 'b'
+	isResult = 'k'
+	isMark   = 'b'
 
 	recordedHead = locker.OwnerLen + 2 + 8 // bytes before the value
 )
@@ -70,8 +70,8 @@ func only(g *clientv3.GetResponse) *mvccpb.KeyValue {
 	return g.Kvs[0]
 }
 
-// Keep is Release of c with a record. It takes one request if nobody waits, and
-// two otherwise.
+// Keep is Release of c with a record. Keep takes one request if nobody waits,
+// and two otherwise.
 func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
 	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
@@ -106,9 +106,9 @@ func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim
 	released, err := h.run(ctx)
 	switch {
 	case err == nil:
-		l.tellKept(h.keep.told, key, r.Value)
+		l.tellRecorded(h.keep.told, key, r.Value)
 		return released, nil
-	case errors.Is(err, errKept):
+	case errors.Is(err, errRecorded):
 		return locker.Released{}, nil
 	case errors.Is(err, locker.ErrLeaseLost):
 		return released, err
@@ -117,17 +117,17 @@ func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim
 }
 
 const (
-	keptIn  = 4 << 10         // the longest record that travels in messages
-	tellMax = 2 * time.Second // for all messages about one record
+	recordMax = 4 << 10         // the longest record that travels in messages
+	tellMax   = 2 * time.Second // for all messages about one record
 )
 
-// tellKept tells the processes of claims that recall of a record, in the
+// tellRecorded tells the processes of claims that recall of a record, in the
 // background. The messages are hints.
-func (l *Locker) tellKept(entries []entry, key, value string) {
+func (l *Locker) tellRecorded(entries []entry, key, value string) {
 	if len(entries) == 0 {
 		return
 	}
-	if len(value) > keptIn {
+	if len(value) > recordMax {
 		value = ""
 	}
 	l.life.Go(func() {
@@ -138,7 +138,7 @@ func (l *Locker) tellKept(entries []entry, key, value string) {
 			if err != nil {
 				return
 			}
-			m := message{Kind: recordKept, Key: []byte(key), Owner: e.Owner, Value: []byte(value)}
+			m := message{Kind: hasRecord, Key: []byte(key), Owner: e.Owner, Value: []byte(value)}
 			_, err = l.client().Put(ctx, l.inboxOf(e.Record.Holder.Instance), encode(m), clientv3.WithLease(lease))
 		}
 	})
@@ -158,7 +158,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 		return "", l.unclear(err)
 	}
 	lock, rec := l.lockKey(c.Key), l.recordKey(c.Key)
-	mark := recorded{c.Owner, begun, r.TTL, r.Value}
+	mark := recorded{c.Owner, isMark, r.TTL, r.Value}
 	answer, err := l.txn(ctx, append(owns(lock, c.Owner), absent(rec)),
 		[]clientv3.Op{clientv3.OpPut(rec, mark.String(), clientv3.WithLease(lease))},
 		[]clientv3.Op{clientv3.OpTxn(owns(lock, c.Owner), []clientv3.Op{clientv3.OpGet(rec)}, nil)})

@@ -70,9 +70,9 @@ const reconnectPause = time.Second
 // it less says nothing about the member.
 const fair = 200 * time.Millisecond
 
-// doubt is told of each request that was sent by c and failed. It changes to
-// the next member if that of c gave no answer. It also sees to it that c
-// connects again soon, because gRPC's own pause grows to two minutes.
+// doubt is told of each request that was sent by c and failed. doubt changes to
+// the next member if that of c gave no answer, and sees to it that c connects
+// again soon, because gRPC's own pause grows to two minutes.
 func (s *servers) doubt(c *clientv3.Client, err error, sent time.Time) {
 	if !unanswered(err) {
 		s.answered.Store(s.member.Load())
@@ -169,8 +169,8 @@ func (s *servers) dropDead(ctx context.Context, run []waiter) error {
 	return nil
 }
 
-// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
-// etcd's refusal if a new try cannot help. If all members are silent, it is an
+// tryError is the error that Acquire returns for err: ErrUnavailable, or etcd's
+// refusal if a new try cannot help. If all members are silent, it is an
 // ErrSilent too.
 func (s *servers) tryError(err error) error {
 	switch {

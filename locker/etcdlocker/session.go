@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// rotation is how long an etcd lease serves for writing keys. It is granted
-	// for that much longer than the TTL of the keys.
+	// rotation is how long an etcd lease serves for writing keys. The server
+	// grants the lease for that much longer than the TTL of the keys.
 	rotation = 3 * time.Second
 
 	// rotationShare bounds the etcd leases of a process: for long TTLs,
@@ -33,16 +33,16 @@ const (
 
 	// placeNeed is how long the etcd lease of a place in a queue lives at least
 	// after a look at the claim. A key that is offered to the claim stands
-	// under it too. So it is as long as the longest ShortOffer.
+	// under it too, so placeNeed is as long as the longest ShortOffer.
 	placeNeed = time.Second
 )
 
 // session is the etcd lease under which this process writes. etcd deletes what
 // was written some seconds after the process has died.
 //
-// The one of places in queues is renewed while it is asked for. That of keys is
-// not, but another is granted when too little of it is left. So a key goes soon
-// after its TTL, although the process still writes others.
+// The one of places in queues is renewed while it is asked for. The one of keys
+// is not, but another is granted when too little of it is left. A key thus goes
+// soon after its TTL, although the process still writes others.
 //
 // The client's own KeepAlive does not tell when it has sent a request. Law 1
 // counts from there.
@@ -53,12 +53,12 @@ type session struct {
 
 	turn chan struct{} // holds one: the goroutine that grants or renews the lease
 
-	mu   sync.Mutex // guards what follows; never held across I/O
-	id   clientv3.LeaseID
-	life time.Duration // as the server granted it
-	sent time.Time     // when the last answered grant or renewal was sent
-	used time.Time     // when the session was last asked for
-	kept bool          // keep runs
+	mu    sync.Mutex // guards what follows; never held across I/O
+	id    clientv3.LeaseID
+	life  time.Duration // as the server granted it
+	sent  time.Time     // when the last answered grant or renewal was sent
+	used  time.Time     // when the session was last asked for
+	keeps bool          // keep runs
 }
 
 // ended reports whether the lease has ended, or there was none yet. Calls that
@@ -140,8 +140,8 @@ func (s *session) set(id clientv3.LeaseID, life time.Duration, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.id, s.life, s.sent = id, life, sent
-	if s.renewed && !s.kept {
-		s.kept = true
+	if s.renewed && !s.keeps {
+		s.keeps = true
 		every := (life - placeNeed) / 4
 		s.all.life.Serve(func() { s.keep(every) })
 	}
@@ -195,9 +195,9 @@ func (s *session) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.used) > s.life {
-		s.kept = false
+		s.keeps = false
 	}
-	return !s.kept
+	return !s.keeps
 }
 
 // sessions are the etcd leases of a process.
@@ -290,8 +290,8 @@ type renewal struct {
 	answer  []func(err error)
 }
 
-// renewals makes the requests for the claims whose leases go on. It answers the
-// others.
+// renewals makes the requests for the claims whose leases go on, and answers
+// the others.
 func renewals(l *Locker, cs []*locker.Claim, answered func(i int, err error)) (all []*renewal) {
 	filling := map[*session]*renewal{}
 	for i, c := range cs {

@@ -82,8 +82,8 @@ func (s *squeeze) behind() (ws []waiter) {
 }
 
 // plan makes the transaction.
-func (s *squeeze) plan(ctx context.Context) (b *batch, err error) {
-	b = &batch{l: s.l, key: s.c.Key}
+func (s *squeeze) plan(ctx context.Context) (b *draft, err error) {
+	b = &draft{l: s.l, key: s.c.Key}
 	switch {
 	case s.again && len(s.run) == 0:
 	case s.owns || len(s.run) > 0:
@@ -121,7 +121,7 @@ func (s *squeeze) plan(ctx context.Context) (b *batch, err error) {
 
 // join puts the claim into the queue, and tells the owners of it if it is the
 // first there. The others heard of those in front of it.
-func (s *squeeze) join(ctx context.Context, b *batch) (err error) {
+func (s *squeeze) join(ctx context.Context, b *draft) (err error) {
 	if s.place, err = s.l.placeLease(ctx); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *squeeze) undo() {
 }
 
 // step is the end of an owner's share of a key, and what follows for those who
-// wait. It takes one request if nobody waits, and two if somebody does.
+// wait. A step takes one request if nobody waits, and two if somebody does.
 type step struct {
 	l     *Locker
 	key   string
@@ -309,8 +309,8 @@ func (s *step) try(ctx context.Context, r *locker.Released) (done bool, err erro
 }
 
 // plan makes the transaction of a try.
-func (s *step) plan(ctx context.Context, r *locker.Released) (*batch, error) {
-	b := &batch{l: s.l, key: s.key, also: s.also}
+func (s *step) plan(ctx context.Context, r *locker.Released) (*draft, error) {
+	b := &draft{l: s.l, key: s.key, also: s.also}
 	own, held := s.at.without(s.owner)
 	if s.held = held; held {
 		b.ifs, b.dels = s.l.isOwner(s.key, s.owner, own.limit), []string{own.path}

@@ -37,7 +37,7 @@ type lines struct {
 }
 
 // line is what the owner of a key knows of its queue: the first claims, in
-// their order. It may be wrong, and the transaction of a Release finds that
+// their order. A line may be wrong, and the transaction of a Release finds that
 // out.
 type line struct {
 	owner string

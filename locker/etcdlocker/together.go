@@ -116,7 +116,7 @@ func (t *together) takes(i int, lease clientv3.LeaseID) (ifs []clientv3.Cmp, put
 // won notes that a claim owns its key.
 func (t *together) won(i int, revision int64) {
 	c := t.cs[i]
-	t.l.owns(t.l.book.Page(c))
+	t.l.gotKey(t.l.book.Page(c))
 	t.as[i].Acquired = true
 	if c.Fencing {
 		t.as[i].Token = token(revision, 0)

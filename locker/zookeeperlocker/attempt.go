@@ -106,18 +106,18 @@ func (t *attempt) look(ctx context.Context) (*found, error) {
 // judge returns the operations by which the key can be taken, or the Answer of
 // a key that another claim owns.
 func (t *attempt) judge(f *found) (a locker.Answer, take []any) {
-	mine, mark := ownerValue(t.c.Owner, recordOf(t.c)), t.dir+markPrefix+t.c.Owner
+	mine, badge := ownerValue(t.c.Owner, recordOf(t.c)), t.dir+badgePrefix+t.c.Owner
 	if f == nil || f.owner.stat == nil {
-		return a, []any{t.l.create(t.dir+ownerNode, mine, 0), t.l.create(mark, nil, 0)}
+		return a, []any{t.l.create(t.dir+ownerNode, mine, 0), t.l.create(badge, nil, 0)}
 	}
 	owner, r, ok := parse(f.owner.value)
 	if ok && owner == t.c.Owner {
-		return a, []any{exists(mark), write(t.dir+ownerNode, mine, f.owner.stat.Version)}
+		return a, []any{exists(badge), write(t.dir+ownerNode, mine, f.owner.stat.Version)}
 	}
 	now := time.Now()
 	s := t.l.sights.First(t.c.Key, r.sight(f.owner.stat, ok, now), now)
 	if s.Over(now) {
-		return a, []any{write(t.dir+ownerNode, mine, f.owner.stat.Version), t.l.create(mark, nil, 0)}
+		return a, []any{write(t.dir+ownerNode, mine, f.owner.stat.Version), t.l.create(badge, nil, 0)}
 	}
 	a.Holder, a.Remaining = r.Holder, s.Left(now)
 	return a, nil
@@ -149,7 +149,7 @@ const ownerNodes = 2
 // was changed before the claim was its only owner.
 func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locker.Answer, done bool, err error) {
 	if dir.NumChildren != ownerNodes {
-		if done, err = t.removeMarks(ctx, version); !done {
+		if done, err = t.removeBadges(ctx, version); !done {
 			return a, false, err
 		}
 	}
@@ -164,19 +164,19 @@ func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locke
 	return a, true, nil
 }
 
-// removeMarks removes the marks of other claims: of one whose lease has ended,
+// removeBadges removes the badges of other claims: of one whose lease has ended,
 // and of one whose owner node somebody deleted by hand. The latter may still
-// run, and while its mark stands it could take a new node with the version of
+// run, and while its badge stands it could take a new node with the version of
 // its own for its own. done is false if the owner node was changed meanwhile.
-func (t *attempt) removeMarks(ctx context.Context, version int32) (done bool, err error) {
+func (t *attempt) removeBadges(ctx context.Context, version int32) (done bool, err error) {
 	c, err := t.l.children(ctx, t.dir)
 	if err != nil {
 		return false, err
 	}
 	ops := []any{unchanged(t.dir+ownerNode, version)}
-	for _, owner := range marksIn(c.names) {
+	for _, owner := range badgesIn(c.names) {
 		if owner != t.c.Owner {
-			ops = append(ops, remove(t.dir+markPrefix+owner))
+			ops = append(ops, remove(t.dir+badgePrefix+owner))
 		}
 	}
 	if len(ops) == 1 {

@@ -69,7 +69,8 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 }
 
 // learn looks at the queue if that is not known, and at the owner node if the
-// look leaves a doubt. It returns errNotOwner if there is nothing to hand over.
+// look leaves a doubt. learn returns errNotOwner if there is nothing to hand
+// over.
 func (h *handover) learn(ctx context.Context) error {
 	if h.known && (len(h.queue) == 0 || h.queue[0].Value != nil) {
 		return nil
@@ -80,7 +81,7 @@ func (h *handover) learn(ctx context.Context) error {
 	}
 	h.view, h.nobodys = v, !v.held
 	switch {
-	case h.nobodys && len(v.queue)+len(v.marks) == 0:
+	case h.nobodys && len(v.queue)+len(v.badges) == 0:
 		return errNotOwner
 	case h.nobodys, h.node != noVersion && v.ofAlone(h.owner):
 		return nil
@@ -103,8 +104,8 @@ func (h *handover) learn(ctx context.Context) error {
 // plan makes the transaction of a try.
 func (h *handover) plan() (ops []any, err error) {
 	h.place = 0
-	for _, owner := range h.marks {
-		ops = append(ops, remove(h.dir+markPrefix+owner))
+	for _, owner := range h.badges {
+		ops = append(ops, remove(h.dir+badgePrefix+owner))
 	}
 	if len(h.queue) == 0 {
 		if !h.nobodys {
@@ -132,7 +133,7 @@ func (h *handover) plan() (ops []any, err error) {
 		ops = append(ops, write(h.dir+ownerNode, value, h.node))
 	}
 	return append(ops,
-		h.l.create(h.dir+markPrefix+e.Owner, nil, 0),
+		h.l.create(h.dir+badgePrefix+e.Owner, nil, 0),
 		remove(h.dir+"/"+h.queue[0].Name),
 		write(h.dir, nil, h.version)), nil
 }

@@ -72,7 +72,8 @@ func (l *Locker) showOwner(s *locker.KeyState, n node) {
 	}
 }
 
-// List returns the state of each key. It lists one of the 16 shards at a time.
+// List returns the state of each key. List reads one of the 16 shards at a
+// time.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		if err := l.begin(); err != nil {

@@ -28,18 +28,17 @@ type janitor struct {
 }
 
 // sweep is the janitor's goroutine, which ends with the locker.
-func (l *Locker) sweep() {
-	j := janitor{l: l, version: anyVersion}
+func (j *janitor) sweep() {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
-		ctx, cancel := context.WithTimeout(l.life.Context(), sweepEvery)
+		ctx, cancel := context.WithTimeout(j.l.life.Context(), sweepEvery)
 		if j.onDuty(ctx, time.Now()) {
 			j.round(ctx)
 		}
 		cancel()
 		select {
-		case <-l.life.Context().Done():
+		case <-j.l.life.Context().Done():
 			return
 		case <-t.C:
 		}
@@ -114,15 +113,15 @@ func (j *janitor) end(ctx context.Context, name string, n node) {
 	_ = j.l.leave(ctx, key, "", "") // to those who wait
 }
 
-// endLease deletes an owner node of the given version, and all marks.
+// endLease deletes an owner node of the given version, and all badges.
 func (j *janitor) endLease(ctx context.Context, dir string, version int32) bool {
 	c, err := j.l.children(ctx, dir)
 	if err != nil {
 		return false
 	}
 	ops := []any{removeVersion(dir+ownerNode, version)}
-	for _, owner := range marksIn(c.names) {
-		ops = append(ops, remove(dir+markPrefix+owner))
+	for _, owner := range badgesIn(c.names) {
+		ops = append(ops, remove(dir+badgePrefix+owner))
 	}
 	r, err := j.l.multi(ctx, ops...)
 	return err == nil && r.refused == nil

@@ -10,21 +10,23 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// view is a queue at a version of its directory. It may be wrong, and the
+// view is a queue at a version of its directory. A view may be wrong, and the
 // transaction of a Release finds that out.
 type view struct {
 	known   bool
 	version int32 // of the directory, which grows when a claim joins
 	zxid    int64 // of a transaction that is not older than any entry
 	held    bool  // there is an owner node
-	marks   []string
+	badges  []string
 	queue   []queued
 }
 
 // ofAlone reports whether a look at the children says that owner owns the key.
-// A hand may have left others' marks, or have taken the mark or the node away.
-// Then only the owner node tells.
-func (v *view) ofAlone(owner string) bool { return v.held && len(v.marks) == 1 && v.marks[0] == owner }
+// A hand may have left others' badges, or have taken the badge or the node away.
+// In both cases only the owner node tells.
+func (v *view) ofAlone(owner string) bool {
+	return v.held && len(v.badges) == 1 && v.badges[0] == owner
+}
 
 // line is what the owner of a key knows of its queue.
 type line struct {
@@ -50,7 +52,7 @@ const watchAfter = 3 * time.Millisecond
 // own begins the line of a key that owner has got, with an owner node of the
 // given version.
 func (ls *lines) own(key, owner string, node int32, v view) {
-	v.held, v.marks = true, []string{owner}
+	v.held, v.badges = true, []string{owner}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if old := ls.owned[key]; old != nil {
@@ -88,8 +90,8 @@ func (ls *lines) nodeOf(c *locker.Claim) int32 {
 	return noVersion
 }
 
-// noteNode notes the version of the owner node of a claim. It reports whether
-// this process owns the key by it.
+// noteNode notes the version of the owner node of a claim. noteNode reports
+// whether this process owns the key by it.
 func (ls *lines) noteNode(c *locker.Claim, version int32) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -102,9 +104,9 @@ func (ls *lines) noteNode(c *locker.Claim, version int32) bool {
 }
 
 // watchQueue tells the guard of claims that begin to wait for a key of this
-// process, and that the key was taken away. It ends when the key is given up or
-// the locker is closed. The next change of the directory ends its watch in the
-// server.
+// process, and that the key was taken away. watchQueue ends when the key is
+// given up or the locker is closed. The next change of the directory ends its
+// watch in the server.
 func (ls *lines) watchQueue(key string, ln *line) {
 	for {
 		w, err := ls.l.watchSurely(ls.l.life.Context(), ls.l.dir(key))
@@ -119,7 +121,7 @@ func (ls *lines) watchQueue(key string, ln *line) {
 	}
 }
 
-// refresh reads the queue if the directory has another version. It reports
+// refresh reads the queue if the directory has another version. refresh reports
 // whether ln is still in use.
 func (ls *lines) refresh(key string, ln *line, version int32) bool {
 	ls.mu.Lock()
@@ -163,7 +165,7 @@ func (ls *lines) refresh(key string, ln *line, version int32) bool {
 // order.
 func queueIn(names []string) (queue []queued) {
 	for _, name := range names {
-		if strings.HasPrefix(name, queueMark) {
+		if strings.HasPrefix(name, queuePrefix) {
 			queue = append(queue, queued{Name: name})
 		}
 	}
@@ -171,12 +173,12 @@ func queueIn(names []string) (queue []queued) {
 	return queue
 }
 
-// marksIn returns the owner ids of the marks among the children of a directory.
+// badgesIn returns the owner ids of the badges among the children of a directory.
 // There is one if the key is owned, and none if it is not, unless a hand
 // changed that.
-func marksIn(names []string) (owners []string) {
+func badgesIn(names []string) (owners []string) {
 	for _, name := range names {
-		if owner, ok := strings.CutPrefix(name, markPrefix[1:]); ok {
+		if owner, ok := strings.CutPrefix(name, badgePrefix[1:]); ok {
 			owners = append(owners, owner)
 		}
 	}

@@ -53,8 +53,8 @@ const sessionPause = 5 * time.Millisecond
 // after its caller has given up.
 //
 // The goroutine of a request that is not answered ends when the client closes
-// the connection, which it does after two thirds of the session's timeout. It
-// touches nothing of the locker.
+// the connection, which it does after two thirds of the session's timeout. The
+// goroutine touches nothing of the locker.
 func call[T any](ctx context.Context, s *servers, send func() (T, error)) (T, error) {
 	var none T
 	if err := s.session(ctx); err != nil {
@@ -254,7 +254,7 @@ func (s *servers) make(ctx context.Context, path string, flag int32) error {
 	return err
 }
 
-// readQueue finds the queue, with the values of its first, and the marks.
+// readQueue finds the queue, with the values of its first, and the badges.
 func (s *servers) readQueue(ctx context.Context, dir string) (v view, err error) {
 	for range maxTries {
 		c, err := s.children(ctx, dir)
@@ -266,7 +266,7 @@ func (s *servers) readQueue(ctx context.Context, dir string) (v view, err error)
 		}
 		v = view{
 			known: true, version: c.stat.Version, zxid: c.stat.Pzxid,
-			held: slices.Contains(c.names, ownerNode[1:]), marks: marksIn(c.names), queue: queueIn(c.names),
+			held: slices.Contains(c.names, ownerNode[1:]), badges: badgesIn(c.names), queue: queueIn(c.names),
 		}
 		if len(v.queue) == 0 {
 			return v, nil
@@ -311,8 +311,8 @@ func lacksRights(err error) bool {
 	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, zk.ErrInvalidACL)
 }
 
-// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
-// a refusal of ZooKeeper if a new try cannot help.
+// tryError is the error that Acquire returns for err: ErrUnavailable, or a
+// refusal of ZooKeeper if a new try cannot help.
 func tryError(err error) error {
 	if lacksRights(err) {
 		return fmt.Errorf("zookeeperlocker: %w", withAdvice(err))

@@ -17,12 +17,12 @@ import (
 // store names this package in errors.
 const store = "zookeeperlocker"
 
-// Locker is a [locker.Locker] on ZooKeeper. It serves one guard. It is safe for
+// Locker is a [locker.Locker] on ZooKeeper, for one guard. A Locker is safe for
 // concurrent use.
 //
-// It has two goroutines from the first Acquire on, one for each key that it
-// waits for, and one for each key that it has owned for some milliseconds. All
-// end with Close.
+// A Locker has two goroutines from the first Acquire on, one for each key that
+// it waits for, and one for each key that it has owned for some milliseconds.
+// All end with Close.
 type Locker struct {
 	servers
 
@@ -41,7 +41,7 @@ var (
 	_ locker.FindingNamer = (*Locker)(nil)
 )
 
-// New returns a Locker that keeps leases by conn. It sends nothing. The caller
+// New returns a Locker that keeps leases by conn. New sends nothing. The caller
 // closes conn, after the Locker.
 func New(conn *zk.Conn, opts ...Option) *Locker {
 	l := &Locker{life: lockerkit.NewLife(store), instance: lockerkit.NewID()}
@@ -90,8 +90,8 @@ func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// Open keeps w, and checks the settings. It returns an ErrInvalidOption if one
-// is wrong, or if the locker was opened before.
+// Open keeps w, and checks the settings. Open returns an ErrInvalidOption if
+// one is wrong, or if the locker was opened before.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.life.Open(func() error {
 		l.waker = w
@@ -106,7 +106,7 @@ func (l *Locker) begin() error {
 	}
 	l.start.Do(func() {
 		l.life.Serve(l.tend)
-		l.life.Serve(l.sweep)
+		l.life.Serve((&janitor{l: l, version: anyVersion}).sweep)
 	})
 	return nil
 }
@@ -114,8 +114,8 @@ func (l *Locker) begin() error {
 // Close ends the goroutines of l, and leaves the connection open, unless
 // [locker.FromDSN] has made it. Keys that are owned stay until their TTL ends.
 // Close blocks until all calls have returned and what Abandon has left to do is
-// done, or until ctx ends. Then it returns ctx's error, and goes on in the
-// background for half a minute at most.
+// done, or until ctx ends. If ctx ends first, Close returns its error, and goes
+// on in the background for half a minute at most.
 func (l *Locker) Close(ctx context.Context) error {
 	return l.life.Close(ctx, l.leaveQueues, l.servers.close)
 }
@@ -162,10 +162,10 @@ func (*Locker) Limits() locker.Limits {
 	return locker.Limits{Late: locker.LookEvery, LateForOthers: 5 * sweepEvery}
 }
 
-// Acquire makes c the owner of its key, or puts it into the queue. It takes one
-// request if nobody owns the key, two at once to look at a key that is held,
-// and another to join a queue. An answer that stays until somebody changes
-// something, such as a missing right, is an error of its own.
+// Acquire makes c the owner of its key, or puts it into the queue. Acquire
+// takes one request if nobody owns the key, two at once to look at a key that
+// is held, and another to join a queue. An answer that stays until somebody
+// changes something, such as a missing right, is an error of its own.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.begin(); err != nil {
 		return locker.Answer{Queued: t.Queued}, err
@@ -188,8 +188,8 @@ type data struct {
 }
 
 // watchEntry waits in the background until the claim's entry is gone, unless
-// that is under way. A hand-over deletes the entry. So do the end of the
-// session and the claim's own end, which ends the watch.
+// that is under way. A hand-over and the end of the session delete the entry.
+// The claim's own end deletes it too, and ends the watch.
 func (l *Locker) watchEntry(st *state) {
 	if st.Data.watched {
 		return
@@ -279,7 +279,7 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 }
 
 // free takes the key from owner, if it has it, and gives it to the first in the
-// queue. It does the latter too if nobody has the key.
+// queue. free does the latter too if nobody has the key.
 func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
 	h := handover{l: l, dir: l.dir(key), owner: owner, next: next}
 	h.node, h.view = l.lines.disown(key, owner)
@@ -296,7 +296,7 @@ func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim
 	return r, nil
 }
 
-// Abandon takes c out of key and queue, in the background. It takes two
+// Abandon takes c out of key and queue, in the background. Abandon takes two
 // requests or three.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.life.Enter() != nil {
@@ -320,7 +320,7 @@ func (l *Locker) abandon(late bool, key, owner, entry string) {
 }
 
 // leave takes an owner id out of the queue. If it owns the key, or nobody does,
-// the key goes to the first in the queue, and marks that have no owner go.
+// the key goes to the first in the queue, and badges that have no owner go.
 func (l *Locker) leave(ctx context.Context, key, owner, entry string) error {
 	if entry != "" {
 		if err := l.delete(ctx, entry); err != nil {
@@ -379,7 +379,7 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, ans
 		for _, i := range batch {
 			c, dir := cs[i], l.dir(cs[i].Key)
 			value := ownerValue(c.Owner, recordOf(c))
-			ops = append(ops, exists(dir+markPrefix+c.Owner), write(dir+ownerNode, value, l.lines.nodeOf(c)))
+			ops = append(ops, exists(dir+badgePrefix+c.Owner), write(dir+ownerNode, value, l.lines.nodeOf(c)))
 		}
 		r, err := l.multi(ctx, ops...)
 		if err == nil && r.refused != nil {
@@ -403,9 +403,9 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, ans
 	}
 }
 
-// relearn is called when the mark or the version of the owner node of c was
-// refused. It returns nil if the node still names c, and the transaction is to
-// be repeated. An earlier request that had no answer may have changed the
+// relearn is called when the badge or the version of the owner node of c was
+// refused. relearn returns nil if the node still names c, and the transaction
+// is to be repeated. An earlier request that had no answer may have changed the
 // version.
 func (l *Locker) relearn(ctx context.Context, c *locker.Claim, r result) error {
 	if !errors.Is(r.refused, zk.ErrBadVersion) {
@@ -433,7 +433,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	}
 	dir := l.dir(c.Key)
 	for range maxTries {
-		r, err := l.multi(ctx, exists(dir+markPrefix+c.Owner), unchanged(dir+ownerNode, l.lines.nodeOf(c)),
+		r, err := l.multi(ctx, exists(dir+badgePrefix+c.Owner), unchanged(dir+ownerNode, l.lines.nodeOf(c)),
 			write(l.fenceNode(), nil, anyVersion))
 		if err != nil {
 			return 0, unclear(err)
