@@ -67,8 +67,8 @@ func (l *Life) Stop() {
 }
 
 // Close is Gate.Close. When no call is in progress any more, it calls leave,
-// which takes the Locker out of queues. After that Close ends Context, waits for
-// the goroutines of Serve, and calls end, which ends connections.
+// which takes the Locker out of queues. Then it ends Context, waits for the
+// goroutines of Serve, and calls end, which ends connections.
 func (l *Life) Close(ctx context.Context, leave, end func()) error {
 	return l.Gate.Close(ctx, func() {
 		close(l.closing)
@@ -112,8 +112,7 @@ func (l *Life) Insist(until time.Time, try func(ctx context.Context) (done bool)
 	}
 }
 
-// Pause waits for d, or until done is closed. Pause reports whether d has
-// passed.
+// Pause waits for d, or until done is closed. It reports whether d has passed.
 func Pause(d time.Duration, done <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
