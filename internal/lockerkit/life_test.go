@@ -96,7 +96,7 @@ func TestCloseEndsOnePauseOfInsist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t)
 		tries := 0
-		abandon(t, l, false, func(context.Context) bool { tries++; return false })
+		abandon(t, l, false, func(context.Context) bool { tries++; return tries == 1000 }) // which is without pauses
 		time.Sleep(10 * time.Second)
 		before, begun := tries, time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -173,6 +173,7 @@ func TestCloseGoesInOrder(t *testing.T) {
 			t.Error(err)
 		}
 		l.Serve(func() { t.Error("a service begins after Close") })
+		synctest.Wait()
 		if want := []string{"call", "leave", "service", "end"}; !slices.Equal(order, want) {
 			t.Errorf("%v, want %v", order, want)
 		}
