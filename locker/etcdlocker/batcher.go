@@ -23,8 +23,8 @@ const (
 // flight, the next trips gather, and travel as nested transactions of one
 // request. Each compares for itself, and one write to etcd's log serves all.
 type batcher struct {
-	life    *lockerkit.Life
-	servers *servers
+	life *lockerkit.Life
+	txn  func(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error)
 
 	mu     sync.Mutex // guards what follows; never held across I/O
 	trips  []*trip    // not sent yet, in the order in which they came
@@ -136,7 +136,7 @@ func (b *batcher) send(batch []*trip) {
 	for i, t := range batch {
 		ops[i] = clientv3.OpTxn(t.ifs, t.then, t.els)
 	}
-	r, err := b.servers.txn(ctx, nil, ops, nil)
+	r, err := b.txn(ctx, nil, ops, nil)
 	if noLease(err) || errors.Is(err, rpctypes.ErrPermissionDenied) || tooMuch(err) {
 		// One of them fails all, and nothing was done. Alone each gets its own
 		// answer.
@@ -157,7 +157,7 @@ func (b *batcher) send(batch []*trip) {
 }
 
 func (b *batcher) sendAlone(t *trip) {
-	t.r, t.err = b.servers.txn(t.ctx, t.ifs, t.then, t.els)
+	t.r, t.err = b.txn(t.ctx, t.ifs, t.then, t.els)
 	close(t.done)
 }
 

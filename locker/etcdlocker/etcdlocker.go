@@ -62,7 +62,7 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 	l.inbox.l = l
 	l.members, l.changed = s.members, l.inbox.watchAgain
 	l.sessions = newSessions(l.life, &l.servers)
-	l.batcher.life, l.batcher.servers = l.life, &l.servers
+	l.batcher.life, l.batcher.txn = l.life, l.servers.txn
 	l.book = lockerkit.NewBook[data](l.life, l.instance, func(c *locker.Claim, entry string) {
 		l.abandon(false, c.Key, c.Owner, entry, nil)
 	})
