@@ -31,8 +31,8 @@ type batcher struct {
 	flying int        // goroutines of fly; at most flights
 }
 
-// trip is one transaction. The last four fields are guarded by the batcher until
-// done is closed.
+// trip is one transaction. The last four fields are guarded by the batcher
+// until done is closed.
 type trip struct {
 	ctx       context.Context
 	writes    []string // no two trips of one request write the same key

@@ -261,8 +261,8 @@ func (l *Locker) ReleaseAll(
 	all.Wait()
 }
 
-// freeOf is free for the key of a claim. If nothing was done under the claim, it
-// removes the claim's mark.
+// freeOf is free for the key of a claim. If nothing was done under the claim,
+// it removes the claim's mark.
 func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (locker.Released, error) {
 	c := st.Claim
 	st.Data.mu.Lock()

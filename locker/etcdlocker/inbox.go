@@ -128,7 +128,8 @@ func (in *inbox) toldGranted(key string, m message, revision int64) {
 	in.l.abandon(false, key, m.Owner, "", nil)
 }
 
-// toldRecorded notes that a claim of this process has left the queue for a record.
+// toldRecorded notes that a claim of this process has left the queue for a
+// record.
 func (in *inbox) toldRecorded(m message) {
 	in.l.book.Left(m.Owner)
 	if w, ok := in.l.waker.(locker.Joiner); ok {

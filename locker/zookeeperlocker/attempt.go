@@ -164,10 +164,11 @@ func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locke
 	return a, true, nil
 }
 
-// removeBadges removes the badges of other claims: of one whose lease has ended,
-// and of one whose owner node somebody deleted by hand. The latter may still
-// run, and while its badge stands it could take a new node with the version of
-// its own for its own. done is false if the owner node was changed meanwhile.
+// removeBadges removes the badges of other claims: of one whose lease has
+// ended, and of one whose owner node somebody deleted by hand. The latter may
+// still run, and while its badge stands it could take a new node with the
+// version of its own for its own. done is false if the owner node was changed
+// meanwhile.
 func (t *attempt) removeBadges(ctx context.Context, version int32) (done bool, err error) {
 	c, err := t.l.children(ctx, t.dir)
 	if err != nil {

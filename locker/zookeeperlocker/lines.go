@@ -22,8 +22,8 @@ type view struct {
 }
 
 // ofAlone reports whether a look at the children says that owner owns the key.
-// A hand may have left others' badges, or have taken the badge or the node away.
-// In both cases only the owner node tells.
+// A hand may have left others' badges, or have taken the badge or the node
+// away. In both cases only the owner node tells.
 func (v *view) ofAlone(owner string) bool {
 	return v.held && len(v.badges) == 1 && v.badges[0] == owner
 }
@@ -173,9 +173,9 @@ func queueIn(names []string) (queue []queued) {
 	return queue
 }
 
-// badgesIn returns the owner ids of the badges among the children of a directory.
-// There is one if the key is owned, and none if it is not, unless a hand
-// changed that.
+// badgesIn returns the owner ids of the badges among the children of a
+// directory. There is one if the key is owned, and none if it is not, unless a
+// hand changed that.
 func badgesIn(names []string) (owners []string) {
 	for _, name := range names {
 		if owner, ok := strings.CutPrefix(name, badgePrefix[1:]); ok {
