@@ -1,6 +1,7 @@
 package lockerkit_test
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -17,12 +18,34 @@ type book = lockerkit.Book[struct{}]
 // ended is a claim of which a Book says that it is over.
 type ended struct{ owner, entry string }
 
+// overs are the claims of which a Book says so.
+type overs struct {
+	mu  sync.Mutex // guards all
+	all []ended
+}
+
+func (o *overs) add(c *locker.Claim, entry string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, ended{c.Owner, entry})
+}
+
+func (o *overs) are(want ...ended) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Equal(o.all, want)
+}
+
+func (o *overs) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return fmt.Sprint(o.all)
+}
+
 // bookOf returns a Book, and what it says of claims that are over.
-func bookOf(life *lockerkit.Life) (b *book, over *[]ended) {
-	over = new([]ended)
-	return lockerkit.NewBook[struct{}](life, "here", func(c *locker.Claim, entry string) {
-		*over = append(*over, ended{c.Owner, entry})
-	}), over
+func bookOf(life *lockerkit.Life) (b *book, over *overs) {
+	over = &overs{}
+	return lockerkit.NewBook[struct{}](life, "here", over.add), over
 }
 
 func claim(owner string) *locker.Claim { return &locker.Claim{Key: "k", Owner: owner} }
@@ -61,8 +84,8 @@ func TestAClaimIsInTheQueueUntilItLeaves(t *testing.T) {
 		}
 		p.Leave()
 		time.Sleep(time.Hour)
-		if len(*over) > 0 {
-			t.Errorf("%v is over, though nothing waits for its end", *over)
+		if !over.are() {
+			t.Errorf("%v is over, though nothing waits for its end", over)
 		}
 		closed(t, life)
 	})
@@ -76,14 +99,14 @@ func TestAClaimThatNobodyLooksAtIsOver(t *testing.T) {
 		p.Queue("entry")
 		for range 3 {
 			time.Sleep(locker.QueueLife - time.Millisecond)
-			if p.Look() != "entry" || len(*over) > 0 {
-				t.Fatalf("it is over though it was looked at: %v", *over)
+			if p.Look() != "entry" || !over.are() {
+				t.Fatalf("it is over though it was looked at: %v", over)
 			}
 		}
 		time.Sleep(locker.QueueLife)
 		synctest.Wait()
-		if want := []ended{{"a", "entry"}}; !slices.Equal(*over, want) || p.MayQueue() {
-			t.Errorf("over: %v, want %v", *over, want)
+		if want := (ended{"a", "entry"}); !over.are(want) || p.MayQueue() {
+			t.Errorf("over: %v, want %v", over, want)
 		}
 		closed(t, life)
 	})
@@ -98,14 +121,14 @@ func TestALeaseThatIsNotRenewedIsOver(t *testing.T) {
 		for range 3 {
 			p.Own(time.Minute)
 			time.Sleep(time.Minute - time.Millisecond)
-			if p.Over() || len(*over) > 0 {
-				t.Fatalf("a renewed lease is over: %v", *over)
+			if p.Over() || !over.are() {
+				t.Fatalf("a renewed lease is over: %v", over)
 			}
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if want := []ended{{"a", "entry"}}; !p.Over() || !slices.Equal(*over, want) {
-			t.Errorf("it is over: %v; it was told of: %v, want %v", p.Over(), *over, want)
+		if want := (ended{"a", "entry"}); !p.Over() || !over.are(want) {
+			t.Errorf("it is over: %v; it was told of: %v, want %v", p.Over(), over, want)
 		}
 		closed(t, life)
 	})
@@ -131,8 +154,8 @@ func TestAGrantIsNewsOnlyOfAClaimThatWaits(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if want := []ended{{"waits", "entry"}}; !waits.Over() || owns.Over() || !slices.Equal(*over, want) {
-			t.Errorf("the offer is over: %v, the lease: %v, and %v are, want %v", waits.Over(), owns.Over(), *over, want)
+		if want := (ended{"waits", "entry"}); !waits.Over() || owns.Over() || !over.are(want) {
+			t.Errorf("the offer is over: %v, the lease: %v, and %v are, want %v", waits.Over(), owns.Over(), over, want)
 		}
 		owns.Leave()
 		closed(t, life)
@@ -191,8 +214,8 @@ func TestALeftClaimIsTakenOutOfItsQueueAlone(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if want := []ended{{"owns", ""}}; !slices.Equal(*over, want) {
-			t.Errorf("%v are over, want %v: an owner has its time in any case", *over, want)
+		if want := (ended{"owns", ""}); !over.are(want) {
+			t.Errorf("%v are over, want %v: an owner has its time in any case", over, want)
 		}
 		closed(t, life)
 	})
@@ -235,8 +258,8 @@ func TestNothingIsOverAfterClose(t *testing.T) {
 			t.Errorf("%v leave, want the one in the queue", left)
 		}
 		time.Sleep(time.Hour)
-		if len(*over) > 0 {
-			t.Errorf("%v are over after Close, which leaves keys to their TTL", *over)
+		if !over.are() {
+			t.Errorf("%v are over after Close, which leaves keys to their TTL", over)
 		}
 	})
 }

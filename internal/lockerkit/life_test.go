@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,21 +96,21 @@ func TestInsistEndsWithTheContext(t *testing.T) {
 func TestCloseEndsOnePauseOfInsist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t)
-		tries := 0
-		abandon(t, l, false, func(context.Context) bool { tries++; return tries == 1000 }) // which is without pauses
+		var tries atomic.Int32
+		abandon(t, l, false, func(context.Context) bool { return tries.Add(1) == 1000 }) // which is without pauses
 		time.Sleep(10 * time.Second)
-		before, begun := tries, time.Now()
+		before, begun := tries.Load(), time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if err := l.Close(ctx, nothing, nothing); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close: %v, want its ctx's error", err)
 		}
-		if tries != before+1 {
-			t.Errorf("%d tries right after Close, want one", tries-before)
+		if n := tries.Load() - before; n != 1 {
+			t.Errorf("%d tries right after Close, want one", n)
 		}
 		time.Sleep(500 * time.Millisecond)
-		if tries < before+4 || tries > before+9 {
-			t.Errorf("%d tries within 500 ms of Close, want pauses that begin with 10 ms", tries-before)
+		if n := tries.Load() - before; n < 4 || n > 9 {
+			t.Errorf("%d tries within 500 ms of Close, want pauses that begin with 10 ms", n)
 		}
 		closed(t, l)
 		if took := time.Since(begun); took > 22*time.Second {
@@ -126,6 +127,7 @@ func TestALateAbandonLeavesTwice(t *testing.T) {
 			begun := time.Now()
 			abandon(t, l, late, func(context.Context) bool { at = append(at, time.Since(begun)); return true })
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			want := []time.Duration{0, time.Second}
 			if !late {
 				want = want[:1]
