@@ -22,10 +22,10 @@ type Book[T any] struct {
 }
 
 // NewBook returns a Book for a Locker whose claims are of instance. The Book
-// calls over for a claim whose time is over, between Enter and Leave of life:
-// as an owner the claim would keep its key from others for longer than a dead
-// process would, and in the queue nobody has looked at it for QueueLife. entry
-// is where it may be in the queue, or "".
+// calls over for a claim whose time is over, between Enter and Leave of life.
+// entry is where the claim may be in the queue, or "". An owner would keep its
+// key from others for longer than a dead process would. At a claim in the queue
+// nobody has looked for QueueLife.
 func NewBook[T any](life *Life, instance string, over func(c *locker.Claim, entry string)) *Book[T] {
 	return &Book[T]{life: life, instance: instance, over: over, queued: map[string]*Page[T]{}}
 }

@@ -122,7 +122,8 @@ func (t *attempt) foundIn(r *clientv3.TxnResponse) *found {
 	}
 	if t.wide {
 		f.queue = rangeOf(r, 1).Kvs
-		f.queued = slices.ContainsFunc(f.queue, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.st.Entry() })
+		entry := t.st.Entry()
+		f.queued = slices.ContainsFunc(f.queue, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == entry })
 	} else {
 		f.queued = n > 1 && rangeOf(r, 1).Count > 0
 	}
