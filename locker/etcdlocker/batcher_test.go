@@ -64,21 +64,21 @@ func about(op clientv3.Op) *etcdserverpb.ResponseOp {
 	}}
 }
 
-// batches runs f with a batcher that sends to e.
-func batches(t *testing.T, f func(t *testing.T, b *batcher, e *etcd)) {
+// batching returns a batcher that sends to an etcd, for a test in virtual time.
+func batching(t *testing.T) (*batcher, *etcd) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		e := &etcd{}
-		b := &batcher{life: lockerkit.NewLife(store), txn: e.txn}
-		if err := errors.Join(b.life.Open(func() error { return nil }), b.life.Enter()); err != nil {
-			t.Fatal(err)
-		}
-		f(t, b, e)
+	e := &etcd{}
+	b := &batcher{life: lockerkit.NewLife(store), txn: e.txn}
+	if err := errors.Join(b.life.Open(func() error { return nil }), b.life.Enter()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
 		b.life.Leave()
-		if err := b.life.Close(t.Context(), func() {}, func() {}); err != nil {
+		if err := b.life.Close(context.WithoutCancel(t.Context()), func() {}, func() {}); err != nil {
 			t.Error(err)
 		}
 	})
+	return b, e
 }
 
 // write carries a write to key.
@@ -87,7 +87,8 @@ func write(ctx context.Context, b *batcher, key string) (*clientv3.TxnResponse, 
 }
 
 func TestTripsGatherWhileTwoRequestsAreInFlight(t *testing.T) {
-	batches(t, func(t *testing.T, b *batcher, e *etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		b, e := batching(t)
 		var all sync.WaitGroup
 		for i := range flights + tripsMax + 1 {
 			all.Go(func() {
@@ -112,7 +113,8 @@ func TestTripsGatherWhileTwoRequestsAreInFlight(t *testing.T) {
 
 // etcd refuses a request that writes a key twice.
 func TestARequestWritesNoKeyTwice(t *testing.T) {
-	batches(t, func(t *testing.T, b *batcher, e *etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		b, e := batching(t)
 		var all sync.WaitGroup
 		for _, key := range []string{"x", "y", "a", "a", "b", "a"} {
 			all.Go(func() {
@@ -135,7 +137,8 @@ func TestARequestWritesNoKeyTwice(t *testing.T) {
 }
 
 func TestATripThatIsRefusedFailsNoOther(t *testing.T) {
-	batches(t, func(t *testing.T, b *batcher, _ *etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := batching(t)
 		var all sync.WaitGroup
 		for _, key := range []string{"x", "y", "a", "no", "b"} {
 			all.Go(func() {
@@ -150,7 +153,8 @@ func TestATripThatIsRefusedFailsNoOther(t *testing.T) {
 }
 
 func TestATripThatIsGivenUpSaysWhetherItWasSent(t *testing.T) {
-	batches(t, func(t *testing.T, b *batcher, e *etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		b, e := batching(t)
 		var all sync.WaitGroup
 		for i, key := range []string{"x", "y", "late"} {
 			all.Go(func() {
@@ -173,7 +177,8 @@ func TestATripThatIsGivenUpSaysWhetherItWasSent(t *testing.T) {
 
 // A request has as much time as the most patient of its trips.
 func TestAnImpatientTripDoesNotFailAPatientOne(t *testing.T) {
-	batches(t, func(t *testing.T, b *batcher, _ *etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := batching(t)
 		hasty, cancel := context.WithTimeout(t.Context(), 3*time.Second/2)
 		defer cancel()
 		var all sync.WaitGroup
