@@ -7,8 +7,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Gate is the entrance to a Locker. It is closed until Open, and again from
-// Close on. It counts the calls in progress, so that Close can wait for them.
+// Gate is the entrance to a Locker. A Gate is closed until Open, and again from
+// Close on. The Gate counts the calls in progress, so that Close can wait for
+// them.
 //
 // The zero Gate with a Store is ready. A Gate is safe for concurrent use.
 type Gate struct {

@@ -47,18 +47,18 @@ const (
 	fullShare = 0.8
 )
 
-// Check reports whether etcd can serve leases of ttl now. It takes a key that
-// nobody uses through a transaction with a lease, measures that, and asks each
-// endpoint of the clients for its state. It leaves nothing behind.
+// Check reports whether etcd can serve leases of ttl now. Check takes a key
+// that nobody uses through a transaction with a lease, measures that, and asks
+// each endpoint of the clients for its state. Check leaves nothing behind.
 //
 // The error holds everything that is wrong, each as a [locker.Finding] with one
 // of the names above. With authentication, etcd tells its state to a user with
 // the role root only. The finding FindingStatus, a warning, says so.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	took, newest, err := l.probe(ctx)
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
@@ -85,7 +85,7 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 	return &locker.Finding{Name: name, Severity: severity, Text: "etcdlocker: " + fmt.Sprintf(format, args...)}
 }
 
-// probe writes and deletes a key as a lock would, with a look at a queue. It
+// probe writes and deletes a key as a lock would, with a look at a queue. probe
 // returns how long the write took, and the revision of etcd.
 func (l *Locker) probe(ctx context.Context) (took time.Duration, revision int64, err error) {
 	lease, err := l.placeLease(ctx)

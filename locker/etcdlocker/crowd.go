@@ -60,19 +60,20 @@ func waiterOf(q queued) waiter {
 }
 
 // crowdOf sorts what was read of a key.
-func (l *Locker) crowdOf(key string, owners, queue []*mvccpb.KeyValue, revision int64) *crowd {
+func crowdOf(l *Locker, key string, owners, queue []*mvccpb.KeyValue, revision int64) *crowd {
 	c, now := &crowd{revision: revision}, time.Now()
 	for _, kv := range owners {
 		name := string(kv.Key)
 		if name == l.lockKey(key) {
 			name = key
 		}
-		s := l.sight(name, kv, now)
-		o := owner{path: string(kv.Key), limit: 1, revision: kv.ModRevision, left: s.left(now)}
-		if id, r, ok := parse(kv.Value); ok {
+		id, r, ok := parse(kv.Value)
+		s := l.sights.First(name, r.sight(kv, ok, now), now)
+		o := owner{path: string(kv.Key), limit: 1, revision: kv.ModRevision, left: s.Left(now)}
+		if ok {
 			o.id, o.limit, o.holder = id, max(r.Limit, 1), r.Holder
 		}
-		if s.over(now) {
+		if s.Over(now) {
 			c.ended = append(c.ended, o)
 		} else {
 			c.owners = append(c.owners, o)
@@ -106,7 +107,8 @@ func (c *crowd) insert(w waiter) {
 }
 
 // run returns those from the front of the queue that may own the key together,
-// and beside its owners (laws 13 and 14). They leave the queue.
+// and beside its owners (laws 13 and 14). The claims that run returns leave the
+// queue.
 func (c *crowd) run() (run []waiter) {
 	owners, limit := len(c.owners), locker.NoLimit
 	for _, o := range c.owners {
@@ -153,4 +155,97 @@ func (c *crowd) stay() (ifs []clientv3.Cmp) {
 		ifs = append(ifs, exists(o.path))
 	}
 	return ifs
+}
+
+// draft is a transaction in the making. etcd refuses one that writes a key
+// twice, so a put takes the place of a delete, and the messages to an inbox
+// travel as one.
+type draft struct {
+	l    *Locker
+	key  string
+	ifs  []clientv3.Cmp
+	dels []string
+	puts []put
+	mail []letter
+	also []clientv3.Op
+}
+
+type put struct {
+	path, value string
+	lease       clientv3.LeaseID
+}
+
+type letter struct {
+	instance string
+	message  message
+	lease    clientv3.LeaseID
+}
+
+// settle deletes the shares that have ended.
+func (b *draft) settle(c *crowd) {
+	for _, o := range c.ended {
+		b.dels = append(b.dels, o.path)
+	}
+}
+
+// hand makes w an owner for an offer, as the nth of the transaction. behind are
+// those that wait behind all who come in.
+func (b *draft) hand(w waiter, nth int, behind []waiter) {
+	lease := clientv3.LeaseID(w.Lease)
+	if !w.ours { // else it is in no queue
+		b.ifs = append(b.ifs, exists(string(w.Key)))
+		b.dels = append(b.dels, string(w.Key))
+	}
+	r := w.Record
+	r.TTL = w.Offer
+	b.puts = append(b.puts, put{b.l.ownKey(b.key, w.Owner, r.Limit), lockValue(w.Owner, r), lease})
+	m := message{
+		Kind: granted, Key: []byte(b.key), Owner: w.Owner, Fence: w.Fence, Offer: w.Offer,
+		Waiting: len(behind), Limit: r.Limit, Nth: nth,
+	}
+	if r.Limit <= 1 {
+		for _, next := range behind[:min(len(behind), shownMax)] {
+			m.Queue = append(m.Queue, next.queued)
+		}
+	}
+	b.mail = append(b.mail, letter{r.Holder.Instance, m, lease})
+}
+
+// ops returns the operations of the transaction.
+func (b *draft) ops() []clientv3.Op {
+	ops := slices.Clone(b.also)
+	for _, d := range b.dels {
+		if !slices.ContainsFunc(b.puts, func(p put) bool { return p.path == d }) {
+			ops = append(ops, clientv3.OpDelete(d))
+		}
+	}
+	for _, p := range b.puts {
+		ops = append(ops, clientv3.OpPut(p.path, p.value, clientv3.WithLease(p.lease)))
+	}
+	for _, m := range b.letters() {
+		ops = append(ops, clientv3.OpPut(b.l.inboxOf(m.instance), encode(m.message), clientv3.WithLease(m.lease)))
+	}
+	return ops
+}
+
+// letters returns one letter for each inbox.
+func (b *draft) letters() (all []letter) {
+	for _, m := range b.mail {
+		i := slices.IndexFunc(all, func(o letter) bool { return o.instance == m.instance })
+		if i < 0 {
+			all = append(all, m)
+		} else {
+			all[i].message.And = append(all[i].message.And, m.message)
+		}
+	}
+	return all
+}
+
+// writes returns the keys that no other trip of the request may write.
+func (b *draft) writes() []string {
+	keys := []string{b.l.lockKey(b.key)}
+	for _, m := range b.letters() {
+		keys = append(keys, b.l.inboxOf(m.instance))
+	}
+	return keys
 }

@@ -62,7 +62,7 @@ func TestAShareTakesAKeyThatNobodyOwns(t *testing.T) {
 	c := &locker.Claim{Key: "k", Owner: "me", Limit: locker.NoLimit}
 	for _, owners := range [][]owner{nil, {{id: "other", limit: locker.NoLimit}}} {
 		s := &squeeze{
-			attempt: &attempt{l: l, c: c, st: l.stateOf(c)}, found: &found{revision: 9},
+			attempt: &attempt{l: l, c: c, st: l.book.Page(c)}, found: &found{revision: 9},
 			at: &crowd{owners: owners, queue: []waiter{{queued: queued{Key: []byte(l.queueOf("k") + "0")}, limit: 1}}},
 		}
 		if s.find(); s.owns != (owners == nil) || s.owns && len(s.run) != 1 {
@@ -72,9 +72,9 @@ func TestAShareTakesAKeyThatNobodyOwns(t *testing.T) {
 }
 
 // etcd refuses a transaction that writes a key twice.
-func TestABatchWritesEachKeyOnce(t *testing.T) {
+func TestADraftWritesEachKeyOnce(t *testing.T) {
 	l := New(nil)
-	b := &batch{l: l, key: "k", dels: []string{"a", "b"}, puts: []put{{path: "b"}, {path: "c"}}}
+	b := &draft{l: l, key: "k", dels: []string{"a", "b"}, puts: []put{{path: "b"}, {path: "c"}}}
 	for i := range 3 {
 		b.mail = append(b.mail, letter{instance: strconv.Itoa(i % 2), message: message{Nth: i}})
 	}

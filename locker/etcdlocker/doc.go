@@ -33,13 +33,12 @@
 //
 // The TTL stands beside the owner id in the key. Each process that finds a key
 // held measures that TTL by its own monotonic clock, from its first sight of
-// the key's revision. It takes the key by a comparison of that revision. So a
-// lease ends late, never early. See [Locker.Limits] for how late. The clocks of
-// the processes and of etcd need not agree.
+// the key's revision, and takes the key by a comparison of that revision. A
+// lease therefore ends late, never early. See [Locker.Limits] for how late. The
+// clocks of the processes and of etcd need not agree.
 //
 // Each process also keeps etcd leases, one for its places in queues and one for
-// each TTL that it uses. They only see to it that the keys of a dead process
-// go.
+// each TTL that it uses. These leases only remove the keys of a dead process.
 //
 // # Shared leases and permits
 //
@@ -60,9 +59,9 @@
 // # Results
 //
 // The locker is a [locker.Recorder] and a [locker.Marker], for guard.Once. A
-// result stands beside the key, under an etcd lease. It is kept in the
-// transaction that frees the key, which compares that the key is still ours.
-// So no failover loses it. It ends up to 6 s after its TTL, never before. With
+// result stands beside the key, under an etcd lease. The transaction that frees
+// the key writes the result, and compares that the key is still ours, so no
+// failover loses it. A result ends up to 6 s after its TTL, never before. With
 // a TTL of more than 50 minutes, a thousandth of the TTL is added.
 //
 // A result of 1 MiB, the most that a guard can be told to keep, fits into the

@@ -25,8 +25,8 @@ func init() {
 	locker.RegisterDSN("etcds", fromDSN)
 }
 
-// errDSN is the error of every wrong address. It shows no part of it, because
-// any part may belong to a password.
+// errDSN is the error of every wrong address. The error shows no part of the
+// address, because any part may belong to a password.
 var errDSN = lockerkit.Invalid(store, "the address is wrong: want "+
 	"etcd://[user:password@]host:port,host:port[?prefix=guard/], or etcds:// for TLS, with "+
 	"?ca=FILE&cert=FILE&key=FILE if the system's certificates are not enough; "+
@@ -61,7 +61,7 @@ func fromDSN(dsn string) (locker.Locker, error) {
 	if q.Has("prefix") {
 		l.prefix = q.Get("prefix")
 	}
-	l.dial = func() error { return l.dialAll(config, web, hosts) }
+	l.dial = func() ([]*clientv3.Client, error) { return dialAll(config, web, hosts) }
 	return l, nil
 }
 
@@ -117,19 +117,17 @@ func dsnTLS(ca, cert, key string) (*tls.Config, error) {
 	return c, nil
 }
 
-// dialAll makes a client for each host. It sends nothing.
-func (l *Locker) dialAll(config clientv3.Config, web string, hosts []string) error {
-	l.members = nil
+// dialAll makes a client for each host. dialAll sends nothing.
+func dialAll(config clientv3.Config, web string, hosts []string) (members []*clientv3.Client, err error) {
 	for _, host := range hosts {
 		config.Endpoints = []string{web + host}
 		c, err := newClient(config)
 		if err != nil {
-			l.closeOwned()
-			return errDSN
+			return members, errDSN
 		}
-		l.members = append(l.members, c)
+		members = append(members, c)
 	}
-	return nil
+	return members, nil
 }
 
 // newClient makes a client that logs in with its first request. The client's
@@ -148,14 +146,4 @@ func newClient(config clientv3.Config) (*clientv3.Client, error) {
 	c, err := clientv3.New(config)
 	made.Store(true)
 	return c, err
-}
-
-// closeOwned closes the clients that dialAll has made.
-func (l *Locker) closeOwned() {
-	if l.dial == nil {
-		return
-	}
-	for _, c := range l.members {
-		_ = c.Close()
-	}
 }

@@ -3,53 +3,69 @@ package etcdlocker
 import (
 	"context"
 	"encoding/json"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // rewatchPause is the pause before a watch that broke is made again.
 const rewatchPause = 50 * time.Millisecond
 
+// inbox is where other processes leave messages for this one.
+type inbox struct {
+	l     *Locker
+	begin sync.Once // the first Acquire begins the watch
+
+	mu   sync.Mutex         // guards stop; never held across I/O or a callback
+	stop context.CancelFunc // ends the present watch, to begin it anew; nil before the first
+}
+
+// open begins the watch, unless it has begun.
+func (in *inbox) open() { in.begin.Do(func() { in.l.life.Serve(in.hear) }) }
+
+// watchAgain begins the watch anew, by the member that is now in use.
+func (in *inbox) watchAgain() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stop != nil {
+		in.stop()
+	}
+}
+
 // hear watches the inbox until the locker is closed. A watch that broke goes on
 // where it was. If etcd has compacted that, messages are missing, and a new
 // watch begins now.
 //
 // A watch from the present or an older revision is served only every 100 ms
-// until it has caught up (etcd's watchResyncPeriod). So it begins once, and
-// stays.
-func (l *Locker) hear() {
+// until it has caught up (etcd's watchResyncPeriod). A watch therefore begins
+// once, and stays.
+func (in *inbox) hear() {
 	last := int64(0) // the revision of the last message; 0 begins now
-	for l.ctx.Err() == nil {
-		last = l.hearFrom(last)
-		t := time.NewTimer(rewatchPause)
-		select {
-		case <-l.ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
+	for in.l.life.Context().Err() == nil {
+		last = in.hearFrom(last)
+		lockerkit.Pause(rewatchPause, in.l.life.Context().Done())
 	}
 }
 
-// hearFrom watches until the watch breaks. It returns the revision from which
-// to go on.
-func (l *Locker) hearFrom(last int64) int64 {
-	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(l.ctx))
+// hearFrom watches until the watch breaks. hearFrom returns the revision from
+// which to go on.
+func (in *inbox) hearFrom(last int64) int64 {
+	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(in.l.life.Context()))
 	defer stop()
-	l.mu.Lock()
-	l.rewatch = stop
-	l.mu.Unlock()
+	in.mu.Lock()
+	in.stop = stop
+	in.mu.Unlock()
 	opts := []clientv3.OpOption{clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()}
 	if last > 0 {
 		opts = append(opts, clientv3.WithRev(last+1))
 	}
-	w := clientv3.NewWatcher(l.client())
+	w := clientv3.NewWatcher(in.l.client())
 	defer func() { _ = w.Close() }()
-	for r := range w.Watch(ctx, l.inboxOf(l.instance), opts...) {
+	for r := range w.Watch(ctx, in.l.inboxOf(in.l.instance), opts...) {
 		switch {
 		case r.CompactRevision > 0:
 			return 0
@@ -57,16 +73,16 @@ func (l *Locker) hearFrom(last int64) int64 {
 			return last
 		case r.Created:
 			last = max(last, r.Header.Revision)
-			l.waker.WakeAll()
+			in.l.waker.WakeAll()
 		}
 		for _, e := range r.Events {
 			last = max(last, e.Kv.ModRevision)
-			l.heard(e.Kv.ModRevision)
+			in.l.heard(e.Kv.ModRevision)
 			var m message
 			if json.Unmarshal(e.Kv.Value, &m) == nil {
-				l.told(m, e.Kv.ModRevision)
+				in.told(m, e.Kv.ModRevision)
 				for _, m := range m.And {
-					l.told(m, e.Kv.ModRevision)
+					in.told(m, e.Kv.ModRevision)
 				}
 			}
 		}
@@ -75,68 +91,48 @@ func (l *Locker) hearFrom(last int64) int64 {
 }
 
 // told passes a message on to the guard.
-func (l *Locker) told(m message, revision int64) {
+func (in *inbox) told(m message, revision int64) {
 	key := string(m.Key)
 	switch m.Kind {
 	case wanted:
-		l.lineUp(key, m.Queue)
-		l.waker.Wanted(key)
+		in.l.lines.join(key, m.Queue)
+		in.l.waker.Wanted(key)
 	case granted:
-		l.toldGranted(key, m, revision)
+		in.toldGranted(key, m, revision)
 	case revoked:
-		if w, ok := l.waker.(locker.Revoker); ok {
+		if w, ok := in.l.waker.(locker.Revoker); ok {
 			w.Revoked(key, m.Owner)
 		}
-	case recordKept:
-		l.toldKept(m)
+	case hasRecord:
+		in.toldRecorded(m)
 	case nothing:
-	}
-}
-
-// lineUp puts new entries into their places in the line of an owned key.
-func (l *Locker) lineUp(key string, entries []queued) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ln := l.owned[key]
-	if ln == nil {
-		return
-	}
-	for _, e := range entries {
-		i, known := slices.BinarySearchFunc(ln.queue, e, func(a, b queued) int {
-			return strings.Compare(string(a.Key), string(b.Key))
-		})
-		if !known {
-			ln.queue = slices.Insert(ln.queue, i, e)
-		}
 	}
 }
 
 // toldGranted notes a grant before the guard hears of it, because the guard may
 // release the key at once. A grant that nobody knows is given back (law 3).
-func (l *Locker) toldGranted(key string, m message, revision int64) {
+func (in *inbox) toldGranted(key string, m message, revision int64) {
 	o := locker.Offer{Length: time.Duration(m.Offer) * time.Millisecond, Waiting: m.Waiting}
 	if m.Fence {
 		o.Token = token(revision, m.Nth)
 	}
-	l.noteGrant(key, m, o.Length)
-	if l.waker.Granted(key, m.Owner, o) || l.gate.Enter() != nil {
+	if m.Limit <= 1 {
+		in.l.lines.granted(key, m.Owner, m.Queue)
+		in.l.sights.Forget(key)
+	}
+	in.l.book.Granted(m.Owner, o.Length)
+	if in.l.waker.Granted(key, m.Owner, o) || in.l.life.Enter() != nil {
 		return
 	}
-	defer l.gate.Leave()
-	l.disown(key, m.Owner)
-	l.gate.Go(func() { l.clear(key, m.Owner, "", time.Now().Add(insistMax)) })
+	defer in.l.life.Leave()
+	in.l.abandon(false, key, m.Owner, "", nil)
 }
 
-// noteGrant begins an offer of length d. If an Acquire has found the grant
-// first, the claim has its full TTL, which the late message must not shorten.
-func (l *Locker) noteGrant(key string, m message, d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m.Limit <= 1 {
-		l.owned[key] = &line{owner: m.Owner, queue: m.Queue}
-		delete(l.seen, key)
-	}
-	if st := l.queued[m.Owner]; st != nil {
-		l.hasIt(st, d)
+// toldRecorded notes that a claim of this process has left the queue for a
+// record.
+func (in *inbox) toldRecorded(m message) {
+	in.l.book.Left(m.Owner)
+	if w, ok := in.l.waker.(locker.Joiner); ok {
+		w.Recorded(string(m.Key), m.Owner, string(m.Value))
 	}
 }

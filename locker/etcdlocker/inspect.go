@@ -25,10 +25,10 @@ const (
 // request. Remaining is exact to the last look of this process, and the whole
 // TTL if it has never looked.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.KeyState{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	r, err := l.txn(ctx, nil, []clientv3.Op{
 		l.owners(key), prefixed(l.queueOf(key), clientv3.WithLimit(locker.MaxListed)),
 		clientv3.OpGet(l.recordKey(key)),
@@ -88,10 +88,8 @@ func (l *Locker) showShare(s *locker.KeyState, kv *mvccpb.KeyValue) {
 
 // remaining is exact to the last look of this process at the revision.
 func (l *Locker) remaining(name string, kv *mvccpb.KeyValue, r record) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if seen, ok := l.seen[name]; ok && seen.revision == kv.ModRevision {
-		return seen.left(time.Now())
+	if seen, ok := l.sights.Seen(name, kv.ModRevision); ok {
+		return seen.Left(time.Now())
 	}
 	return r.ttl()
 }
@@ -117,15 +115,15 @@ func showWaiter(s *locker.KeyState, kv *mvccpb.KeyValue) {
 	}
 }
 
-// List returns the state of each key, in the order of their names. It reads 500
-// entries at a time.
+// List returns the state of each key, in the order of their names. List reads
+// 500 entries at a time.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		if err := l.gate.Enter(); err != nil {
+		if err := l.life.Enter(); err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		l.list(ctx, yield)
 	}
 }
@@ -181,12 +179,12 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	} else if s.Owner != owner {
 		return errNotOwner
 	}
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if shared {
-		_, err = l.leaveCrowd(ctx, &step{l: l, key: key, owner: owner})
+		_, err = (&step{l: l, key: key, owner: owner}).leave(ctx)
 	} else {
 		_, err = l.free(ctx, key, owner, nil)
 	}

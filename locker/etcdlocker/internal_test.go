@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"runtime"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -49,31 +46,15 @@ func TestAValueIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestATTLRunsFromTheFirstSightOfARevision(t *testing.T) {
-	l, now := New(nil), time.Now()
-	value := func(rev int64, ttl time.Duration) *mvccpb.KeyValue {
-		c := &locker.Claim{Owner: lockerkit.NewID(), TTL: ttl}
-		return &mvccpb.KeyValue{ModRevision: rev, Value: []byte(lockValue(c.Owner, recordOf(c, ttl)))}
+func TestAKeyEndsWithItsTTLUnlessItIsAStrangers(t *testing.T) {
+	kv, now := &mvccpb.KeyValue{ModRevision: 7}, time.Now()
+	_, r, ok := parse([]byte(lockValue(lockerkit.NewID(), record{TTL: 1500})))
+	if s := r.sight(kv, ok, now); s.Revision != 7 || s.Left(now) != 1500*time.Millisecond {
+		t.Errorf("ours: %+v", s)
 	}
-	first := value(7, time.Second)
-	for after, over := range map[time.Duration]bool{0: false, 999 * time.Millisecond: false, time.Second: true} {
-		l.sight("k", first, now)
-		if got := l.sight("k", first, now.Add(after)).over(now.Add(after)); got != over {
-			t.Errorf("over %v after the first sight: %v", after, got)
-		}
-	}
-	if s := l.sight("k", value(8, time.Second), now.Add(time.Hour)); s.over(now.Add(time.Hour)) {
-		t.Error("a renewed key was over at first sight")
-	}
-	stranger := &mvccpb.KeyValue{ModRevision: 9, Value: []byte("x")}
-	if s := l.sight("k", stranger, now); s.over(now.Add(time.Hour)) || s.left(now) != 0 {
-		t.Errorf("the value of a stranger ends: %+v", s)
-	}
-	for i := range 2 * maxSeen {
-		l.sight(strconv.Itoa(i), first, now)
-	}
-	if len(l.seen) > maxSeen {
-		t.Errorf("%d keys are remembered, want %d at most", len(l.seen), maxSeen)
+	_, r, ok = parse([]byte("x"))
+	if s := r.sight(kv, ok, now); s.Revision != 7 || s.Over(now.Add(time.Hour)) {
+		t.Errorf("a stranger's: %+v", s)
 	}
 }
 
@@ -175,43 +156,6 @@ func TestACallerInAHurryDoesNotChangeTheMember(t *testing.T) {
 	}
 }
 
-// An Acquire may find the grant before the message of it is heard. Others want
-// the mutex too, so that the two take it in turn.
-func TestALateGrantDoesNotShortenALease(t *testing.T) {
-	l := New(nil)
-	done := make(chan struct{})
-	var others sync.WaitGroup
-	for range 4 {
-		others.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				l.mu.Lock()
-				runtime.Gosched()
-				l.mu.Unlock()
-			}
-		})
-	}
-	defer others.Wait()
-	defer close(done)
-	for range 100 {
-		c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Hour}
-		st := l.stateOf(c)
-		l.queues(st, l.entryKey(c.Key, 1, 1, c.Owner), 1)
-		var both sync.WaitGroup
-		both.Go(func() { l.noteGrant(c.Key, message{Kind: granted, Owner: c.Owner}, time.Second) })
-		both.Go(func() { l.has(st, c.TTL) })
-		both.Wait()
-		l.leaves(st)
-		if left := time.Until(st.due); left < c.TTL/2 {
-			t.Fatalf("the lease has %v left of %v", left, c.TTL)
-		}
-	}
-}
-
 // Callers that compute their TTLs use many.
 func TestASessionIsForgottenWhenItsLeaseHasEnded(t *testing.T) {
 	l := New(nil)
@@ -223,7 +167,7 @@ func TestASessionIsForgottenWhenItsLeaseHasEnded(t *testing.T) {
 		s := l.sessionFor(3*time.Hour + time.Duration(n)*time.Second)
 		s.set(3, time.Second, time.Now().Add(-time.Minute))
 	}
-	if n := len(l.sessions); n > many/10 {
+	if n := len(l.sessions.keys); n > many/10 {
 		t.Errorf("%d sessions are kept of %d, want those that have a lease and a few", n, many)
 	}
 	if l.sessionFor(2*time.Hour) != live {

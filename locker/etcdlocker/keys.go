@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -23,20 +24,29 @@ import (
 //	<prefix>i/<instance>                   the inbox of a locker: each put is a message, the value is the last one
 //	<prefix>r/{K}                          recorded: what the last Keep or Begin has left; under a lease for its TTL
 
-func (l *Locker) lockKey(key string) string      { return l.prefix + "{" + key + "}" }
-func (l *Locker) queueOf(key string) string      { return l.lockKey(key) + "/q/" }
-func (l *Locker) permitsOf(key string) string    { return l.lockKey(key) + "/m/p-" }
-func (l *Locker) sharesOf(key string) string     { return l.lockKey(key) + "/m/s-" }
-func (l *Locker) recordKey(key string) string    { return l.prefix + "r/{" + key + "}" }
-func (l *Locker) inboxOf(instance string) string { return l.prefix + "i/" + instance }
-func (l *Locker) placeKey(key string, p locker.Place) string {
-	return fmt.Sprintf("%s%016x-", l.queueOf(key), uint64(p))
+// names makes the keys that stand in etcd, and comparisons of them.
+type names struct{ prefix string }
+
+func (n names) lockKey(key string) string { return n.prefix + "{" + key + "}" }
+
+func (n names) queueOf(key string) string { return n.lockKey(key) + "/q/" }
+
+func (n names) permitsOf(key string) string { return n.lockKey(key) + "/m/p-" }
+
+func (n names) sharesOf(key string) string { return n.lockKey(key) + "/m/s-" }
+
+func (n names) recordKey(key string) string { return n.prefix + "r/{" + key + "}" }
+
+func (n names) inboxOf(instance string) string { return n.prefix + "i/" + instance }
+
+func (n names) placeKey(key string, p locker.Place) string {
+	return fmt.Sprintf("%s%016x-", n.queueOf(key), uint64(p))
 }
 
 // entryKey returns the key of a claim in the queue. Claims with the same place
 // stand in the order of the revisions at which they came.
-func (l *Locker) entryKey(key string, p locker.Place, rev int64, owner string) string {
-	return fmt.Sprintf("%s%016x-%s", l.placeKey(key, p), uint64(rev), owner)
+func (n names) entryKey(key string, p locker.Place, rev int64, owner string) string {
+	return fmt.Sprintf("%s%016x-%s", n.placeKey(key, p), uint64(rev), owner)
 }
 
 // placeOf returns the place that an entry's key tells, or 0.
@@ -51,14 +61,14 @@ func placeOf(entryKey string) locker.Place {
 }
 
 // ownKey returns the key that an owner with this limit has.
-func (l *Locker) ownKey(key, owner string, limit int) string {
+func (n names) ownKey(key, owner string, limit int) string {
 	switch {
 	case limit == locker.NoLimit:
-		return l.sharesOf(key) + owner
+		return n.sharesOf(key) + owner
 	case limit > 1:
-		return l.permitsOf(key) + owner
+		return n.permitsOf(key) + owner
 	}
-	return l.lockKey(key)
+	return n.lockKey(key)
 }
 
 // record is what stands behind the owner id in the key.
@@ -69,6 +79,16 @@ type record struct {
 }
 
 func (r record) ttl() time.Duration { return time.Duration(r.TTL) * time.Millisecond }
+
+// sight is the first sight of a key with this record. The value of a stranger
+// has none, and never ends.
+func (r record) sight(kv *mvccpb.KeyValue, ours bool, now time.Time) lockerkit.Sight {
+	s := lockerkit.Sight{Revision: kv.ModRevision}
+	if ours {
+		s.Ends = now.Add(r.ttl())
+	}
+	return s
+}
 
 func recordOf(c *locker.Claim, ttl time.Duration) record {
 	r := record{TTL: ttl.Milliseconds(), Holder: c.Holder}
@@ -136,7 +156,7 @@ type message struct {
 	Offer   int64    `json:"d,omitempty"` // in ms
 	Waiting int      `json:"n,omitempty"` // claims behind the new owner
 	Queue   []queued `json:"q,omitempty"` // the first of them; of a wanted message, the new one
-	Value   []byte   `json:"v,omitempty"` // of a record that was kept, if it is short
+	Value   []byte   `json:"v,omitempty"` // of a record, if it is short
 	Limit   int      `json:"l,omitempty"` // of Owner, if others may own Key beside it
 	Nth     int      `json:"i,omitempty"` // among those that got Key in this revision
 
@@ -151,7 +171,7 @@ const (
 	revoked kind = "r" // Owner was made to lose Key
 	nothing kind = "f" // written for its revision
 
-	recordKept kind = "k" // Owner has left the queue, because there is a record
+	hasRecord kind = "k" // Owner has left the queue, because there is a record
 )
 
 // encode returns JSON of a value that has one.
@@ -176,23 +196,23 @@ func owns(lockKey, owner string) []clientv3.Cmp {
 }
 
 // isOwner says that the owner has the key, or its share of it.
-func (l *Locker) isOwner(key, owner string, limit int) []clientv3.Cmp {
+func (n names) isOwner(key, owner string, limit int) []clientv3.Cmp {
 	if limit > 1 {
-		return []clientv3.Cmp{exists(l.ownKey(key, owner, limit))}
+		return []clientv3.Cmp{exists(n.ownKey(key, owner, limit))}
 	}
-	return owns(l.lockKey(key), owner)
+	return owns(n.lockKey(key), owner)
 }
 
 // nobodys says that nobody owns the key. All keys of its owners stand from lockKey
 // to ownersEnd.
-func (l *Locker) nobodys(key string) clientv3.Cmp { return none(l.lockKey(key), l.ownersEnd(key)) }
+func (n names) nobodys(key string) clientv3.Cmp { return none(n.lockKey(key), n.ownersEnd(key)) }
 
 // ownersEnd is behind the keys that begin with {K}/m/, because '0' follows '/'.
-func (l *Locker) ownersEnd(key string) string { return l.lockKey(key) + "/m0" }
+func (n names) ownersEnd(key string) string { return n.lockKey(key) + "/m0" }
 
 // owners reads who owns the key.
-func (l *Locker) owners(key string) clientv3.Op {
-	return clientv3.OpGet(l.lockKey(key), clientv3.WithRange(l.ownersEnd(key)))
+func (n names) owners(key string) clientv3.Op {
+	return clientv3.OpGet(n.lockKey(key), clientv3.WithRange(n.ownersEnd(key)))
 }
 
 func exists(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), ">", 0) }

@@ -3,9 +3,7 @@ package etcdlocker
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -15,7 +13,7 @@ import (
 )
 
 // recorded is what a Keep or a Begin has left beside a key. In etcd it stands
-// as owner id, '/', kept or begun, the TTL in ms, and the value.
+// as owner id, '/', isResult or isMark, the TTL in ms, and the value.
 type recorded struct {
 	owner string
 	kind  byte
@@ -24,8 +22,8 @@ type recorded struct {
 }
 
 const (
-	kept  = 'k'
-	begun = 'b'
+	isResult = 'k'
+	isMark   = 'b'
 
 	recordedHead = locker.OwnerLen + 2 + 8 // bytes before the value
 )
@@ -56,12 +54,12 @@ func (l *Locker) counts(key string, kv, lock *mvccpb.KeyValue) (r recorded, ok b
 	if r, ok = parseRecorded(kv.Value); !ok || lock == nil {
 		return r, ok
 	}
-	owner, _, ours := parse(lock.Value)
+	owner, held, ours := parse(lock.Value)
 	if !ours || owner != r.owner {
 		return r, true
 	}
 	now := time.Now()
-	return r, l.sight(key, lock, now).over(now)
+	return r, l.sights.First(key, held.sight(lock, ours, now), now).Over(now)
 }
 
 // only returns the only key that an operation has read, or nil.
@@ -72,16 +70,16 @@ func only(g *clientv3.GetResponse) *mvccpb.KeyValue {
 	return g.Kvs[0]
 }
 
-// Keep is Release of c with a record. It takes one request if nobody waits, and
-// two otherwise.
+// Keep is Release of c with a record. Keep takes one request if nobody waits,
+// and two otherwise.
 func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
 	}
-	defer l.gate.Leave()
-	st := l.stateOf(c)
-	l.leaves(st)
-	if l.over(st) {
+	defer l.life.Leave()
+	st := l.book.Page(c)
+	st.Leave()
+	if st.Over() {
 		_, err := l.free(ctx, c.Key, c.Owner, nil)
 		if err == nil {
 			err = errNotOwner
@@ -90,9 +88,9 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 	}
 	released, err := l.keep(ctx, c.Key, c.Owner, next, r)
 	if errors.Is(err, locker.ErrUnavailable) {
-		l.mu.Lock()
-		st.keep = &r // for Abandon
-		l.mu.Unlock()
+		st.Data.mu.Lock()
+		st.Data.keep = &r // for Abandon
+		st.Data.mu.Unlock()
 	}
 	return released, err
 }
@@ -100,19 +98,17 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 // keep frees the key of owner, and keeps r in the same step.
 func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim, r locker.Record,
 ) (locker.Released, error) {
-	h := handover{l: l, key: key, owner: owner, next: next, line: l.disown(key, owner), keep: &r}
-	l.mu.Lock()
-	h.place = locker.Place(l.newest)
-	l.mu.Unlock()
+	h := handover{l: l, key: key, owner: owner, next: next, line: l.lines.disown(key, owner), keep: &keeping{Record: r}}
+	h.place = locker.Place(l.newest.Load())
 	if next != nil {
-		h.nextState = l.stateOf(next)
+		h.nextState = l.book.Page(next)
 	}
 	released, err := h.run(ctx)
 	switch {
 	case err == nil:
-		l.tellKept(h.told, key, r.Value)
+		l.tellRecorded(h.keep.told, key, r.Value)
 		return released, nil
-	case errors.Is(err, errKept):
+	case errors.Is(err, errRecorded):
 		return locker.Released{}, nil
 	case errors.Is(err, locker.ErrLeaseLost):
 		return released, err
@@ -120,124 +116,41 @@ func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim
 	return released, l.unclear(err)
 }
 
-// keptIn is the longest record that travels in messages.
-const keptIn = 4 << 10
+const (
+	recordMax = 4 << 10         // the longest record that travels in messages
+	tellMax   = 2 * time.Second // for all messages about one record
+)
 
-// tellKept tells the processes of claims that recall of a record, in the
+// tellRecorded tells the processes of claims that recall of a record, in the
 // background. The messages are hints.
-func (l *Locker) tellKept(entries []entry, key, value string) {
+func (l *Locker) tellRecorded(entries []entry, key, value string) {
 	if len(entries) == 0 {
 		return
 	}
-	if len(value) > keptIn {
+	if len(value) > recordMax {
 		value = ""
 	}
-	l.gate.Go(func() {
-		ctx, cancel := context.WithTimeout(l.ctx, lastLimit)
+	l.life.Go(func() {
+		ctx, cancel := context.WithTimeout(l.life.Context(), tellMax)
 		defer cancel()
 		lease, err := l.placeLease(ctx)
 		for _, e := range entries {
 			if err != nil {
 				return
 			}
-			m := message{Kind: recordKept, Key: []byte(key), Owner: e.Owner, Value: []byte(value)}
+			m := message{Kind: hasRecord, Key: []byte(key), Owner: e.Owner, Value: []byte(value)}
 			_, err = l.client().Put(ctx, l.inboxOf(e.Record.Holder.Instance), encode(m), clientv3.WithLease(lease))
 		}
 	})
 }
 
-// toldKept notes that a claim of this process has left the queue for a record.
-func (l *Locker) toldKept(m message) {
-	l.mu.Lock()
-	if st := l.queued[m.Owner]; st != nil {
-		l.out(st)
-	}
-	l.mu.Unlock()
-	if w, ok := l.waker.(locker.Joiner); ok {
-		w.Recorded(string(m.Key), m.Owner, string(m.Value))
-	}
-}
-
-// planKeep makes the transaction of a try that keeps a record. The claims that
-// recall leave the queue in the same step, so it must know the queue whole. The
-// first try takes it for empty.
-func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
-	lock, queue, rec := h.l.lockKey(h.key), h.l.queueOf(h.key), h.l.recordKey(h.key)
-	h.tail = queued{}
-	if h.lease, err = h.l.keyLease(ctx, h.keep.TTL); err != nil {
-		return nil, nil, err
-	}
-	r := recorded{h.owner, kept, h.keep.TTL, h.keep.Value}
-	then = append(h.takeOut(), clientv3.OpPut(rec, r.String(), clientv3.WithLease(h.lease)))
-	ifs = owns(lock, h.owner)
-	if h.whole == 0 {
-		ifs = append(ifs, none(queue, endOf(queue)))
-	} else {
-		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(queue).WithRange(endOf(queue)), "<", h.whole+1))
-	}
-	if len(h.line) == 0 {
-		return ifs, append(then, clientv3.OpDelete(lock)), nil
-	}
-	if e, ok := h.first(); ok && e.Record.Limit > 1 { // those behind it that may share the key find it
-		then = append(then, clientv3.OpDelete(lock))
-	}
-	hand, err := h.hand(ctx)
-	return append(ifs, exists(string(h.line[0].Key))), append(then, hand...), err
-}
-
-// takeOut returns the operations that take the claims that recall out of the
-// queue. The others are the line then.
-func (h *handover) takeOut() (deletes []clientv3.Op) {
-	h.told, h.line = nil, nil
-	from, last := "", "" // claims that recall stand from there to there
-	end := func() {
-		if from != "" {
-			deletes = append(deletes, clientv3.OpDelete(from, clientv3.WithRange(last+"\x00")))
-		}
-		from = ""
-	}
-	for _, q := range h.all {
-		var e entry
-		if json.Unmarshal(q.Value, &e) != nil || !e.Recall {
-			h.line = append(h.line, q)
-			end()
-			continue
-		}
-		h.told, last = append(h.told, e), string(q.Key)
-		if from == "" {
-			from = last
-		}
-	}
-	end()
-	return deletes
-}
-
-// errKept ends a handover whose record is there by an earlier try.
-var errKept = errors.New("the record is there")
-
-// learnForKeep is learn for a Keep.
-func (h *handover) learnForKeep(r *clientv3.TxnResponse) error {
-	h.whole, h.all = r.Header.Revision, h.line
-	lock, rec := only(rangeOf(r, 0)), only(rangeOf(r, 2))
-	if lock != nil && strings.HasPrefix(string(lock.Value), h.owner+"/") {
-		return nil
-	}
-	if rec != nil {
-		old, ok := parseRecorded(rec.Value)
-		if ok && old.kind == kept && old.owner == h.owner && old.value == h.keep.Value {
-			return errKept
-		}
-	}
-	return errNotOwner
-}
-
 // Begin marks the key of c, in one request.
 func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return "", err
 	}
-	defer l.gate.Leave()
-	if l.over(l.stateOf(c)) {
+	defer l.life.Leave()
+	if l.book.Page(c).Over() {
 		return "", errNotOwner
 	}
 	lease, err := l.keyLease(ctx, r.TTL)
@@ -245,7 +158,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 		return "", l.unclear(err)
 	}
 	lock, rec := l.lockKey(c.Key), l.recordKey(c.Key)
-	mark := recorded{c.Owner, begun, r.TTL, r.Value}
+	mark := recorded{c.Owner, isMark, r.TTL, r.Value}
 	answer, err := l.txn(ctx, append(owns(lock, c.Owner), absent(rec)),
 		[]clientv3.Op{clientv3.OpPut(rec, mark.String(), clientv3.WithLease(lease))},
 		[]clientv3.Op{clientv3.OpTxn(owns(lock, c.Owner), []clientv3.Op{clientv3.OpGet(rec)}, nil)})
@@ -278,18 +191,18 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 
 // Unmark lets the end of c remove its mark.
 func (l *Locker) Unmark(c *locker.Claim) {
-	st := l.stateOf(c)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st.unmark = true
+	data := &l.book.Page(c).Data
+	data.mu.Lock()
+	defer data.mu.Unlock()
+	data.unmark = true
 }
 
 // Forget deletes the record of key.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return false, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	lock, rec := l.lockKey(key), l.recordKey(key)
 	for range maxTries {
 		r, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(lock), clientv3.OpGet(rec)}, nil)
@@ -318,13 +231,13 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 // endRecorded keeps the record of a Keep without an answer (law 19), or removes
 // the mark of a claim under which nothing was done.
 func (l *Locker) endRecorded(ctx context.Context, st *state) error {
-	c := st.claim
-	l.mu.Lock()
-	record, unmark := st.keep, st.unmark
-	l.mu.Unlock()
+	c := st.Claim
+	st.Data.mu.Lock()
+	record, unmark := st.Data.keep, st.Data.unmark
+	st.Data.mu.Unlock()
 	var err error
 	switch {
-	case record != nil && !l.over(st):
+	case record != nil && !st.Over():
 		_, err = l.keep(ctx, c.Key, c.Owner, nil, *record)
 	case unmark:
 		_, err = l.freeOf(ctx, st, nil)

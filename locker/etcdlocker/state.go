@@ -1,163 +1,93 @@
 package etcdlocker
 
 import (
-	"time"
+	"slices"
+	"strings"
+	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// state is what the locker keeps of a claim. Locker.mu guards it. The calls of
-// a claim, which never overlap while it is in a queue, read entry and lease
-// without it, because nothing else changes them.
-type state struct {
-	claim *locker.Claim    // never changes
-	entry string           // its key in the queue, from the first attempt to put it there; set once
-	lease clientv3.LeaseID // under which the entry was written
-	gone  bool             // it was taken out of the queue for good
+// state is what the locker keeps of a claim.
+type state = lockerkit.Page[data]
 
-	// due is when the claim is over: as an owner that was not renewed, or in
-	// the queue without a look. timer then calls timeUp. Both are zero while
-	// neither can happen.
-	due   time.Time
-	timer *time.Timer
-	owner bool // it has owned its key; due is then when the key is over for this process
+// data is what a Book has of a claim for etcd.
+type data struct {
+	lease clientv3.LeaseID // under which the entry was written; only calls of the claim use it
 
+	mu     sync.Mutex     // guards what follows; never held across I/O or a callback
 	keep   *locker.Record // of a Keep without an answer
 	unmark bool           // see Unmark
 }
 
-// stateOf returns the state of c. It names the locker in c, once, because the
-// guard reads c at any time afterwards.
-func (l *Locker) stateOf(c *locker.Claim) *state {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st, _ := c.State.(*state)
-	if st == nil {
-		st = &state{claim: c}
-		c.State = st
-		c.Holder.Instance = l.instance
+// queue notes that the claim may be in the queue from now on, at entry.
+func queue(st *state, entry string, lease clientv3.LeaseID) {
+	st.Data.lease = lease
+	st.Queue(entry)
+}
+
+// lines are what is known of the queues of the keys that claims of this process
+// own alone, by Claim.Key.
+type lines struct {
+	mu    sync.Mutex // guards owned; never held across I/O or a callback
+	owned map[string]*line
+}
+
+// line is what the owner of a key knows of its queue: the first claims, in
+// their order. A line may be wrong, and the transaction of a Release finds that
+// out.
+type line struct {
+	owner string
+	queue []queued
+}
+
+// granted begins the line of a key that owner was given with queue behind it.
+func (ls *lines) granted(key, owner string, queue []queued) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.owned[key] = &line{owner: owner, queue: queue}
+}
+
+// own begins the line of a key that owner has taken, unless there is one from
+// its grant.
+func (ls *lines) own(key, owner string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ln := ls.owned[key]; ln == nil || ln.owner != owner {
+		ls.owned[key] = &line{owner: owner}
 	}
-	return st
 }
 
-// dueIn sets the time at which the claim is over. The caller has l.mu.
-func (l *Locker) dueIn(st *state, d time.Duration) {
-	st.due = time.Now().Add(d)
-	if st.timer == nil {
-		st.timer = time.AfterFunc(d, func() { l.timeUp(st) })
-	} else {
-		st.timer.Reset(d)
+// join puts new entries into their places in the line of an owned key.
+func (ls *lines) join(key string, entries []queued) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ln := ls.owned[key]
+	if ln == nil {
+		return
 	}
-}
-
-// queues notes that the claim may be in the queue from now on, under entry.
-func (l *Locker) queues(st *state, entry string, lease clientv3.LeaseID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st.entry, st.lease = entry, lease
-	l.queued[st.claim.Owner] = st
-	l.dueIn(st, locker.QueueLife)
-}
-
-// rejoins undoes queues, because the transaction was refused.
-func (l *Locker) rejoins(st *state) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st.timer.Stop()
-	st.entry = ""
-	delete(l.queued, st.claim.Owner)
-}
-
-// saw notes that the guard looks at the claim. It returns its key in the queue,
-// or "" if it is not there.
-func (l *Locker) saw(st *state) (entry string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if st.entry == "" || st.gone {
-		return ""
-	}
-	l.dueIn(st, locker.QueueLife)
-	return st.entry
-}
-
-// mayQueue reports whether the claim may be in the queue.
-func (l *Locker) mayQueue(st *state) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return st.entry != "" && !st.gone
-}
-
-// leaves notes that the claim is in no queue any more, and that nothing waits
-// for its end. It returns the key that it may have had in the queue.
-func (l *Locker) leaves(st *state) (entry string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out(st)
-}
-
-// out is leaves for a caller that has l.mu.
-func (l *Locker) out(st *state) (entry string) {
-	st.gone = st.gone || st.entry != ""
-	delete(l.queued, st.claim.Owner)
-	if st.timer != nil {
-		st.timer.Stop()
-	}
-	return st.entry
-}
-
-// has notes that the claim owns its key for d from now at most.
-func (l *Locker) has(st *state, d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hasIt(st, d)
-}
-
-// hasIt is has for a caller that has l.mu.
-func (l *Locker) hasIt(st *state, d time.Duration) {
-	l.out(st)
-	st.owner = true
-	l.dueIn(st, d)
-}
-
-// over reports whether the claim's lease has ended, whatever etcd still says.
-func (l *Locker) over(st *state) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return st.owner && time.Now().After(st.due)
-}
-
-// timeUp clears up after a claim that is over. As an owner, it would keep its
-// key from others for longer than a dead process would. In the queue, it was
-// not looked at for QueueLife.
-func (l *Locker) timeUp(st *state) {
-	if l.gate.Enter() != nil {
-		return // Close leaves queues, and leaves keys to their TTL
-	}
-	defer l.gate.Leave()
-	l.mu.Lock()
-	early := time.Now().Before(st.due) // it was put off meanwhile
-	entry := ""
-	if !early {
-		entry = l.out(st)
-	}
-	l.mu.Unlock()
-	if !early {
-		l.disown(st.claim.Key, st.claim.Owner)
-		l.clear(st.claim.Key, st.claim.Owner, entry, time.Now().Add(insistMax))
+	for _, e := range entries {
+		i, known := slices.BinarySearchFunc(ln.queue, e, func(a, b queued) int {
+			return strings.Compare(string(a.Key), string(b.Key))
+		})
+		if !known {
+			ln.queue = slices.Insert(ln.queue, i, e)
+		}
 	}
 }
 
 // disown returns what is known of the queue of a key, and forgets it, because
 // owner gives the key up.
-func (l *Locker) disown(key, owner string) []queued {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ln := l.owned[key]
+func (ls *lines) disown(key, owner string) []queued {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ln := ls.owned[key]
 	if ln == nil || ln.owner != owner {
 		return nil
 	}
-	delete(l.owned, key)
+	delete(ls.owned, key)
 	return ln.queue
 }

@@ -33,9 +33,9 @@ const (
 	paceMax = 250 * time.Millisecond
 )
 
-// Check reports whether ZooKeeper can serve leases of ttl now. It takes a key
-// that nobody uses through a transaction, measures that, and reads the list of
-// servers. It leaves nothing behind but the nodes that all keys share.
+// Check reports whether ZooKeeper can serve leases of ttl now. Check takes a
+// key that nobody uses through a transaction, measures that, and reads the list
+// of servers. Check leaves nothing behind but the nodes that all keys share.
 //
 // The error holds everything that is wrong, each as a [locker.Finding] with one
 // of the names above.
@@ -43,7 +43,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.begin(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	took, err := l.probe(ctx)
 	switch {
 	case lacksRights(err):
@@ -62,8 +62,8 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 
 var errOld = errors.New("the server knows no container nodes: upgrade to ZooKeeper 3.5.5 or newer")
 
-// probe makes and deletes a key as a lock would. It returns how long the write
-// took.
+// probe makes and deletes a key as a lock would. probe returns how long the
+// write took.
 func (l *Locker) probe(ctx context.Context) (took time.Duration, err error) {
 	dir := l.dir("%check " + lockerkit.NewID()) // no caller's key has a '%' before a 'c' and an 'h'
 	err = l.ensure(ctx, dir)

@@ -128,8 +128,8 @@ func TestAnOwnerWhoseNodeWasDeletedChangesNothing(t *testing.T) {
 				if got := ownerOfK(t, conn, prefix); got != b.Owner {
 					t.Errorf("the key is %s's, want %s's", got, b.Owner)
 				}
-				if marks := nodesOf(t, conn, prefix+dirOfK, "h-"); len(marks) != 1 || marks[0] != "h-"+b.Owner {
-					t.Errorf("marks %v, want that of %s alone", marks, b.Owner)
+				if badges := nodesOf(t, conn, prefix+dirOfK, "h-"); len(badges) != 1 || badges[0] != "h-"+b.Owner {
+					t.Errorf("badges %v, want that of %s alone", badges, b.Owner)
 				}
 				other.Renew(t.Context(), []*locker.Claim{b}, func(_ int, err error) {
 					if err != nil {
@@ -191,14 +191,14 @@ func TestDoSucceedsAfterAHandDeletedTheOwnerNode(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if marks := nodesOf(t, conn, prefix+dirOfK, "h-"); len(marks) > 0 {
-		t.Errorf("marks are left: %v", marks)
+	if badges := nodesOf(t, conn, prefix+dirOfK, "h-"); len(badges) > 0 {
+		t.Errorf("badges are left: %v", badges)
 	}
 }
 
-// A dead holder's mark is deleted by hand: the key must come free as it would
+// A dead holder's badge is deleted by hand: the key must come free as it would
 // have without.
-func TestAKeyWhoseMarkWasDeletedComesFree(t *testing.T) {
+func TestAKeyWhoseBadgeWasDeletedComesFree(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
 	for name, free := range map[string]func(t *testing.T, other *guard.Guard, conn *zk.Conn, dir string){
@@ -249,7 +249,7 @@ func TestAKeyWhoseMarkWasDeletedComesFree(t *testing.T) {
 	}
 }
 
-func TestTheJanitorRemovesAMarkWithoutAnOwner(t *testing.T) {
+func TestTheJanitorRemovesABadgeWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	conn := zktest.Connect(t, session, addr)
@@ -258,8 +258,8 @@ func TestTheJanitorRemovesAMarkWithoutAnOwner(t *testing.T) {
 	if err := g.Do(t.Context(), "k", nothing); err != nil {
 		t.Fatal(err)
 	}
-	mark := prefix + dirOfK + "/h-" + lockerkit.NewID()
-	if _, err := conn.Create(mark, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+	badge := prefix + dirOfK + "/h-" + lockerkit.NewID()
+	if _, err := conn.Create(badge, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
 	awaitNone(t, conn, prefix+dirOfK)
@@ -312,7 +312,7 @@ func TestAnOwnerFindsTheVersionOfItsNodeAgain(t *testing.T) {
 	awaitNone(t, conn, prefix+dirOfK)
 }
 
-func TestWhoWaitsGetsAKeyWhoseMarkWasDeleted(t *testing.T) {
+func TestWhoWaitsGetsAKeyWhoseBadgeWasDeleted(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	conn := zktest.Connect(t, session, addr)

@@ -13,8 +13,8 @@ import (
 
 func init() { locker.RegisterDSN("zk", fromDSN) }
 
-// errDSN is the error of every wrong address. It shows no part of it, because a
-// user may have tried to put a password there.
+// errDSN is the error of every wrong address. The error shows no part of the
+// address, because a user may have tried to put a password there.
 var errDSN = lockerkit.Invalid(store, "the address is wrong: want zk://host:port,host:port or "+
 	"zk://host:port,host:port/prefix; a user or TLS needs zookeeperlocker.New with a connection of your own")
 
@@ -64,7 +64,8 @@ func (r *ring) Init(servers []string) error {
 	return nil
 }
 
-func (r *ring) Len() int   { return len(r.servers) }
+func (r *ring) Len() int { return len(r.servers) }
+
 func (r *ring) Connected() { r.failed = 0 }
 
 // Next reports retryStart when all servers were tried since the last success.

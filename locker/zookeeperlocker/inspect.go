@@ -23,7 +23,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	if err := l.begin(); err != nil {
 		return locker.KeyState{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	return l.inspect(ctx, key)
 }
 
@@ -67,21 +67,20 @@ func (l *Locker) showOwner(s *locker.KeyState, n node) {
 		return
 	}
 	s.Owner, s.Holder, s.Remaining = owner, r.Holder, r.ttl()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if seen, ok := l.seen[s.Key]; ok && seen.zxid == n.stat.Mzxid {
-		s.Remaining = seen.left(time.Now())
+	if seen, ok := l.sights.Seen(s.Key, n.stat.Mzxid); ok {
+		s.Remaining = seen.Left(time.Now())
 	}
 }
 
-// List returns the state of each key. It lists one of the 16 shards at a time.
+// List returns the state of each key. List reads one of the 16 shards at a
+// time.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		if err := l.begin(); err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		for i := range uint32(shards) {
 			c, err := l.children(ctx, l.shard(i))
 			if err != nil {
@@ -119,11 +118,11 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if err := l.begin(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if _, err := l.free(ctx, key, owner, nil); err != nil {
 		return err
 	}
 	// A hint: the owner's process watches the directory.
-	_, _ = call(ctx, l, func() (*zk.Stat, error) { return l.conn.Set(l.dir(key), nil, anyVersion) })
+	_, _ = call(ctx, &l.servers, func() (*zk.Stat, error) { return l.conn.Set(l.dir(key), nil, anyVersion) })
 	return nil
 }

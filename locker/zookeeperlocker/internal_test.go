@@ -51,45 +51,16 @@ func TestAValueIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestATTLRunsFromTheFirstSightOfAVersion(t *testing.T) {
-	l, now := New(nil), time.Now()
-	value := func(zxid int64, ttl time.Duration) node {
-		c := &locker.Claim{Owner: lockerkit.NewID(), TTL: ttl}
-		return node{ownerValue(c.Owner, recordOf(c)), &zk.Stat{Mzxid: zxid}}
+func TestAKeyEndsWithItsTTLUnlessItIsAStrangers(t *testing.T) {
+	stat, now := &zk.Stat{Mzxid: 7}, time.Now()
+	_, r, ok := parse(ownerValue(lockerkit.NewID(), record{TTL: 1500}))
+	if s := r.sight(stat, ok, now); s.Revision != 7 || s.Left(now) != 1500*time.Millisecond {
+		t.Errorf("ours: %+v", s)
 	}
-	first := value(7, time.Second)
-	for after, over := range map[time.Duration]bool{0: false, 999 * time.Millisecond: false, time.Second: true} {
-		l.sight("k", first, now)
-		if got := l.sight("k", first, now.Add(after)).over(now.Add(after)); got != over {
-			t.Errorf("over %v after the first sight: %v", after, got)
-		}
+	_, r, ok = parse([]byte("x"))
+	if s := r.sight(stat, ok, now); s.Revision != 7 || s.Over(now.Add(time.Hour)) {
+		t.Errorf("a stranger's: %+v", s)
 	}
-	if s := l.sight("k", value(8, time.Second), now.Add(time.Hour)); s.over(now.Add(time.Hour)) {
-		t.Error("a renewed key was over at first sight")
-	}
-	stranger := node{[]byte("x"), &zk.Stat{Mzxid: 9}}
-	if s := l.sight("k", stranger, now); s.over(now.Add(time.Hour)) || s.left(now) != 0 {
-		t.Errorf("the value of a stranger ends: %+v", s)
-	}
-	for i := range 2 * maxSeen {
-		l.sight(strconv.Itoa(i), first, now)
-	}
-	if len(l.seen) > maxSeen {
-		t.Errorf("%d keys are remembered, want %d at most", len(l.seen), maxSeen)
-	}
-}
-
-// An Acquire may find the grant before the message of it is heard.
-func TestALateGrantDoesNotShortenALease(t *testing.T) {
-	l := New(nil)
-	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Hour}
-	st := l.stateOf(c)
-	l.queues(st, "/k/"+entryName(1, 1, c.Owner))
-	l.renewed(c)
-	if l.noteGrant(c.Key, st, time.Second) || time.Until(st.due) < c.TTL/2 {
-		t.Errorf("the lease has %v left of %v", time.Until(st.due), c.TTL)
-	}
-	l.leaves(st)
 }
 
 func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {

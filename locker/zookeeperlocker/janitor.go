@@ -3,6 +3,8 @@ package zookeeperlocker
 import (
 	"context"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // sweepEvery is the time between two sweeps of the janitor. Another process
@@ -21,23 +23,22 @@ type janitor struct {
 	l       *Locker
 	version int32 // of the node at the last look
 	since   time.Time
-	shard   uint32                      // where the next sweep begins
-	seen    [shards]map[string]sighting // by the directory of a key
+	shard   uint32                             // where the next sweep begins
+	seen    [shards]map[string]lockerkit.Sight // by the directory of a key
 }
 
-// sweep is the janitor's goroutine, which ends with l.ctx.
-func (l *Locker) sweep() {
-	j := janitor{l: l, version: anyVersion}
+// sweep is the janitor's goroutine, which ends with the locker.
+func (j *janitor) sweep() {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
-		ctx, cancel := context.WithTimeout(l.ctx, sweepEvery)
+		ctx, cancel := context.WithTimeout(j.l.life.Context(), sweepEvery)
 		if j.onDuty(ctx, time.Now()) {
 			j.round(ctx)
 		}
 		cancel()
 		select {
-		case <-l.ctx.Done():
+		case <-j.l.life.Context().Done():
 			return
 		case <-t.C:
 		}
@@ -80,20 +81,21 @@ func (j *janitor) roundOf(ctx context.Context, shard uint32) error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]sighting{}
+	seen := map[string]lockerkit.Sight{}
 	for i, n := range j.l.getAll(ctx, above, c.names, ownerNode) {
 		now, name := time.Now(), c.names[i]
-		s := sighting{ends: now.Add(bareFor)}
+		s := lockerkit.Sight{Ends: now.Add(bareFor)}
 		if n.stat != nil {
-			s = sightingOf(n, now)
+			_, r, ok := parse(n.value)
+			s = r.sight(n.stat, ok, now)
 		}
-		if old, known := j.seen[shard][name]; known && old.zxid == s.zxid {
+		if old, known := j.seen[shard][name]; known && old.Revision == s.Revision {
 			s = old
 		}
-		if s.over(now) {
+		if s.Over(now) {
 			j.end(ctx, name, n)
 		}
-		if n.stat != nil || !s.over(now) {
+		if n.stat != nil || !s.Over(now) {
 			seen[name] = s
 		}
 	}
@@ -111,15 +113,15 @@ func (j *janitor) end(ctx context.Context, name string, n node) {
 	_ = j.l.leave(ctx, key, "", "") // to those who wait
 }
 
-// endLease deletes an owner node of the given version, and all marks.
+// endLease deletes an owner node of the given version, and all badges.
 func (j *janitor) endLease(ctx context.Context, dir string, version int32) bool {
 	c, err := j.l.children(ctx, dir)
 	if err != nil {
 		return false
 	}
 	ops := []any{removeVersion(dir+ownerNode, version)}
-	for _, owner := range marksIn(c.names) {
-		ops = append(ops, remove(dir+markPrefix+owner))
+	for _, owner := range badgesIn(c.names) {
+		ops = append(ops, remove(dir+badgePrefix+owner))
 	}
 	r, err := j.l.multi(ctx, ops...)
 	return err == nil && r.refused == nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -19,26 +20,28 @@ import (
 // answer to a listing is limited to 1 MB.
 //
 // Only o says who owns a key. The owner changes it by a comparison of the
-// version that it wrote or read, and of its mark, because versions begin anew
+// version that it wrote or read, and of its badge, because versions begin anew
 // with a new node, and owner ids do not. Whoever takes or frees a key removes
-// the marks of all others, so that a key which a hand has damaged comes right.
+// the badges of all others, so that a key which a hand has damaged comes right.
 //
 //	<root>/k/<shard>/<key>                 the directory; its version grows with each change of the queue but a deletion
 //	<root>/k/<shard>/<key>/o               owner id, '/', JSON of record; while the key is owned
-//	<root>/k/<shard>/<key>/h-<owner>       the owner's mark, as long as o
+//	<root>/k/<shard>/<key>/h-<owner>       the owner's badge, as long as o
 //	<root>/k/<shard>/<key>/q-<place>-<zxid>-<owner>  JSON of entry: a claim in the queue; ephemeral
 //	<root>/f                               written for fencing tokens
 //	<root>/j                               who is the janitor
 const (
-	ownerNode  = "/o"
-	markPrefix = "/h-"
-	queueMark  = "q-"
-	shards     = 16
+	ownerNode   = "/o"
+	badgePrefix = "/h-"
+	queuePrefix = "q-"
+	shards      = 16
 )
 
 func (s *settings) shard(i uint32) string { return fmt.Sprintf("%s/k/%x", s.root, i%shards) }
-func (s *settings) fenceNode() string     { return s.root + "/f" }
-func (s *settings) janitorNode() string   { return s.root + "/j" }
+
+func (s *settings) fenceNode() string { return s.root + "/f" }
+
+func (s *settings) janitorNode() string { return s.root + "/j" }
 
 // dir returns the directory of a key.
 func (s *settings) dir(key string) string {
@@ -56,17 +59,17 @@ func keyOf(name string) (key string, ok bool) {
 // entryName returns the name of a claim in the queue. Claims with the same
 // place stand in the order in which they came.
 func entryName(p locker.Place, zxid int64, owner string) string {
-	return fmt.Sprintf("%s%016x-%016x-%s", queueMark, uint64(p), uint64(zxid), owner)
+	return fmt.Sprintf("%s%016x-%016x-%s", queuePrefix, uint64(p), uint64(zxid), owner)
 }
 
 // placeOf returns the place that the name of an entry tells, or 0.
 func placeOf(name string) locker.Place {
 	const digits = 16
 	name = name[strings.LastIndex(name, "/")+1:]
-	if len(name) < len(queueMark)+digits {
+	if len(name) < len(queuePrefix)+digits {
 		return 0
 	}
-	p, _ := strconv.ParseUint(name[len(queueMark):len(queueMark)+digits], 16, 63)
+	p, _ := strconv.ParseUint(name[len(queuePrefix):len(queuePrefix)+digits], 16, 63)
 	return locker.Place(p)
 }
 
@@ -83,6 +86,16 @@ type record struct {
 }
 
 func (r record) ttl() time.Duration { return time.Duration(r.TTL) * time.Millisecond }
+
+// sight is the first sight of an owner node with this record. The value of a
+// stranger has none, and never ends.
+func (r record) sight(node *zk.Stat, ours bool, now time.Time) lockerkit.Sight {
+	s := lockerkit.Sight{Revision: node.Mzxid}
+	if ours {
+		s.Ends = now.Add(r.ttl())
+	}
+	return s
+}
 
 func recordOf(c *locker.Claim) record { return record{TTL: c.TTL.Milliseconds(), Holder: c.Holder} }
 

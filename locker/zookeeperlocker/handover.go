@@ -3,7 +3,6 @@ package zookeeperlocker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -25,44 +24,6 @@ func toldOf(behind []queued) []queued {
 		told[i].Value = nil
 	}
 	return told
-}
-
-// Release ends c's hold and hands the key over, in one request if this process
-// knows the queue.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if err := l.begin(); err != nil {
-		return locker.Released{}, err
-	}
-	defer l.gate.Leave()
-	st := l.stateOf(c)
-	over := l.over(st)
-	l.leaves(st)
-	if over { // ZooKeeper may still name c, so the key is freed all the same
-		next = nil
-	}
-	r, err := l.free(ctx, c.Key, c.Owner, next)
-	if over && err == nil {
-		return locker.Released{}, errNotOwner
-	}
-	return r, err
-}
-
-// free takes the key from owner, if it has it, and gives it to the first in the
-// queue. It does the latter too if nobody has the key.
-func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
-	h := handover{l: l, dir: l.dir(key), owner: owner, next: next}
-	h.node, h.view = l.disown(key, owner)
-	if next != nil {
-		h.nextState = l.stateOf(next)
-	}
-	r, err := h.run(ctx)
-	switch {
-	case err == nil && h.nobodys, errors.Is(err, errNotOwner):
-		return locker.Released{}, errNotOwner
-	case err != nil:
-		return r, unclear(err)
-	}
-	return r, nil
 }
 
 // handover is one Release. Its transaction is made of what the releaser
@@ -101,14 +62,15 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 			h.node = noVersion
 		}
 		if h.place > 0 {
-			h.l.rejoins(h.nextState)
+			h.nextState.Unqueue()
 		}
 	}
 	return locker.Released{}, errChanging
 }
 
 // learn looks at the queue if that is not known, and at the owner node if the
-// look leaves a doubt. It returns errNotOwner if there is nothing to hand over.
+// look leaves a doubt. learn returns errNotOwner if there is nothing to hand
+// over.
 func (h *handover) learn(ctx context.Context) error {
 	if h.known && (len(h.queue) == 0 || h.queue[0].Value != nil) {
 		return nil
@@ -119,7 +81,7 @@ func (h *handover) learn(ctx context.Context) error {
 	}
 	h.view, h.nobodys = v, !v.held
 	switch {
-	case h.nobodys && len(v.queue)+len(v.marks) == 0:
+	case h.nobodys && len(v.queue)+len(v.badges) == 0:
 		return errNotOwner
 	case h.nobodys, h.node != noVersion && v.ofAlone(h.owner):
 		return nil
@@ -142,8 +104,8 @@ func (h *handover) learn(ctx context.Context) error {
 // plan makes the transaction of a try.
 func (h *handover) plan() (ops []any, err error) {
 	h.place = 0
-	for _, owner := range h.marks {
-		ops = append(ops, remove(h.dir+markPrefix+owner))
+	for _, owner := range h.badges {
+		ops = append(ops, remove(h.dir+badgePrefix+owner))
 	}
 	if len(h.queue) == 0 {
 		if !h.nobodys {
@@ -171,7 +133,7 @@ func (h *handover) plan() (ops []any, err error) {
 		ops = append(ops, write(h.dir+ownerNode, value, h.node))
 	}
 	return append(ops,
-		h.l.create(h.dir+markPrefix+e.Owner, nil, 0),
+		h.l.create(h.dir+badgePrefix+e.Owner, nil, 0),
 		remove(h.dir+"/"+h.queue[0].Name),
 		write(h.dir, nil, h.version)), nil
 }
@@ -180,7 +142,7 @@ func (h *handover) plan() (ops []any, err error) {
 func (h *handover) queueNext() queued {
 	h.place = max(locker.Place(h.zxid), placeOf(h.queue[len(h.queue)-1].Name)) + 1
 	tail := queued{Name: entryName(h.place, h.zxid, h.next.Owner), Value: entryOf(h.next)}
-	h.l.queues(h.nextState, h.dir+"/"+tail.Name)
+	h.nextState.Queue(h.dir + "/" + tail.Name)
 	return tail
 }
 

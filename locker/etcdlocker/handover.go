@@ -13,83 +13,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-const (
-	shownMax = 4  // entries that travel in a message
-	readMax  = 64 // entries that a Release reads
-)
-
-// Release ends c's hold and hands the key over, in one request if this process
-// knows the first claim in the queue, and in two if not.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if err := l.gate.Enter(); err != nil {
-		return locker.Released{}, err
-	}
-	defer l.gate.Leave()
-	st := l.stateOf(c)
-	over := l.over(st)
-	l.leaves(st)
-	if over { // etcd may still name c, so the key is freed all the same
-		next = nil
-	}
-	r, err := l.freeOf(ctx, st, next)
-	if over && err == nil {
-		return locker.Released{}, errNotOwner
-	}
-	return r, err
-}
-
-// freeOf is free for the key of a claim. If nothing was done under the claim, it
-// removes the claim's mark.
-func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (locker.Released, error) {
-	c := st.claim
-	l.mu.Lock()
-	unmark := st.unmark
-	l.mu.Unlock()
-	if c.Limit > 1 {
-		return l.leaveCrowd(ctx, &step{l: l, key: c.Key, owner: c.Owner, limit: c.Limit, next: next})
-	}
-	if !unmark {
-		return l.free(ctx, c.Key, c.Owner, next)
-	}
-	r, err := l.hands(ctx, &handover{l: l, key: c.Key, owner: c.Owner, next: next, unmark: true})
-	if !errors.Is(err, locker.ErrLeaseLost) {
-		return r, err
-	}
-	// It has lost the key before, but nothing was done all the same.
-	rec := l.recordKey(c.Key)
-	if _, gone := l.txn(ctx, owns(rec, c.Owner), []clientv3.Op{clientv3.OpDelete(rec)}, nil); gone != nil {
-		return locker.Released{}, l.unclear(gone)
-	}
-	return r, err
-}
-
-// free takes the key from owner, if it has it, and gives it to the first in the
-// queue. It does the latter too if nobody has the key.
-func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
-	return l.hands(ctx, &handover{l: l, key: key, owner: owner, next: next})
-}
-
-// hands carries h out.
-func (l *Locker) hands(ctx context.Context, h *handover) (locker.Released, error) {
-	h.line = l.disown(h.key, h.owner)
-	l.mu.Lock()
-	h.place = locker.Place(l.newest)
-	l.mu.Unlock()
-	if h.next != nil {
-		h.nextState = l.stateOf(h.next)
-	}
-	r, err := h.run(ctx)
-	switch {
-	case err == errCrowd: //nolint:errorlint // itself
-		return l.leaveCrowd(ctx, &step{l: l, key: h.key, owner: h.owner, next: h.next, also: h.unmarks()})
-	case err == nil && h.nobodys:
-		return locker.Released{}, errNotOwner
-	case err == nil, err == errNotOwner: //nolint:errorlint // itself
-		return r, err
-	}
-	return r, l.unclear(err)
-}
-
 // handover is one Release. Its transaction is made of what the releaser
 // believes of the key and its queue, and compares that. If it is wrong, the
 // answer tells what is so, and the next try is made of that.
@@ -106,15 +29,38 @@ type handover struct {
 
 	tail queued // the entry of next in the present try; empty if next is not queued
 
-	unmark bool // the mark of owner goes too
+	unmark bool     // the mark of owner goes too
+	keep   *keeping // nil unless it is a Keep
+}
 
-	// For a Keep:
-	keep  *locker.Record
+// keeping is what a Keep needs besides.
+type keeping struct {
+	locker.Record
+
 	whole int64            // the revision at which line was the whole queue; 0 if it is not known
 	lease clientv3.LeaseID // of the record in the present try
 	all   []queued         // the queue then
 	told  []entry          // claims that recall, which leave the queue
 	again bool             // the record's lease was made anew
+}
+
+// handOver carries h out.
+func (h *handover) handOver(ctx context.Context) (locker.Released, error) {
+	h.line = h.l.lines.disown(h.key, h.owner)
+	h.place = locker.Place(h.l.newest.Load())
+	if h.next != nil {
+		h.nextState = h.l.book.Page(h.next)
+	}
+	r, err := h.run(ctx)
+	switch {
+	case err == errCrowd: //nolint:errorlint // itself
+		return (&step{l: h.l, key: h.key, owner: h.owner, next: h.next, also: h.unmarks()}).leave(ctx)
+	case err == nil && h.nobodys:
+		return locker.Released{}, errNotOwner
+	case err == nil, err == errNotOwner: //nolint:errorlint // itself
+		return r, err
+	}
+	return r, h.l.unclear(err)
 }
 
 func (h *handover) run(ctx context.Context) (locker.Released, error) {
@@ -124,7 +70,7 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 			return locker.Released{}, err
 		}
 		els := h.looks()
-		r, err := h.l.lane.carry(ctx, h.writes(), ifs, then, els)
+		r, err := h.l.batcher.carry(ctx, h.writes(), ifs, then, els)
 		switch {
 		case noLease(err):
 			err = h.leaseGone(ctx)
@@ -140,6 +86,76 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 		}
 	}
 	return locker.Released{}, errChanging
+}
+
+// planKeep makes the transaction of a try that keeps a record. The claims that
+// recall leave the queue in the same step, so it must know the queue whole. The
+// first try takes it for empty.
+func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
+	lock, queue, rec := h.l.lockKey(h.key), h.l.queueOf(h.key), h.l.recordKey(h.key)
+	h.tail = queued{}
+	if h.keep.lease, err = h.l.keyLease(ctx, h.keep.TTL); err != nil {
+		return nil, nil, err
+	}
+	r := recorded{h.owner, isResult, h.keep.TTL, h.keep.Value}
+	then = append(h.takeOut(), clientv3.OpPut(rec, r.String(), clientv3.WithLease(h.keep.lease)))
+	ifs = owns(lock, h.owner)
+	if h.keep.whole == 0 {
+		ifs = append(ifs, none(queue, endOf(queue)))
+	} else {
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(queue).WithRange(endOf(queue)), "<", h.keep.whole+1))
+	}
+	if len(h.line) == 0 {
+		return ifs, append(then, clientv3.OpDelete(lock)), nil
+	}
+	if e, ok := h.first(); ok && e.Record.Limit > 1 { // those behind it that may share the key find it
+		then = append(then, clientv3.OpDelete(lock))
+	}
+	hand, err := h.hand(ctx)
+	return append(ifs, exists(string(h.line[0].Key))), append(then, hand...), err
+}
+
+// takeOut returns the operations that take the claims that recall out of the
+// queue. The others are the line then.
+func (h *handover) takeOut() (deletes []clientv3.Op) {
+	h.keep.told, h.line = nil, nil
+	from, last := "", "" // claims that recall stand from there to there
+	end := func() {
+		if from != "" {
+			deletes = append(deletes, clientv3.OpDelete(from, clientv3.WithRange(last+"\x00")))
+		}
+		from = ""
+	}
+	for _, q := range h.keep.all {
+		var e entry
+		if json.Unmarshal(q.Value, &e) != nil || !e.Recall {
+			h.line = append(h.line, q)
+			end()
+			continue
+		}
+		h.keep.told, last = append(h.keep.told, e), string(q.Key)
+		if from == "" {
+			from = last
+		}
+	}
+	end()
+	return deletes
+}
+
+// learnForKeep is learn for a Keep.
+func (h *handover) learnForKeep(r *clientv3.TxnResponse) error {
+	h.keep.whole, h.keep.all = r.Header.Revision, h.line
+	lock, rec := only(rangeOf(r, 0)), only(rangeOf(r, 2))
+	if lock != nil && strings.HasPrefix(string(lock.Value), h.owner+"/") {
+		return nil
+	}
+	if rec != nil {
+		old, ok := parseRecorded(rec.Value)
+		if ok && old.kind == isResult && old.owner == h.owner && old.value == h.keep.Value {
+			return errRecorded
+		}
+	}
+	return errNotOwner
 }
 
 // looks are the operations from which learn learns.
@@ -235,8 +251,8 @@ func (h *handover) hand(ctx context.Context) (then []clientv3.Op, err error) {
 		clientv3.OpPut(h.l.inboxOf(r.Holder.Instance), encode(h.grant(e)), clientv3.WithLease(lease))), nil
 }
 
-// grant is the message to the first in the queue. It brings the next claims, so
-// that its own Release knows them.
+// grant is the message to the first in the queue. The message brings the next
+// claims, so that its own Release knows them.
 func (h *handover) grant(e entry) message {
 	behind := h.line[1:]
 	m := message{
@@ -264,7 +280,7 @@ func (h *handover) queueNext(ctx context.Context) (clientv3.Op, error) {
 		Key:   []byte(h.l.entryKey(h.key, h.place, int64(h.place), h.next.Owner)),
 		Value: []byte(encode(entryOf(h.next, place))),
 	}
-	h.l.queues(h.nextState, string(h.tail.Key), place)
+	queue(h.nextState, string(h.tail.Key), place)
 	return clientv3.OpPut(string(h.tail.Key), string(h.tail.Value), clientv3.WithLease(place)), nil
 }
 
@@ -285,7 +301,7 @@ func (h *handover) done(r *clientv3.TxnResponse) locker.Released {
 	return released
 }
 
-// learn takes what a refused try tells. It returns errNotOwner if there is
+// learn takes what a refused try tells. learn returns errNotOwner if there is
 // nothing to hand over.
 func (h *handover) learn(r *clientv3.TxnResponse) error {
 	h.notQueued()
@@ -308,7 +324,7 @@ func (h *handover) learn(r *clientv3.TxnResponse) error {
 // notQueued undoes what queueNext has noted.
 func (h *handover) notQueued() {
 	if h.queuesNext() {
-		h.l.rejoins(h.nextState)
+		h.nextState.Unqueue()
 		h.tail = queued{}
 	}
 }
@@ -317,9 +333,9 @@ func (h *handover) notQueued() {
 // there is another now. Otherwise the first in the queue is dropped, because
 // its process has not renewed its lease for QueueLife (law 7).
 func (h *handover) leaseGone(ctx context.Context) error {
-	if h.keep != nil && !h.again {
-		h.again = true
-		h.l.sessionFor(h.keep.TTL).lost(h.lease)
+	if k := h.keep; k != nil && !k.again {
+		k.again = true
+		h.l.sessionFor(k.TTL).lost(k.lease)
 		h.notQueued()
 		return nil
 	}
@@ -335,6 +351,11 @@ func (h *handover) leaseGone(ctx context.Context) error {
 	gone := string(h.line[0].Key)
 	_, err := h.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(gone)}, nil)
 	h.line = h.line[1:]
-	h.all = slices.DeleteFunc(h.all, func(q queued) bool { return string(q.Key) == gone })
+	if k := h.keep; k != nil {
+		k.all = slices.DeleteFunc(k.all, func(q queued) bool { return string(q.Key) == gone })
+	}
 	return err
 }
+
+// errRecorded ends a handover whose record is there by an earlier try.
+var errRecorded = errors.New("the record is there")

@@ -13,23 +13,6 @@ import (
 // maxTries bounds the transactions of a call whose key changes each time.
 const maxTries = 32
 
-// Acquire makes c the owner of its key, or puts it into the queue. It takes one
-// request if nobody owns the key, two at once to look at a key that is held,
-// and another to join a queue. An answer that stays until somebody changes
-// something, such as a missing right, is an error of its own.
-func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.begin(); err != nil {
-		return locker.Answer{Queued: t.Queued}, err
-	}
-	defer l.gate.Leave()
-	try := attempt{l: l, c: c, st: l.stateOf(c), dir: l.dir(c.Key), Try: t}
-	a, err := try.run(ctx)
-	if err != nil {
-		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, tryError(err)
-	}
-	return a, nil
-}
-
 // attempt is one Acquire.
 type attempt struct {
 	l   *Locker
@@ -56,7 +39,7 @@ func (f *found) nextVersion() int32 {
 
 func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 	var f *found // nil: nothing is known yet
-	entry := t.l.saw(t.st)
+	entry := t.st.Look()
 	if t.Held || entry != "" {
 		if f, err = t.look(ctx); err != nil {
 			return a, err
@@ -71,7 +54,7 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 		case f.queued:
 			t.stay(&a)
 		case !t.Wait || t.Queued:
-			t.l.leaves(t.st)
+			t.st.Leave()
 		default:
 			done, err = t.join(ctx, f, &a)
 		}
@@ -88,7 +71,7 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 // look asks for the owner and our place at once. A claim that was granted its
 // key in between is in neither, so the owner is then asked for again.
 func (t *attempt) look(ctx context.Context) (*found, error) {
-	entry := t.l.saw(t.st)
+	entry := t.st.Look()
 	second := t.dir
 	if entry != "" {
 		second = entry
@@ -113,7 +96,7 @@ func (t *attempt) look(ctx context.Context) (*found, error) {
 		f.dir = stat
 		return &f, nil
 	}
-	f.queued = stat != nil && t.l.mayQueue(t.st)
+	f.queued = stat != nil && t.st.MayQueue()
 	if stat == nil {
 		f.owner, err = t.l.get(ctx, t.dir+ownerNode)
 	}
@@ -123,27 +106,27 @@ func (t *attempt) look(ctx context.Context) (*found, error) {
 // judge returns the operations by which the key can be taken, or the Answer of
 // a key that another claim owns.
 func (t *attempt) judge(f *found) (a locker.Answer, take []any) {
-	mine, mark := ownerValue(t.c.Owner, recordOf(t.c)), t.dir+markPrefix+t.c.Owner
+	mine, badge := ownerValue(t.c.Owner, recordOf(t.c)), t.dir+badgePrefix+t.c.Owner
 	if f == nil || f.owner.stat == nil {
-		return a, []any{t.l.create(t.dir+ownerNode, mine, 0), t.l.create(mark, nil, 0)}
+		return a, []any{t.l.create(t.dir+ownerNode, mine, 0), t.l.create(badge, nil, 0)}
 	}
 	owner, r, ok := parse(f.owner.value)
 	if ok && owner == t.c.Owner {
-		return a, []any{exists(mark), write(t.dir+ownerNode, mine, f.owner.stat.Version)}
+		return a, []any{exists(badge), write(t.dir+ownerNode, mine, f.owner.stat.Version)}
 	}
 	now := time.Now()
-	s := t.l.sight(t.c.Key, f.owner, now)
-	if s.over(now) {
-		return a, []any{write(t.dir+ownerNode, mine, f.owner.stat.Version), t.l.create(mark, nil, 0)}
+	s := t.l.sights.First(t.c.Key, r.sight(f.owner.stat, ok, now), now)
+	if s.Over(now) {
+		return a, []any{write(t.dir+ownerNode, mine, f.owner.stat.Version), t.l.create(badge, nil, 0)}
 	}
-	a.Holder, a.Remaining = r.Holder, s.left(now)
+	a.Holder, a.Remaining = r.Holder, s.Left(now)
 	return a, nil
 }
 
 // take takes the key. done is false if something had changed.
 func (t *attempt) take(ctx context.Context, ops []any, f *found) (a locker.Answer, done bool, err error) {
 	if f != nil && f.queued {
-		ops = append(ops, remove(t.st.entry))
+		ops = append(ops, remove(t.st.Entry()))
 	}
 	ops = append(ops, write(t.dir, nil, anyVersion)) // the last, so that it tells of the children that are left
 	r, err := t.l.multi(ctx, ops...)
@@ -166,15 +149,13 @@ const ownerNodes = 2
 // was changed before the claim was its only owner.
 func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locker.Answer, done bool, err error) {
 	if dir.NumChildren != ownerNodes {
-		if done, err = t.removeMarks(ctx, version); !done {
+		if done, err = t.removeBadges(ctx, version); !done {
 			return a, false, err
 		}
 	}
-	t.l.mu.Lock()
-	delete(t.l.seen, t.c.Key)
-	t.l.has(t.st, t.c.TTL)
-	t.l.mu.Unlock()
-	t.l.own(t.c.Key, t.c.Owner, version,
+	t.l.sights.Forget(t.c.Key)
+	t.st.Own(t.c.TTL)
+	t.l.lines.own(t.c.Key, t.c.Owner, version,
 		view{known: dir.NumChildren == ownerNodes, version: dir.Version, zxid: dir.Mzxid})
 	a.Acquired = true
 	if t.c.Fencing {
@@ -183,19 +164,20 @@ func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locke
 	return a, true, nil
 }
 
-// removeMarks removes the marks of other claims: of one whose lease has ended,
-// and of one whose owner node somebody deleted by hand. The latter may still
-// run, and while its mark stands it could take a new node with the version of
-// its own for its own. done is false if the owner node was changed meanwhile.
-func (t *attempt) removeMarks(ctx context.Context, version int32) (done bool, err error) {
+// removeBadges removes the badges of other claims: of one whose lease has
+// ended, and of one whose owner node somebody deleted by hand. The latter may
+// still run, and while its badge stands it could take a new node with the
+// version of its own for its own. done is false if the owner node was changed
+// meanwhile.
+func (t *attempt) removeBadges(ctx context.Context, version int32) (done bool, err error) {
 	c, err := t.l.children(ctx, t.dir)
 	if err != nil {
 		return false, err
 	}
 	ops := []any{unchanged(t.dir+ownerNode, version)}
-	for _, owner := range marksIn(c.names) {
+	for _, owner := range badgesIn(c.names) {
 		if owner != t.c.Owner {
-			ops = append(ops, remove(t.dir+markPrefix+owner))
+			ops = append(ops, remove(t.dir+badgePrefix+owner))
 		}
 	}
 	if len(ops) == 1 {
@@ -208,7 +190,7 @@ func (t *attempt) removeMarks(ctx context.Context, version int32) (done bool, er
 // stay answers for a claim that is in the queue.
 func (t *attempt) stay(a *locker.Answer) {
 	t.l.watchEntry(t.st)
-	a.Queued, a.Place = true, placeOf(t.st.entry)
+	a.Queued, a.Place = true, placeOf(t.st.Entry())
 }
 
 // join puts the claim into the queue. done is false if nobody owns the key any
@@ -222,7 +204,7 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (done bo
 		place = locker.Place(f.dir.Pzxid)
 	}
 	entry := t.dir + "/" + entryName(place, f.dir.Pzxid, t.c.Owner)
-	t.l.queues(t.st, entry)
+	t.st.Queue(entry)
 	r, err := t.l.multi(ctx, exists(t.dir+ownerNode), write(t.dir, nil, anyVersion),
 		t.l.create(entry, entryOf(t.c), zk.FlagEphemeral))
 	switch {
@@ -232,6 +214,6 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (done bo
 		t.stay(a)
 		return true, nil
 	}
-	t.l.rejoins(t.st)
+	t.st.Unqueue()
 	return false, nil
 }

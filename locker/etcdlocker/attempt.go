@@ -14,24 +14,6 @@ import (
 // maxTries bounds the transactions of a call whose key changes each time.
 const maxTries = 32
 
-// Acquire makes c the owner of its key, or puts it into the queue. It takes one
-// request if nobody owns the key, one to look at a key that is held, and two to
-// join a queue. An answer that stays until somebody changes something, such as
-// a missing right, is an error of its own.
-func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.gate.Enter(); err != nil {
-		return locker.Answer{Queued: t.Queued}, err
-	}
-	defer l.gate.Leave()
-	l.listen.Do(func() { l.service.Go(l.hear) })
-	try := attempt{l: l, c: c, st: l.stateOf(c), Try: t, wide: c.Limit > 1}
-	a, err := try.run(ctx)
-	if err != nil {
-		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, l.tryError(err)
-	}
-	return a, nil
-}
-
 // attempt is one Acquire.
 type attempt struct {
 	l  *Locker
@@ -43,19 +25,9 @@ type attempt struct {
 	revision int64 // in which the key was taken
 }
 
-// found is what a look at a key has found.
-type found struct {
-	lock     *mvccpb.KeyValue   // nil: no claim owns the key alone
-	shares   []*mvccpb.KeyValue // owners that may have others beside them
-	queue    []*mvccpb.KeyValue // whole, for an attempt that looks wide
-	record   *mvccpb.KeyValue   // beside the key, for a claim that recalls
-	queued   bool               // our entry is in the queue
-	revision int64
-}
-
 func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 	var f *found // nil: nothing is known yet
-	if entry := t.l.saw(t.st); t.Held || entry != "" {
+	if entry := t.st.Look(); t.Held || entry != "" {
 		if f, err = t.look(ctx); err != nil {
 			return a, err
 		}
@@ -85,7 +57,7 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 			err = t.stay(ctx, &a)
 			return a, err
 		case !t.Wait || t.Queued:
-			t.l.leaves(t.st)
+			t.st.Leave()
 			return a, nil
 		default:
 			f, err = t.join(ctx, f, &a)
@@ -103,10 +75,27 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 	return a, errChanging
 }
 
+// found is what a look at a key has found.
+type found struct {
+	lock     *mvccpb.KeyValue   // nil: no claim owns the key alone
+	shares   []*mvccpb.KeyValue // owners that may have others beside them
+	queue    []*mvccpb.KeyValue // whole, for an attempt that looks wide
+	record   *mvccpb.KeyValue   // beside the key, for a claim that recalls
+	queued   bool               // our entry is in the queue
+	revision int64
+}
+
+func (f *found) owners() []*mvccpb.KeyValue {
+	if f.lock == nil {
+		return f.shares
+	}
+	return append([]*mvccpb.KeyValue{f.lock}, f.shares...)
+}
+
 // looks are the operations that fill a found.
 func (t *attempt) looks() []clientv3.Op {
 	ops := []clientv3.Op{t.l.owners(t.c.Key)}
-	entry := t.l.saw(t.st)
+	entry := t.st.Look()
 	switch {
 	case t.wide:
 		ops = append(ops, prefixed(t.l.queueOf(t.c.Key)))
@@ -133,11 +122,12 @@ func (t *attempt) foundIn(r *clientv3.TxnResponse) *found {
 	}
 	if t.wide {
 		f.queue = rangeOf(r, 1).Kvs
-		f.queued = slices.ContainsFunc(f.queue, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.st.entry })
+		entry := t.st.Entry()
+		f.queued = slices.ContainsFunc(f.queue, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == entry })
 	} else {
 		f.queued = n > 1 && rangeOf(r, 1).Count > 0
 	}
-	f.queued = f.queued && t.l.mayQueue(t.st)
+	f.queued = f.queued && t.st.MayQueue()
 	return f
 }
 
@@ -166,13 +156,13 @@ func (t *attempt) judge(f *found) (a locker.Answer, take []clientv3.Cmp) {
 	if f == nil || f.lock == nil {
 		return a, t.unrecorded(t.vacant()...)
 	}
-	_, r, _ := parse(f.lock.Value)
+	_, r, ok := parse(f.lock.Value)
 	now := time.Now()
-	s := t.l.sight(t.c.Key, f.lock, now)
-	if s.over(now) {
+	s := t.l.sights.First(t.c.Key, r.sight(f.lock, ok, now), now)
+	if s.Over(now) {
 		return a, t.unrecorded(unchanged(key, f.lock.ModRevision))
 	}
-	a.Holder, a.Remaining = r.Holder, s.left(now)
+	a.Holder, a.Remaining = r.Holder, s.Left(now)
 	return a, nil
 }
 
@@ -184,21 +174,22 @@ func (t *attempt) unrecorded(ifs ...clientv3.Cmp) []clientv3.Cmp {
 	return ifs
 }
 
-// recalls takes the claim out of the queue, because it has found a record. It
-// returns nil, or what it finds if the claim was granted the key meanwhile.
+// recalls takes the claim out of the queue, because it has found a record.
+// recalls returns nil, or what it finds if the claim was granted the key
+// meanwhile.
 func (t *attempt) recalls(ctx context.Context, f *found) (*found, error) {
 	if !f.queued {
-		t.l.leaves(t.st)
+		t.st.Leave()
 		return nil, nil
 	}
-	r, err := t.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(t.l.saw(t.st))}, nil)
+	r, err := t.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(t.st.Look())}, nil)
 	switch {
 	case err != nil:
 		return nil, err
 	case r.Responses[0].GetResponseDeleteRange().Deleted == 0:
 		return t.look(ctx)
 	}
-	t.l.leaves(t.st)
+	t.st.Leave()
 	return nil, nil
 }
 
@@ -211,10 +202,10 @@ func (t *attempt) take(ctx context.Context, ifs []clientv3.Cmp) (*found, error) 
 	}
 	key := t.l.lockKey(t.c.Key)
 	then := []clientv3.Op{t.put(lease)}
-	if entry := t.l.saw(t.st); entry != "" {
+	if entry := t.st.Look(); entry != "" {
 		then = append(then, clientv3.OpDelete(entry))
 	}
-	r, err := t.l.lane.carry(ctx, []string{key}, ifs, then, t.looks())
+	r, err := t.l.batcher.carry(ctx, []string{key}, ifs, then, t.looks())
 	switch {
 	case noLease(err):
 		t.l.sessionFor(t.c.TTL).lost(lease)
@@ -235,8 +226,7 @@ func (t *attempt) put(lease clientv3.LeaseID) clientv3.Op {
 }
 
 func (t *attempt) won() (locker.Answer, error) {
-	t.l.has(t.st, t.c.TTL)
-	t.l.own(t.c)
+	t.l.gotKey(t.st)
 	a := locker.Answer{Acquired: true}
 	if t.c.Fencing {
 		a.Token = token(t.revision, t.nth)
@@ -244,29 +234,16 @@ func (t *attempt) won() (locker.Answer, error) {
 	return a, nil
 }
 
-// own makes a line for a key that c owns, unless there is one from its grant.
-func (l *Locker) own(c *locker.Claim) {
-	if c.Limit > 1 {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.seen, c.Key)
-	if ln := l.owned[c.Key]; ln == nil || ln.owner != c.Owner {
-		l.owned[c.Key] = &line{owner: c.Owner}
-	}
-}
-
 // stay keeps the claim in the queue. Its entry is written again if this process
 // has another etcd lease for its places by now.
 func (t *attempt) stay(ctx context.Context, a *locker.Answer) error {
-	entry := t.l.saw(t.st)
+	entry := t.st.Look()
 	place, err := t.l.placeLease(ctx)
 	if err != nil {
 		return err
 	}
 	a.Queued, a.Place = true, placeOf(entry)
-	if t.st.lease == place {
+	if t.st.Data.lease == place {
 		return nil
 	}
 	r, err := t.l.txn(ctx, []clientv3.Cmp{exists(entry)},
@@ -275,7 +252,7 @@ func (t *attempt) stay(ctx context.Context, a *locker.Answer) error {
 	case err != nil:
 		return err
 	case r.Succeeded:
-		t.l.queues(t.st, entry, place)
+		queue(t.st, entry, place)
 	default: // granted or dropped meanwhile; the next look finds out
 	}
 	return nil
@@ -299,7 +276,7 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 		a.Place = locker.Place(f.revision)
 	}
 	entry := t.l.entryKey(t.c.Key, a.Place, f.revision, t.c.Owner)
-	t.l.queues(t.st, entry, place)
+	queue(t.st, entry, place)
 
 	e := queued{Key: []byte(entry), Value: []byte(encode(entryOf(t.c, place)))}
 	m := message{Kind: wanted, Key: []byte(t.c.Key), Queue: []queued{e}}
@@ -312,20 +289,20 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	r, held, err := t.sendJoin(ctx, f, then, take)
 	switch {
 	case noLease(err):
-		t.l.rejoins(t.st)
+		t.st.Unqueue()
 		t.l.places.lost(place)
 		t.l.sessionFor(t.c.TTL).lost(lease)
 		return t.look(ctx)
 	case err != nil:
 		return nil, err
 	case !r.Succeeded:
-		t.l.rejoins(t.st)
+		t.st.Unqueue()
 		return t.foundIn(r), nil
 	case !held && !taken(r):
-		t.l.rejoins(t.st)
+		t.st.Unqueue()
 		return t.look(ctx)
 	case !held:
-		t.l.rejoins(t.st)
+		t.st.Unqueue()
 		t.revision = r.Header.Revision
 		return nil, nil
 	}
@@ -333,18 +310,9 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	return nil, nil
 }
 
-// taken reports whether the take of a join was made.
-func taken(r *clientv3.TxnResponse) bool {
-	last := r.Responses[len(r.Responses)-1].GetResponseTxn()
-	if len(last.Responses) == 1 && last.Responses[0].GetResponseTxn() != nil { // of a claim that recalls
-		last = last.Responses[0].GetResponseTxn()
-	}
-	return last.Succeeded
-}
-
-// sendJoin sends the transaction of join. It queues the claim by queue if the
-// key is held, and makes it the owner by take if not. If r did not succeed, a
-// claim that recalls has neither, because of a record.
+// sendJoin sends the transaction of join. The transaction queues the claim by
+// queue if the key is held, and makes it the owner by take if not. If r did not
+// succeed, a claim that recalls has neither, because of a record.
 func (t *attempt) sendJoin(ctx context.Context, f *found, queue []clientv3.Op, take clientv3.Op) (
 	r *clientv3.TxnResponse, held bool, err error,
 ) {
@@ -368,4 +336,71 @@ func (t *attempt) sendJoin(ctx context.Context, f *found, queue []clientv3.Op, t
 		return r, false, err
 	}
 	return r, r.Responses[0].GetResponseTxn().Succeeded, nil
+}
+
+// vacant says that the claim may own the key, for a first try that knows
+// nothing of the key. Shared claims come in beside each other, and need not
+// know how many there are.
+func (t *attempt) vacant() []clientv3.Cmp {
+	key := t.c.Key
+	queue, permits := t.l.queueOf(key), t.l.permitsOf(key)
+	switch {
+	case t.c.Limit == locker.NoLimit:
+		return []clientv3.Cmp{
+			absent(t.l.lockKey(key)), none(permits, endOf(permits)), none(queue, endOf(queue)),
+		}
+	case t.c.Limit > 1:
+		return []clientv3.Cmp{t.l.nobodys(key), none(queue, endOf(queue))}
+	}
+	return []clientv3.Cmp{t.l.nobodys(key)}
+}
+
+// crowded reports whether the owners or the claim may have others beside them.
+func (t *attempt) crowded(f *found) bool {
+	switch {
+	case f == nil:
+		return false
+	case len(f.shares) > 0:
+		return true
+	}
+	return t.c.Limit > 1 && (f.lock == nil || len(crowdOf(t.l, t.c.Key, f.owners(), nil, 0).ended) > 0)
+}
+
+// squeeze gives the key to those from the front of the queue that may own it
+// beside its owners, with the claim in its place among them. If the claim is
+// not one of them, it waits. squeeze returns what it has found if something has
+// changed meanwhile.
+func (t *attempt) squeeze(ctx context.Context, f *found) (a locker.Answer, _ *found, err error) {
+	if !t.wide {
+		t.wide = true
+		f, err = t.look(ctx)
+		return a, f, err
+	}
+	at := crowdOf(t.l, t.c.Key, f.owners(), f.queue, f.revision)
+	if len(at.ended) > endedMax {
+		if err = t.l.drop(ctx, at.ended); err == nil {
+			f, err = t.look(ctx)
+		}
+		return a, f, err
+	}
+	s := &squeeze{attempt: t, found: f, at: at}
+	if s.find(); !s.moves() {
+		a.Remaining, a.Place = at.left(), t.Place
+		if f.queued {
+			return a, nil, t.stay(ctx, &a)
+		}
+		t.st.Leave()
+		return a, nil, nil
+	}
+	f, err = s.send(ctx, &a)
+	return a, f, err
+}
+
+// taken reports whether the take of a join was made.
+func taken(r *clientv3.TxnResponse) bool {
+	last := r.Responses[len(r.Responses)-1].GetResponseTxn()
+	if len(last.Responses) == 1 && last.Responses[0].GetResponseTxn() != nil { // of a claim that recalls
+		last = last.Responses[0].GetResponseTxn()
+	}
+	return last.Succeeded
 }

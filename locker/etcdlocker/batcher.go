@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 const (
@@ -17,19 +19,20 @@ const (
 	tripMax  = 2 * time.Second // for a request whose trips have no deadline
 )
 
-// lane carries transactions about different keys. While two requests are in
+// batcher carries transactions about different keys. While two requests are in
 // flight, the next trips gather, and travel as nested transactions of one
 // request. Each compares for itself, and one write to etcd's log serves all.
-type lane struct {
-	locker *Locker
+type batcher struct {
+	life *lockerkit.Life
+	txn  func(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error)
 
 	mu     sync.Mutex // guards what follows; never held across I/O
 	trips  []*trip    // not sent yet, in the order in which they came
 	flying int        // goroutines of fly; at most flights
 }
 
-// trip is one transaction. The last four fields are guarded by the lane until
-// done is closed.
+// trip is one transaction. The last four fields are guarded by the batcher
+// until done is closed.
 type trip struct {
 	ctx       context.Context
 	writes    []string // no two trips of one request write the same key
@@ -43,19 +46,19 @@ type trip struct {
 }
 
 // carry sends a transaction that may write to the keys in writes, perhaps
-// together with others. It returns errUnsent if ctx ends before it was sent.
+// together with others. carry returns errUnsent if ctx ends before it was sent.
 // The caller is between Enter and Leave of the gate.
-func (ln *lane) carry(ctx context.Context, writes []string, ifs []clientv3.Cmp, then, els []clientv3.Op) (
+func (b *batcher) carry(ctx context.Context, writes []string, ifs []clientv3.Cmp, then, els []clientv3.Op) (
 	*clientv3.TxnResponse, error,
 ) {
 	t := &trip{ctx: ctx, writes: writes, ifs: ifs, then: then, els: els, done: make(chan struct{})}
-	ln.add(t)
+	b.add(t)
 	select {
 	case <-t.done:
 		return t.r, t.err
 	case <-ctx.Done():
 	}
-	if ln.remove(t) {
+	if b.remove(t) {
 		return nil, errors.Join(errUnsent, ctx.Err())
 	}
 	select {
@@ -66,45 +69,45 @@ func (ln *lane) carry(ctx context.Context, writes []string, ifs []clientv3.Cmp, 
 	}
 }
 
-func (ln *lane) add(t *trip) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	ln.trips = append(ln.trips, t)
-	if ln.flying < flights {
-		ln.flying++
-		ln.locker.gate.Go(ln.fly)
+func (b *batcher) add(t *trip) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.trips = append(b.trips, t)
+	if b.flying < flights {
+		b.flying++
+		b.life.Go(b.fly)
 	}
 }
 
 // remove takes t out, and reports whether it was not sent.
-func (ln *lane) remove(t *trip) bool {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
+func (b *batcher) remove(t *trip) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if t.sent {
 		return false
 	}
-	ln.trips = slices.DeleteFunc(ln.trips, func(other *trip) bool { return other == t })
+	b.trips = slices.DeleteFunc(b.trips, func(other *trip) bool { return other == t })
 	return true
 }
 
 // fly sends trips until there are none.
-func (ln *lane) fly() {
+func (b *batcher) fly() {
 	for {
-		batch := ln.take()
+		batch := b.take()
 		if len(batch) == 0 {
 			return
 		}
-		ln.send(batch)
+		b.send(batch)
 	}
 }
 
 // take takes the trips of a request. If there are none, the goroutine of the
 // caller counts as ended.
-func (ln *lane) take() (batch []*trip) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
+func (b *batcher) take() (batch []*trip) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	written := map[string]bool{}
-	ln.trips = slices.DeleteFunc(ln.trips, func(t *trip) bool {
+	b.trips = slices.DeleteFunc(b.trips, func(t *trip) bool {
 		if len(batch) == tripsMax || slices.ContainsFunc(t.writes, func(k string) bool { return written[k] }) {
 			return false
 		}
@@ -116,30 +119,30 @@ func (ln *lane) take() (batch []*trip) {
 		return true
 	})
 	if len(batch) == 0 {
-		ln.flying--
+		b.flying--
 	}
 	return batch
 }
 
 // send sends a batch, and gives each trip its part of the answer.
-func (ln *lane) send(batch []*trip) {
+func (b *batcher) send(batch []*trip) {
 	if len(batch) == 1 {
-		ln.sendAlone(batch[0])
+		b.sendAlone(batch[0])
 		return
 	}
-	ctx, cancel := context.WithDeadline(ln.locker.ctx, latest(batch))
+	ctx, cancel := context.WithDeadline(b.life.Context(), latest(batch))
 	defer cancel()
 	ops := make([]clientv3.Op, len(batch))
 	for i, t := range batch {
 		ops[i] = clientv3.OpTxn(t.ifs, t.then, t.els)
 	}
-	r, err := ln.locker.txn(ctx, nil, ops, nil)
+	r, err := b.txn(ctx, nil, ops, nil)
 	if noLease(err) || errors.Is(err, rpctypes.ErrPermissionDenied) || tooMuch(err) {
 		// One of them fails all, and nothing was done. Alone each gets its own
 		// answer.
 		var alone sync.WaitGroup
 		for _, t := range batch {
-			alone.Go(func() { ln.sendAlone(t) })
+			alone.Go(func() { b.sendAlone(t) })
 		}
 		alone.Wait()
 		return
@@ -153,8 +156,8 @@ func (ln *lane) send(batch []*trip) {
 	}
 }
 
-func (ln *lane) sendAlone(t *trip) {
-	t.r, t.err = ln.locker.txn(t.ctx, t.ifs, t.then, t.els)
+func (b *batcher) sendAlone(t *trip) {
+	t.r, t.err = b.txn(t.ctx, t.ifs, t.then, t.els)
 	close(t.done)
 }
 

@@ -2,36 +2,11 @@ package etcdlocker
 
 import (
 	"context"
-	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lockguard/guard/locker"
 )
-
-var _ locker.Several = (*Locker)(nil)
-
-// AcquireAll makes each claim the owner of its key, or only those in front of
-// the first key that is held if prefix, or none. It takes one request if all
-// keys are free, one more if some are held and prefix is set, and one more if a
-// lease has ended by its TTL.
-func (l *Locker) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) (
-	as []locker.Answer, held int, err error,
-) {
-	if err := l.gate.Enter(); err != nil {
-		return nil, 0, err
-	}
-	defer l.gate.Leave()
-	l.listen.Do(func() { l.service.Go(l.hear) })
-	t := together{l: l, cs: cs, prefix: prefix, mine: make([]bool, len(cs))}
-	for _, c := range cs {
-		l.stateOf(c)
-	}
-	if err := t.run(ctx); err != nil {
-		return nil, 0, l.tryError(err)
-	}
-	return t.as, t.held, nil
-}
 
 // together is one AcquireAll.
 type together struct {
@@ -120,7 +95,7 @@ func (t *together) learn(ctx context.Context, r *clientv3.TxnResponse) error {
 	t.known = make([]*crowd, len(t.cs))
 	var ended []owner
 	for i, c := range t.cs {
-		at := t.l.crowdOf(c.Key, rangeOf(r, i).Kvs, nil, r.Header.Revision)
+		at := crowdOf(t.l, c.Key, rangeOf(r, i).Kvs, nil, r.Header.Revision)
 		_, mine := at.without(c.Owner)
 		t.mine[i], t.known[i] = mine, at
 		ended = append(ended, at.ended...)
@@ -141,24 +116,9 @@ func (t *together) takes(i int, lease clientv3.LeaseID) (ifs []clientv3.Cmp, put
 // won notes that a claim owns its key.
 func (t *together) won(i int, revision int64) {
 	c := t.cs[i]
-	t.l.has(t.l.stateOf(c), c.TTL)
-	t.l.own(c)
+	t.l.gotKey(t.l.book.Page(c))
 	t.as[i].Acquired = true
 	if c.Fencing {
 		t.as[i].Token = token(revision, 0)
 	}
-}
-
-// ReleaseAll is Release for each claim. They travel together, see lane.
-func (l *Locker) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
-) {
-	var all sync.WaitGroup
-	for i, c := range cs {
-		all.Go(func() {
-			r, err := l.Release(ctx, c, nexts[i])
-			answered(i, r, err)
-		})
-	}
-	all.Wait()
 }

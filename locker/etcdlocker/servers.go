@@ -1,0 +1,270 @@
+package etcdlocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// servers are the members of etcd, of which one is in use at a time.
+type servers struct {
+	// dial makes the clients, of which the locker is then the owner; nil: they
+	// are the caller's.
+	dial    func() ([]*clientv3.Client, error)
+	members []*clientv3.Client // New's first
+	single  bool               // set by open: each client has one endpoint
+	changed func()             // called when another member is in use
+
+	member   atomic.Int32 // counts the changes of the member in use
+	answered atomic.Int32 // member at the last answer of a server
+	newest   atomic.Int64 // the highest revision that this process has heard of
+
+	reconnected atomic.Int64 // when doubt last made a client connect, in ns
+}
+
+// open makes the clients if the caller has made none.
+func (s *servers) open() (err error) {
+	if s.dial != nil {
+		if s.members, err = s.dial(); err != nil {
+			s.close()
+			return err
+		}
+	}
+	if slices.Contains(s.members, nil) {
+		return lockerkit.Invalid(store, "a client is nil")
+	}
+	s.single = !slices.ContainsFunc(s.members, func(c *clientv3.Client) bool { return len(c.Endpoints()) > 1 })
+	return nil
+}
+
+// close closes the clients that dial has made.
+func (s *servers) close() {
+	if s.dial == nil {
+		return
+	}
+	for _, c := range s.members {
+		_ = c.Close()
+	}
+}
+
+// client returns the client of the member in use.
+func (s *servers) client() *clientv3.Client { return s.members[int(s.member.Load())%len(s.members)] }
+
+// reconnectPause is the shortest time between two attempts to reach a server
+// that cannot be reached.
+const reconnectPause = time.Second
+
+// fair is how long a member has at least to answer. A request whose caller gave
+// it less says nothing about the member.
+const fair = 200 * time.Millisecond
+
+// doubt is told of each request that was sent by c and failed. doubt changes to
+// the next member if that of c gave no answer, and sees to it that c connects
+// again soon, because gRPC's own pause grows to two minutes.
+func (s *servers) doubt(c *clientv3.Client, err error, sent time.Time) {
+	if !unanswered(err) {
+		s.answered.Store(s.member.Load())
+	}
+	if noLease(err) || refused(err) || errors.Is(err, context.Canceled) {
+		return
+	}
+	if errors.Is(err, context.DeadlineExceeded) && time.Since(sent) < fair {
+		return
+	}
+	now := time.Now().UnixNano()
+	if last := s.reconnected.Load(); now-last > int64(reconnectPause) && s.reconnected.CompareAndSwap(last, now) {
+		c.ActiveConnection().ResetConnectBackoff()
+	}
+	if len(s.members) == 1 {
+		return
+	}
+	n := s.member.Load()
+	if s.members[int(n)%len(s.members)] != c || !s.member.CompareAndSwap(n, n+1) {
+		return // another call has done it
+	}
+	s.changed()
+}
+
+// txn sends one transaction.
+func (s *servers) txn(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(errUnsent, err)
+	}
+	c, sent := s.client(), time.Now()
+	r, err := c.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
+	if err != nil {
+		s.doubt(c, err, sent)
+		return nil, err
+	}
+	s.heard(r.Header.Revision)
+	return r, nil
+}
+
+// heard notes an answer, and keeps the newest revision.
+func (s *servers) heard(revision int64) {
+	s.answered.Store(s.member.Load())
+	for {
+		newest := s.newest.Load()
+		if revision <= newest || s.newest.CompareAndSwap(newest, revision) {
+			return
+		}
+	}
+}
+
+// rangeOf returns the keys that the i-th operation of a transaction has read.
+func rangeOf(r *clientv3.TxnResponse, i int) *clientv3.GetResponse {
+	return (*clientv3.GetResponse)(r.Responses[i].GetResponseRange())
+}
+
+// prefixed returns an operation that reads the queue whole, or as opts say.
+func prefixed(prefix string, opts ...clientv3.OpOption) clientv3.Op {
+	return clientv3.OpGet(prefix, slices.Concat([]clientv3.OpOption{clientv3.WithPrefix()}, opts)...)
+}
+
+// drop deletes what has ended and stands as it did.
+func (s *servers) drop(ctx context.Context, ended []owner) error {
+	for some := range slices.Chunk(ended, endedMax) {
+		var ops []clientv3.Op
+		for _, o := range some {
+			ifs := []clientv3.Cmp{unchanged(o.path, o.revision)}
+			ops = append(ops, clientv3.OpTxn(ifs, []clientv3.Op{clientv3.OpDelete(o.path)}, nil))
+		}
+		if _, err := s.txn(ctx, nil, ops, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropDead drops the claims whose processes have not renewed their etcd lease
+// for QueueLife (law 7).
+func (s *servers) dropDead(ctx context.Context, run []waiter) error {
+	for _, w := range run {
+		if w.Lease == 0 {
+			continue // of this call
+		}
+		r, err := s.client().TimeToLive(ctx, clientv3.LeaseID(w.Lease))
+		if err != nil {
+			return err
+		}
+		if r.TTL > 0 {
+			continue
+		}
+		if _, err := s.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(w.Key))}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tryError is the error that Acquire returns for err: ErrUnavailable, or etcd's
+// refusal if a new try cannot help. If all members are silent, it is an
+// ErrSilent too.
+func (s *servers) tryError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case refused(err):
+		return fmt.Errorf("etcdlocker: %w", withAdvice(err))
+	case silent(err) && s.allSilent():
+		return fmt.Errorf("%w: %w: etcdlocker: %w", locker.ErrUnavailable, locker.ErrSilent, s.named(err))
+	}
+	return s.unclear(err)
+}
+
+// allSilent reports whether each member was tried since the last answer. With a
+// client of several endpoints nobody knows which of them were.
+func (s *servers) allSilent() bool {
+	return s.single && (len(s.members) == 1 || int(s.member.Load()-s.answered.Load()) >= len(s.members))
+}
+
+// unclear is the error of a call whose outcome is not known. For a holder, a
+// refusal leaves as much in doubt as silence does.
+func (s *servers) unclear(err error) error {
+	return fmt.Errorf("%w: etcdlocker: %w", locker.ErrUnavailable, s.named(err))
+}
+
+// named adds what to do about err. If no member gave an answer, it names all of
+// them, because the address may be wrong.
+func (s *servers) named(err error) error {
+	if !unanswered(err) {
+		return withAdvice(err)
+	}
+	var endpoints []string
+	for _, c := range s.members {
+		endpoints = append(endpoints, c.Endpoints()...)
+	}
+	return fmt.Errorf("no answer from %s: %w", strings.Join(endpoints, " "), err)
+}
+
+var (
+	errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
+	errChanging = errors.New("the key changed hands too often meanwhile")
+	errCrowd    = errors.New("the next owners of the key may be several")
+	errUnsent   = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
+)
+
+// refusals are the answers of etcd that stay until somebody changes something.
+var refusals = []error{
+	rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
+	rpctypes.ErrAuthFailed, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps,
+}
+
+// refused reports whether a new try cannot help.
+func refused(err error) bool {
+	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
+}
+
+// lacksRights reports whether the user may not do what was asked.
+func lacksRights(err error) bool { return refused(err) && !tooMuch(err) }
+
+// tooMuch reports whether the request was larger than the server takes.
+func tooMuch(err error) bool {
+	return errors.Is(err, rpctypes.ErrRequestTooLarge) || errors.Is(err, rpctypes.ErrTooManyOps)
+}
+
+func noLease(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
+
+// unanswered reports whether err is no answer of a server.
+func unanswered(err error) bool {
+	var answer rpctypes.EtcdError
+	if errors.As(err, &answer) || errors.Is(err, errUnsent) {
+		return false
+	}
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.Unavailable
+}
+
+// silent reports whether err says that a server gave no answer: nobody listens,
+// or nothing came in time. A connection that breaks says nothing about the
+// server. gRPC tells the two apart by their text alone.
+func silent(err error) bool {
+	return unanswered(err) &&
+		(errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "connection refused"))
+}
+
+// withAdvice adds what to do about err.
+func withAdvice(err error) error {
+	switch {
+	case lacksRights(err):
+		return fmt.Errorf(
+			"%w (give the client's user the rights that the documentation of package etcdlocker lists)", err)
+	case errors.Is(err, rpctypes.ErrTooManyOps):
+		return fmt.Errorf("%w (start each member with --max-txn-ops=128, which is the default, or more)", err)
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("etcd answers, but is full and takes no writes: %w "+
+			"(compact and defragment etcd, then disarm the alarm: etcdctl alarm disarm)", err)
+	}
+	return err
+}
