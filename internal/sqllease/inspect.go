@@ -2,8 +2,11 @@ package sqllease
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"regexp"
+	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
@@ -99,4 +102,85 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		return l.lost()
 	}
 	return nil
+}
+
+// Names of the findings of every dialect.
+const (
+	FindingRights    = "rights"
+	FindingRoundTrip = "round-trip"
+	FindingSchema    = "schema"
+	FindingReadOnly  = "read-only"
+)
+
+const (
+	// paceShare is the part of a TTL that an Acquire may take.
+	paceShare = 10
+	// paceMax is less than the limit of a try, which is 500 ms at most.
+	paceMax = 250 * time.Millisecond
+)
+
+// Finding returns a finding of the package that is named store.
+func Finding(store, name string, severity locker.Severity, format string, args ...any) error {
+	return &locker.Finding{Name: name, Severity: severity, Text: store + ": " + fmt.Sprintf(format, args...)}
+}
+
+// Check takes and releases a key that nobody uses, measures that, and looks at
+// the settings of the database. It deletes its row.
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
+	if err := l.gate.Enter(); err != nil {
+		return err
+	}
+	defer l.gate.Leave()
+	took, err := l.probe(ctx, ttl)
+	if err != nil {
+		return l.fault(err)
+	}
+	found := l.table.Check(ctx, l.table.db, took)
+	if took > min(ttl/paceShare, paceMax) {
+		found = append(found, Finding(l.table.Name, FindingRoundTrip, locker.Refuse,
+			"an acquire took %v, too long for a TTL of %v: choose a longer TTL, faster disks or a nearer server",
+			took.Round(time.Millisecond), ttl))
+	}
+	return errors.Join(found...)
+}
+
+// fault returns an error of a statement as a finding, unless the server cannot
+// be asked.
+func (l *Locker) fault(err error) error {
+	sorted := l.sorted(err)
+	name := ""
+	switch l.table.verdict(err) {
+	case NoRight:
+		name = FindingRights
+	case NoTable:
+		name = FindingSchema
+	case ReadOnly:
+		name = FindingReadOnly
+	case Unavailable, Again, Other:
+		return sorted
+	}
+	return &locker.Finding{Name: name, Severity: locker.Refuse, Text: sorted.Error()}
+}
+
+// probe takes and releases a key as a lock would. It returns how long the
+// better of two tries took, because the first may have had to connect.
+func (l *Locker) probe(ctx context.Context, ttl time.Duration) (took time.Duration, err error) {
+	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
+	for range 2 {
+		owner, sent := lockerkit.NewID(), time.Now()
+		r := l.lanes.do(ctx, request{
+			verb: acquire, key: key, owner: owner, ttl: ttl.Microseconds(),
+			holder: []byte("{}"),
+		})
+		if r.err != nil {
+			return 0, r.err
+		}
+		if d := time.Since(sent); took == 0 || d < took {
+			took = d
+		}
+		if r := l.lanes.do(ctx, request{verb: release, key: key, owner: owner}); r.err != nil {
+			return 0, r.err
+		}
+	}
+	return took, l.table.remove(ctx, key)
 }

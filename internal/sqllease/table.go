@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // table runs statements on the table of leases. It is safe for concurrent use.
@@ -296,3 +299,96 @@ func (t *table) on(ctx context.Context, f func(*sql.Conn) error) error {
 }
 
 func (t *table) schema() string { return strings.ReplaceAll(t.Create, "%s", t.name) }
+
+// change reads the rows of a batch, has apply change them, and writes them. It
+// begins anew as long as others change the rows meanwhile. unsent says that
+// nothing was written.
+func (t *table) change(
+	ctx context.Context, batch []*request, apply func(rows map[string]*row),
+) (unsent bool, err error) {
+	keys := keysOf(batch)
+	values := slices.ContainsFunc(batch, (*request).wantsValue)
+	for n := 0; ; n++ {
+		var rows map[string]*row
+		if rows, err = t.readAll(ctx, keys, values); err == nil {
+			apply(rows)
+			if !anyDirty(rows) {
+				return true, nil
+			}
+			if err = t.write(ctx, rows); err == nil {
+				return false, nil
+			}
+			if t.verdict(err) == Unavailable {
+				return false, err
+			}
+		}
+		if t.verdict(err) != Again || !pause(ctx, n) {
+			return true, err
+		}
+	}
+}
+
+// pause waits a moment before the n-th repetition, unless ctx ends. Pauses are
+// short, so that a process among busy ones gets its turn.
+func pause(ctx context.Context, n int) bool {
+	t := time.NewTimer(rand.N(100 * time.Microsecond << min(n, 4)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func keysOf(batch []*request) (keys []string) {
+	seen := make(map[string]bool, len(batch))
+	for _, q := range batch {
+		if !seen[q.key] {
+			seen[q.key] = true
+			keys = append(keys, q.key)
+		}
+	}
+	return keys
+}
+
+func anyDirty(rows map[string]*row) bool {
+	for _, r := range rows {
+		if r.dirty {
+			return true
+		}
+	}
+	return false
+}
+
+// errReadOnly is the error of a read from a server that takes no writes.
+var errReadOnly = errors.New("the server is read-only")
+
+// verdict sorts an error of a statement.
+func (t *table) verdict(err error) Verdict {
+	if errors.Is(err, errReadOnly) {
+		return ReadOnly
+	}
+	return t.Judge(err)
+}
+
+// advice says what to do about an error of a statement, behind ": ".
+func (t *table) advice(err error) string {
+	text := ""
+	if t.Advice != nil {
+		text = t.Advice(err)
+	}
+	if text == "" {
+		switch t.verdict(err) {
+		case NoRight:
+			text = "a right is missing: " + fmt.Sprintf(t.Rights, t.name)
+		case NoTable:
+			text = "the table " + t.name + " is missing: run Migrate, or the statement of Schema"
+		case ReadOnly:
+			text = lockerkit.ReadOnly
+		case Unavailable, Again, Other:
+			return ""
+		}
+	}
+	return ": " + text
+}

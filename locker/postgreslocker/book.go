@@ -11,6 +11,76 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
+// remember keeps c among the claims that wait here.
+func (l *Locker) remember(c *locker.Claim) {
+	l.mu.Lock()
+	l.queued[c.Owner] = c
+	l.mu.Unlock()
+	l.begin()
+}
+
+// owned is a key that a claim of this process owns.
+type owned struct {
+	key string
+	// told says that the row names a channel that was heard when a request last
+	// wrote it, and ever since. A message then tells of claims that wait.
+	told bool
+}
+
+// owns keeps an owner. channel is the one in its row.
+func (l *Locker) owns(key, owner, channel string) {
+	l.mu.Lock()
+	told := l.tells(channel)
+	delete(l.queued, owner)
+	l.owned[owner] = owned{key, told}
+	l.mu.Unlock()
+	l.begin()
+	if !told {
+		l.ring()
+	}
+}
+
+// renewed notes that a request has put channel into the rows of owners.
+func (l *Locker) renewed(owners map[string]bool, channel string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for owner := range owners {
+		if o, ok := l.owned[owner]; ok {
+			o.told = l.tells(channel)
+			l.owned[owner] = o
+		}
+	}
+}
+
+// tells reports whether a message to the channel of a row is heard. The caller
+// has l.mu, so that untold comes later if hears changes.
+func (l *Locker) tells(channel string) bool { return channel == l.channel() && l.hears.Load() }
+
+// untold notes that messages about the owners here may get lost.
+func (l *Locker) untold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for owner, o := range l.owned {
+		o.told = false
+		l.owned[owner] = o
+	}
+}
+
+func (l *Locker) forget(owner string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.queued, owner)
+	delete(l.owned, owner)
+}
+
+// granted tells the guard, and gives back a key that nobody here wants (law 3).
+func (l *Locker) granted(key, owner, channel string, o locker.Offer) {
+	l.owns(key, owner, channel)
+	if !l.waker.Granted(key, owner, o) {
+		l.abandon(ending{key: key, owner: owner}, false)
+	}
+}
+
 const (
 	pollEvery  = 20 * time.Millisecond
 	pollShare  = 4 // the pause is that many times as long as the look before

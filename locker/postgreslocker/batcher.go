@@ -199,53 +199,10 @@ func (l *Locker) run(batch []*call) {
 	}
 }
 
-// patience returns until when the caller with this context waits.
-func patience(ctx context.Context) time.Time {
-	if end, ok := ctx.Deadline(); ok {
-		return end
-	}
-	return time.Now().Add(tripMax)
-}
-
-// retry calls f, and again if the server asks for it or has not seen the
-// request.
-func (l *Locker) retry(ctx context.Context, f func() error) error {
-	err := f()
-	for range 2 {
-		if err == nil || ctx.Err() != nil || !again(err) {
-			break
-		}
-		err = f()
-	}
-	return err
-}
-
 // tell does not wait for the disk, because transactions that notify wait for
 // one another.
 const tell = `SELECT pg_notify(m.c, m.t), set_config('synchronous_commit', 'off', true)
 FROM unnest($1::text[], $2::text[]) AS m(c, t)`
-
-// aside lends f a connection, for a request that is not a call. Such requests
-// wait for one another, so that calls need not wait for them.
-func (l *Locker) aside(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
-	select {
-	case l.beside <- struct{}{}:
-		defer func() { <-l.beside }()
-	case <-ctx.Done():
-		return errUnsent
-	}
-	return l.on(ctx, f)
-}
-
-// on lends f a connection. If the server takes no writes, it may be the old
-// primary of a failover, and all connections are made anew.
-func (l *Locker) on(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
-	err := l.pool.AcquireFunc(ctx, f)
-	if notPrimary(err) {
-		l.pool.Reset()
-	}
-	return err
-}
 
 func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 	n := len(batch)
@@ -282,4 +239,68 @@ func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 		err = fmt.Errorf("%w: %d answers to %d calls", locker.ErrUnavailable, len(rs), n)
 	}
 	return rs, err
+}
+
+// group is an AcquireAll. It is one request.
+type group struct {
+	ctx     context.Context
+	cs      []*locker.Claim
+	holders []string
+	channel string
+	prefix  bool
+
+	taken atomic.Bool // by the worker that sends it, or by the caller that gives up
+	done  chan taken  // has room for the one result, so that nobody waits for the caller
+}
+
+// taken is what the function that all.sql defines returns.
+type taken struct {
+	held   int32
+	holder string
+	remain int64
+	tokens []int64 // of the claims that own their keys now
+	err    error
+}
+
+// sendGroup blocks until g has an answer or its ctx ends.
+func (l *Locker) sendGroup(g *group) taken {
+	select {
+	case l.groups <- g:
+	case <-g.ctx.Done():
+		return taken{err: errUnsent}
+	}
+	select {
+	case t := <-g.done:
+		return t
+	case <-g.ctx.Done():
+		if g.taken.CompareAndSwap(false, true) {
+			return taken{err: errUnsent}
+		}
+		return taken{err: errTooLate}
+	}
+}
+
+// acquireAll answers g, unless its caller has given up.
+func (l *Locker) acquireAll(g *group) {
+	if !g.taken.CompareAndSwap(false, true) {
+		return
+	}
+	ctx, cancel := context.WithDeadline(l.ctx, patience(g.ctx))
+	defer cancel()
+	n := len(g.cs)
+	keys, owners := make([][]byte, n), make([]string, n)
+	for i, c := range g.cs {
+		keys[i], owners[i] = []byte(c.Key), c.Owner
+	}
+	var t taken
+	err := l.retry(ctx, func() error {
+		t = taken{}
+		first := g.cs[0]
+		return l.on(ctx, func(conn *pgxpool.Conn) error {
+			return conn.QueryRow(ctx, l.sql.all, keys, owners, g.holders, first.TTL.Microseconds(), first.Fencing,
+				g.channel, g.prefix).Scan(&t.held, &t.holder, &t.remain, &t.tokens)
+		})
+	})
+	t.err = translate(err)
+	g.done <- t
 }

@@ -186,3 +186,52 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// joins tells the guard of claims that waited here and will find a record now.
+func (l *Locker) joins(rows map[string]*row) {
+	recorded := false
+	for _, r := range rows {
+		recorded = recorded || r.counting() != nil
+	}
+	j, ok := l.waker.(locker.Joiner)
+	if !recorded || !ok {
+		return
+	}
+	var found []*locker.Claim
+	l.mu.Lock()
+	for owner, w := range l.queued {
+		r := rows[w.claim.Key]
+		if w.claim.Recall && r != nil && r.counting() != nil && !r.owned(owner) && !r.waits(owner) {
+			found = append(found, w.claim)
+			delete(l.queued, owner)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range found {
+		j.Recorded(c.Key, c.Owner, "")
+	}
+}
+
+const (
+	sweepEvery = 5 * time.Minute
+	sweepAfter = 20 * time.Minute // for which nobody has owned a key when its row goes
+	sweepLimit = 5 * time.Second
+)
+
+// sweep deletes the rows of keys that nobody uses, from time to time. A row
+// that is deleted and comes back has its tokens from the clock, which is ahead.
+func (l *Locker) sweep() {
+	for sleep(l.ctx, sweepEvery/2+rand.N(sweepEvery)) {
+		for more := true; more; {
+			ctx, cancel := context.WithTimeout(l.ctx, sweepLimit)
+			more, _ = Sweep(ctx, l) // the next process or turn tries again
+			cancel()
+		}
+	}
+}
+
+// Sweep deletes some rows of keys that nobody uses. It returns whether there may
+// be more. A Locker calls it by itself.
+func Sweep(ctx context.Context, l *Locker) (more bool, err error) {
+	return l.table.sweep(ctx, sweepAfter)
+}

@@ -3,8 +3,6 @@ package sqllease
 import (
 	"context"
 	"hash/maphash"
-	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -155,58 +153,6 @@ func limitOf(batch []*call) time.Duration {
 	return min(limit, batchMost)
 }
 
-// change reads the rows of a batch, has apply change them, and writes them. It
-// begins anew as long as others change the rows meanwhile. unsent says that
-// nothing was written.
-func (t *table) change(
-	ctx context.Context, batch []*request, apply func(rows map[string]*row),
-) (unsent bool, err error) {
-	keys := keysOf(batch)
-	values := slices.ContainsFunc(batch, (*request).wantsValue)
-	for n := 0; ; n++ {
-		var rows map[string]*row
-		if rows, err = t.readAll(ctx, keys, values); err == nil {
-			apply(rows)
-			if !anyDirty(rows) {
-				return true, nil
-			}
-			if err = t.write(ctx, rows); err == nil {
-				return false, nil
-			}
-			if t.verdict(err) == Unavailable {
-				return false, err
-			}
-		}
-		if t.verdict(err) != Again || !pause(ctx, n) {
-			return true, err
-		}
-	}
-}
-
-// pause waits a moment before the n-th repetition, unless ctx ends. Pauses are
-// short, so that a process among busy ones gets its turn.
-func pause(ctx context.Context, n int) bool {
-	t := time.NewTimer(rand.N(100 * time.Microsecond << min(n, 4)))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func keysOf(batch []*request) (keys []string) {
-	seen := make(map[string]bool, len(batch))
-	for _, q := range batch {
-		if !seen[q.key] {
-			seen[q.key] = true
-			keys = append(keys, q.key)
-		}
-	}
-	return keys
-}
-
 // applyAll applies a batch to its rows.
 func applyAll(rows map[string]*row, batch []*request) []result {
 	results := make([]result, len(batch))
@@ -216,11 +162,22 @@ func applyAll(rows map[string]*row, batch []*request) []result {
 	return results
 }
 
-func anyDirty(rows map[string]*row) bool {
-	for _, r := range rows {
-		if r.dirty {
-			return true
+// acquireAll applies a batch to its rows, each key once.
+func acquireAll(rows map[string]*row, batch []*request, prefix bool) (results []result, held int) {
+	results = make([]result, len(batch))
+	for held < len(batch) {
+		q := batch[held]
+		if r := rows[q.key]; !r.free() && !r.owned(q.owner) {
+			results[held] = r.apply(q) // says who owns it
+			break
 		}
+		held++
 	}
-	return false
+	if held < len(batch) && !prefix {
+		return results, held
+	}
+	for i, q := range batch[:held] {
+		results[i] = rows[q.key].apply(q)
+	}
+	return results, held
 }
