@@ -3,8 +3,9 @@ package sqllease
 import (
 	"context"
 	"hash/maphash"
-	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 const (
@@ -12,7 +13,7 @@ const (
 	// batchBytes bounds the records of a batch, because servers bound the
 	// length of a statement.
 	batchBytes = 256 << 10
-	laneMax    = 1024 // calls that wait for a worker before others block
+	backlogMax = 1024 // calls that wait for a worker before others block
 
 	// batchLeast is the shortest limit of a batch. It is longer than the limit
 	// of an impatient call, because others travel with that call.
@@ -21,22 +22,9 @@ const (
 	batchMost = 10 * time.Second
 )
 
-// call is a request on its way.
-//
-// Invariant: exactly one of the caller and the worker moves state on from
-// pending. If that is the caller, the worker skips the call.
-type call struct {
-	request
-
-	ctx   context.Context
-	state atomic.Int32
-	done  chan reply // has room for the one reply
-}
-
-const (
-	pending int32 = iota
-	taken         // by a worker
-	dropped       // by its caller
+type (
+	calls = lockerkit.Calls[request, reply]
+	call  = lockerkit.Call[request, reply]
 )
 
 type reply struct {
@@ -46,111 +34,64 @@ type reply struct {
 	unsent bool // the table is as if the request had never been made
 }
 
-// lane brings the calls for some of the keys to the table, many at a time. A
-// key belongs to one lane, so that the calls of a process do not conflict.
-type lane struct {
-	table *table
-	calls chan *call
+// batcher brings calls to the table, many at a time. A key belongs to one
+// worker, so that the calls of a process do not conflict.
+type batcher struct {
+	table   *table
+	seed    maphash.Seed
+	workers []calls // for each worker the calls for its keys
 }
 
-// lanes are all lanes of a locker.
-type lanes struct {
-	seed maphash.Seed
-	all  []*lane
-}
-
-func newLanes(t *table) *lanes {
-	ls := &lanes{seed: maphash.MakeSeed()}
-	for range t.Workers {
-		ls.all = append(ls.all, &lane{t, make(chan *call, laneMax)})
+func newBatcher(t *table) *batcher {
+	b := &batcher{table: t, seed: maphash.MakeSeed(), workers: make([]calls, t.Workers)}
+	for i := range b.workers {
+		b.workers[i] = make(calls, backlogMax)
 	}
-	return ls
+	return b
 }
 
 // do blocks until the request is answered or ctx ends.
-func (ls *lanes) do(ctx context.Context, q request) reply {
-	if err := ctx.Err(); err != nil {
-		return reply{err: err, unsent: true}
+func (b *batcher) do(ctx context.Context, q request) reply {
+	r, unsent, err := b.workers[maphash.String(b.seed, q.key)%uint64(len(b.workers))].Do(ctx, q)
+	if err != nil {
+		return reply{err: err, unsent: unsent}
 	}
-	c := &call{request: q, ctx: ctx, done: make(chan reply, 1)}
-	l := ls.all[maphash.String(ls.seed, q.key)%uint64(len(ls.all))]
-	select {
-	case l.calls <- c:
-	case <-ctx.Done():
-		return reply{err: ctx.Err(), unsent: true}
-	}
-	select {
-	case r := <-c.done:
-		return r
-	case <-ctx.Done():
-		return reply{err: ctx.Err(), unsent: c.state.CompareAndSwap(pending, dropped)}
-	}
+	return r
 }
 
-// work serves the calls until ctx ends.
-func (l *lane) work(ctx context.Context) {
+// work serves the calls of a worker until ctx ends.
+func (b *batcher) work(ctx context.Context, cs calls) {
 	for {
 		select {
-		case first := <-l.calls:
-			l.serve(ctx, l.gather(first))
+		case first := <-cs:
+			b.serve(ctx, cs.Gather(first, batchMax, batchBytes, func(q *request) int { return len(q.value) }))
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// gather takes the calls that are there.
-func (l *lane) gather(first *call) (batch []*call) {
-	size := 0
-	for c := first; ; {
-		if c.state.CompareAndSwap(pending, taken) {
-			batch = append(batch, c)
-		}
-		size += len(c.value)
-		if len(batch) == batchMax || size >= batchBytes {
-			return batch
-		}
-		select {
-		case c = <-l.calls:
-		default:
-			return batch
-		}
-	}
-}
-
 // serve answers all calls of a batch.
-func (l *lane) serve(ctx context.Context, batch []*call) {
+func (b *batcher) serve(ctx context.Context, batch []*call) {
 	if len(batch) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, limitOf(batch))
+	limit := max(batchLeast, min(batchMost, time.Until(lockerkit.Patience(batch, batchMost))))
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	requests := make([]*request, len(batch))
 	for i, c := range batch {
-		requests[i] = &c.request
+		requests[i] = &c.Request
 	}
 	var results []result
-	unsent, err := l.table.change(ctx, requests, func(rows map[string]*row) { results = applyAll(rows, requests) })
+	unsent, err := b.table.change(ctx, requests, func(rows map[string]*row) { results = applyAll(rows, requests) })
 	for i, c := range batch {
 		if err != nil {
-			c.done <- reply{err: err, unsent: unsent}
+			c.Answer(reply{err: err, unsent: unsent})
 		} else {
-			c.done <- reply{result: results[i]}
+			c.Answer(reply{result: results[i]})
 		}
 	}
-}
-
-// limitOf returns how long the most patient call waits.
-func limitOf(batch []*call) time.Duration {
-	limit := batchLeast
-	for _, c := range batch {
-		if end, ok := c.ctx.Deadline(); ok {
-			limit = max(limit, time.Until(end))
-		} else {
-			limit = max(limit, batchMost)
-		}
-	}
-	return min(limit, batchMost)
 }
 
 // applyAll applies a batch to its rows.

@@ -10,18 +10,18 @@ import (
 // hasty is a guard that releases what it is granted before it answers.
 type hasty struct{ l *Locker }
 
-func (h hasty) Granted(_, owner string, _ locker.Offer) bool { h.l.forget(owner); return true }
+func (h hasty) Granted(_, owner string, _ locker.Offer) bool { h.l.book.forget(owner); return true }
 func (hasty) Wanted(string)                                  {}
 func (hasty) Wake(string)                                    {}
 func (hasty) WakeAll()                                       {}
 
 func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
 	l := New(&Dialect{Name: "test"}, nil, "lease")
-	l.waker = hasty{l}
-	l.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
+	l.lookout.waker = hasty{l}
+	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
 	r := &row{owner: "o", ends: 2e6, now: 1e6}
-	l.tell("k", r, r.owners()[0], time.Now())
-	if keys, _ := l.watched(); len(keys) > 0 {
+	l.lookout.tell("k", r, r.owners()[0], time.Now())
+	if keys := l.book.watched(); len(keys) > 0 {
 		t.Errorf("the locker looks for %q for good, want nothing", keys)
 	}
 }

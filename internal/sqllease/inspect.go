@@ -17,13 +17,13 @@ const listPage = 200
 // Inspect returns the owner of key and the claims that wait for it, by one
 // read.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.KeyState{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	rows, err := l.table.read(ctx, []string{key}, false)
 	if err != nil {
-		return locker.KeyState{}, l.sorted(err)
+		return locker.KeyState{}, l.table.sorted(err)
 	}
 	return stateOf(key, rows[key]), nil
 }
@@ -54,11 +54,11 @@ func stateOf(key string, r *row) locker.KeyState {
 // of their names. It reads 200 rows at a time.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		if err := l.gate.Enter(); err != nil {
+		if err := l.life.Enter(); err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		l.list(ctx, yield)
 	}
 }
@@ -67,7 +67,7 @@ func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bo
 	for after := ""; ; {
 		keys, rows, err := l.table.page(ctx, after, listPage)
 		if err != nil {
-			yield(locker.KeyState{}, l.sorted(err))
+			yield(locker.KeyState{}, l.table.sorted(err))
 			return
 		}
 		for i, key := range keys {
@@ -90,18 +90,12 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if len(owner) != locker.OwnerLen || !ownerID.MatchString(owner) {
 		return lockerkit.Invalid(l.table.Name, "%q is no owner id", owner)
 	}
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
-	r := l.lanes.do(ctx, request{verb: revoke, key: key, owner: owner})
-	if r.err != nil {
-		return l.unclear(r)
-	}
-	if !r.ok {
-		return l.lost()
-	}
-	return nil
+	defer l.life.Leave()
+	_, err := l.asOwner(ctx, request{verb: revoke, key: key, owner: owner})
+	return err
 }
 
 // Names of the findings of every dialect.
@@ -127,10 +121,10 @@ func Finding(store, name string, severity locker.Severity, format string, args .
 // Check takes and releases a key that nobody uses, measures that, and looks at
 // the settings of the database. It deletes its row.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	took, err := l.probe(ctx, ttl)
 	if err != nil {
 		return l.fault(err)
@@ -147,7 +141,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 // fault returns an error of a statement as a finding, unless the server cannot
 // be asked.
 func (l *Locker) fault(err error) error {
-	sorted := l.sorted(err)
+	sorted := l.table.sorted(err)
 	name := ""
 	switch l.table.verdict(err) {
 	case NoRight:
@@ -168,7 +162,7 @@ func (l *Locker) probe(ctx context.Context, ttl time.Duration) (took time.Durati
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
 	for range 2 {
 		owner, sent := lockerkit.NewID(), time.Now()
-		r := l.lanes.do(ctx, request{
+		r := l.batcher.do(ctx, request{
 			verb: acquire, key: key, owner: owner, ttl: ttl.Microseconds(),
 			holder: []byte("{}"),
 		})
@@ -178,7 +172,7 @@ func (l *Locker) probe(ctx context.Context, ttl time.Duration) (took time.Durati
 		if d := time.Since(sent); took == 0 || d < took {
 			took = d
 		}
-		if r := l.lanes.do(ctx, request{verb: release, key: key, owner: owner}); r.err != nil {
+		if r := l.batcher.do(ctx, request{verb: release, key: key, owner: owner}); r.err != nil {
 			return 0, r.err
 		}
 	}

@@ -85,18 +85,17 @@ const (
 
 // request is a call, without what belongs to Go.
 type request struct {
-	verb             verb
-	key, owner       string
-	ttl, offer       int64 // µs; of the lease, or of the record; offer is that of next in a release
-	limit            int
-	fencing          bool
-	holder           []byte
-	place            int64
-	wait, wasInQueue bool
-	next             string // owner id of the claim that a release queues, or ""
-	recall           bool   // of the claim that acquires
-	value            []byte // of the record
-	unmark           bool   // the release deletes the mark of owner
+	verb       verb
+	key, owner string
+	ttl, offer int64 // µs; of the lease, or of the record; offer is that of next in a release
+	limit      int
+	fencing    bool
+	holder     []byte
+	try        locker.Try // of an acquire
+	next       string     // owner id of the claim that a release queues, or ""
+	recall     bool       // of the claim that acquires
+	value      []byte     // of the record
+	unmark     bool       // the release deletes the mark of owner
 }
 
 // wantsValue reports whether the answer may hold the value of a record.
@@ -113,6 +112,20 @@ type result struct {
 	place   int64
 	waiting int
 	handed  bool
+}
+
+// answer returns the answer of an Acquire.
+func (r *result) answer() locker.Answer {
+	switch {
+	case r.record != nil:
+		return locker.Answer{Record: string(r.record)}
+	case r.ok:
+		return locker.Answer{Acquired: true, Token: uint64(r.token)}
+	}
+	return locker.Answer{
+		Holder: holderOf(r.holder), Remaining: time.Duration(r.remains) * time.Microsecond,
+		Queued: r.queued, Place: locker.Place(r.place),
+	}
 }
 
 // alone reports whether a claim owns the key that must be alone.
@@ -243,7 +256,7 @@ func (r *row) acquire(q *request) result {
 			w.Seen, r.dirty = r.now, true
 		}
 		res.queued, res.place = true, w.Place
-	case q.wait && !q.wasInQueue: // law 2: an owner id is queued once
+	case q.try.Wait && !q.try.Queued: // law 2: an owner id is queued once
 		res.queued, res.place = true, r.enqueue(q)
 	}
 	return res
@@ -252,7 +265,7 @@ func (r *row) acquire(q *request) result {
 // enqueue puts the claim of q into the queue, behind those with its place. It
 // drops claims that were not seen for too long.
 func (r *row) enqueue(q *request) (place int64) {
-	place = q.place
+	place = int64(q.try.Place)
 	if place == 0 {
 		place = r.back()
 	}
@@ -342,7 +355,7 @@ func (r *row) room(limit int) bool {
 func (r *row) behind(q *request) bool {
 	for _, w := range r.queue {
 		switch {
-		case w.Owner == q.owner, q.place != 0 && q.place < w.Place:
+		case w.Owner == q.owner, q.try.Place != 0 && int64(q.try.Place) < w.Place:
 			return false
 		case w.Seen > r.now-keepsOut.Microseconds():
 			return true

@@ -15,14 +15,83 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // table runs statements on the table of leases. It is safe for concurrent use.
 type table struct {
 	*Dialect
 
-	db   *sql.DB
-	name string
+	opener driver.Connector // of a db that open opens and close closes; or nil
+	db     *sql.DB
+	name   string
+}
+
+// check checks the settings.
+func (t *table) check() error {
+	if t.db == nil && lockerkit.IsNil(t.opener) {
+		return lockerkit.Invalid(t.Name, "the database is nil")
+	}
+	if !tableName.MatchString(t.name) {
+		return lockerkit.Invalid(t.Name, "WithTable(%q): a table is named by letters, digits and _, "+
+			"with its schema and a dot in front if need be", t.name)
+	}
+	return nil
+}
+
+// maxConns is how many connections of its own a table uses at a time.
+const maxConns = 4
+
+// dial opens a database of the table's own.
+func (t *table) dial() *sql.DB {
+	db := sql.OpenDB(t.opener)
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
+	db.SetConnMaxIdleTime(time.Minute)
+	return db
+}
+
+func (t *table) open() {
+	if t.opener != nil {
+		t.db = t.dial()
+	}
+}
+
+func (t *table) close() {
+	if t.opener != nil {
+		_ = t.db.Close()
+	}
+}
+
+func (t *table) schema() string { return strings.ReplaceAll(t.Create, "%s", t.name) }
+
+// migrate makes the table, unless it is there.
+func (t *table) migrate(ctx context.Context) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	db := t.db
+	if t.opener != nil {
+		db = t.dial() // beside the one of open, which may not have been called
+		defer db.Close()
+	}
+	err := t.repeat(ctx, func() error {
+		_, err := db.ExecContext(ctx, t.schema())
+		return err
+	})
+	if err != nil {
+		return t.sorted(err)
+	}
+	return nil
+}
+
+// repeat calls f until it succeeds, or fails with an error that is not Again.
+func (t *table) repeat(ctx context.Context, f func() error) error {
+	for n := 0; ; n++ {
+		if err := f(); err == nil || t.verdict(err) != Again || !pause(ctx, n) {
+			return err
+		}
+	}
 }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
@@ -186,16 +255,37 @@ func (t *table) renew(ctx context.Context, keys, owners []string, ttl time.Durat
 	return renewed, err
 }
 
-const sweepPage = 500
+const (
+	sweepEvery = 5 * time.Minute
+	sweepAfter = 20 * time.Minute // for which nobody has owned a key when its row goes
+	sweepLimit = 5 * time.Second
+	sweepPage  = 500
+)
+
+// sweepOften deletes the rows of keys that nobody uses, from time to time. A row
+// that is deleted and comes back has its tokens from the clock, which is ahead.
+func (t *table) sweepOften(ctx context.Context) {
+	for lockerkit.Pause(sweepEvery/2+rand.N(sweepEvery), ctx.Done()) {
+		for more := true; more; {
+			limited, cancel := context.WithTimeout(ctx, sweepLimit)
+			more, _ = t.sweep(limited) // the next process or turn tries again
+			cancel()
+		}
+	}
+}
+
+// Sweep deletes some rows of keys that nobody uses. It returns whether there may
+// be more. A Locker calls it by itself.
+func Sweep(ctx context.Context, l *Locker) (more bool, err error) { return l.table.sweep(ctx) }
 
 // sweep deletes the rows of keys that nobody has owned for a time. It returns
 // whether there may be more.
-func (t *table) sweep(ctx context.Context, unused time.Duration) (more bool, err error) {
+func (t *table) sweep(ctx context.Context) (more bool, err error) {
 	now, err := t.now(ctx)
 	if err != nil {
 		return false, err
 	}
-	old := now - unused.Microseconds()
+	old := now - sweepAfter.Microseconds()
 	const unusedSince = " ends < ? AND token < ? AND kept_ends < ?"
 	query := "SELECT k FROM " + t.name + " WHERE" + unusedSince + " LIMIT ?"
 	var keys []any
@@ -298,8 +388,6 @@ func (t *table) on(ctx context.Context, f func(*sql.Conn) error) error {
 	}
 }
 
-func (t *table) schema() string { return strings.ReplaceAll(t.Create, "%s", t.name) }
-
 // change reads the rows of a batch, has apply change them, and writes them. It
 // begins anew as long as others change the rows meanwhile. unsent says that
 // nothing was written.
@@ -392,3 +480,25 @@ func (t *table) advice(err error) string {
 	}
 	return ": " + text
 }
+
+// sorted returns an error of a statement as an error of package locker, or as
+// one that says what to do.
+func (t *table) sorted(err error) error {
+	switch t.verdict(err) {
+	case NoRight, NoTable, Other:
+		return fmt.Errorf("%s: %w%s", t.Name, err, t.advice(err))
+	case Unavailable, Again, ReadOnly:
+	}
+	return fmt.Errorf("%s: %w: %w%s", t.Name, locker.ErrUnavailable, err, t.advice(err))
+}
+
+// failure returns the error of a reply.
+func (t *table) failure(r reply) error {
+	err := t.sorted(r.err)
+	if r.unsent && errors.Is(err, locker.ErrUnavailable) {
+		return errors.Join(err, locker.ErrUnsent)
+	}
+	return err
+}
+
+func (t *table) lost() error { return fmt.Errorf("%s: %w", t.Name, locker.ErrLeaseLost) }
