@@ -19,11 +19,11 @@ import (
 // Inspect returns the owner of key, the claims that wait for it and its record.
 // It takes one request.
 func (l *Locker) Inspect(ctx context.Context, key string) (s locker.KeyState, err error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return s, err
 	}
-	defer l.gate.Leave()
-	states, err := l.states(ctx, l.sql.one, []byte(key))
+	defer l.life.Leave()
+	states, err := l.server.states(ctx, l.server.sql.one, []byte(key))
 	if err == nil && len(states) == 1 {
 		s = states[0]
 	}
@@ -56,11 +56,11 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 }
 
 func (l *Locker) page(ctx context.Context, after []byte) ([]locker.KeyState, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer l.gate.Leave()
-	return l.states(ctx, l.sql.list, after)
+	defer l.life.Leave()
+	return l.server.states(ctx, l.server.sql.list, after)
 }
 
 // ForceRelease ends the hold of owner on key, and hands the key on. It takes
@@ -69,26 +69,12 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if _, err := base64.RawURLEncoding.DecodeString(owner); err != nil || len(owner) != locker.OwnerLen {
 		return invalid("%q is no owner id", owner)
 	}
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	_, err := l.release(ctx, ending{key: key, owner: owner, flags: flagTell}, nil)
 	return err
-}
-
-func (l *Locker) states(ctx context.Context, sql string, key []byte) (states []locker.KeyState, err error) {
-	err = l.retry(ctx, func() error {
-		return l.aside(ctx, func(conn *pgxpool.Conn) error {
-			rows, err := conn.Query(ctx, sql, key)
-			if err != nil {
-				return err
-			}
-			states, err = pgx.CollectRows(rows, scanState)
-			return err
-		})
-	})
-	return states, translate(err)
 }
 
 func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
@@ -185,15 +171,15 @@ const conditionSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_r
 // Check reports whether the server can serve leases of the given TTL. It takes
 // four requests.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	var c condition
 	var trip time.Duration
-	if err := l.retry(ctx, func() error {
-		return l.aside(ctx, func(conn *pgxpool.Conn) (err error) {
-			err = conn.QueryRow(ctx, conditionSQL, l.sql.tables, l.sql.functions, l.sql.name).
+	if err := retry(ctx, func() error {
+		return l.server.aside(ctx, func(conn *pgxpool.Conn) (err error) {
+			err = conn.QueryRow(ctx, conditionSQL, l.server.sql.tables, l.server.sql.functions, l.server.sql.name).
 				Scan(&c.standby, &c.readOnly, &c.hidden, &c.noPolicy, &c.alone, &c.there, &c.rights, &c.unlogged,
 					&c.version, &c.fsync, &c.isolation)
 			if err == nil {
@@ -263,21 +249,21 @@ func (l *Locker) judgeTables(c *condition) (found []error) {
 	case !c.there:
 		found = append(found, finding("schema", locker.Refuse,
 			"the table %s or %s or one of their functions is missing: call Migrate, or run the SQL of Schema",
-			l.sql.tables[0], l.sql.tables[1]))
+			l.server.sql.tables[0], l.server.sql.tables[1]))
 	case !c.rights:
 		found = append(found, finding("rights", locker.Refuse,
 			"the role needs SELECT, INSERT, UPDATE and DELETE on %s, and EXECUTE on %s",
-			strings.Join(l.sql.tables, " and "), strings.Join(l.sql.functions, ", ")))
+			strings.Join(l.server.sql.tables, " and "), strings.Join(l.server.sql.functions, ", ")))
 	}
 	if c.noPolicy {
 		found = append(found, finding("row-security", locker.Refuse,
 			"row-level security hides all rows from the role: ALTER TABLE %s DISABLE ROW LEVEL SECURITY, and %s",
-			l.sql.tables[0], l.sql.tables[1]))
+			l.server.sql.tables[0], l.server.sql.tables[1]))
 	}
 	if c.unlogged {
 		found = append(found, finding("unlogged", locker.Refuse,
 			"a crash empties the tables: ALTER TABLE %s SET LOGGED, and %s",
-			l.sql.tables[0], l.sql.tables[1]))
+			l.server.sql.tables[0], l.server.sql.tables[1]))
 	}
 	return found
 }
@@ -301,10 +287,7 @@ func judgeServer(c *condition) (found []error) {
 
 // hearing tells whether messages come.
 func (l *Locker) hearing() error {
-	l.mu.Lock()
-	began := l.listening
-	l.mu.Unlock()
-	if l.listenAt == nil || !began || l.hears.Load() {
+	if l.inbox.listenAt == nil || !l.inbox.listening.Load() || l.book.hears.Load() {
 		return nil
 	}
 	return finding("messages", locker.Warn, "the connection that listens hears nothing, so the locker polls every %v: "+

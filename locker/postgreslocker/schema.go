@@ -150,10 +150,10 @@ WHERE l.key > $1 AND (l.owner <> '' AND l.ends > {NOW} OR l.queue <> '[]') ORDER
 // The functions have a version in their names, so processes of an older release
 // go on beside them. It is "" if WithTable has a wrong name.
 func (l *Locker) Schema() string {
-	if l.sql == nil {
+	if l.server.sql == nil {
 		return ""
 	}
-	return l.sql.schema
+	return l.server.sql.schema
 }
 
 // Migrate makes the tables and their functions if one of them is missing, in one
@@ -165,16 +165,16 @@ func (l *Locker) Migrate(ctx context.Context) error {
 	if l.wrong != nil {
 		return l.wrong
 	}
-	conn, err := connect(ctx, l.config)
+	conn, err := connect(ctx, l.server.config)
 	if err != nil {
 		return translate(err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.sql.tables, l.sql.functions).
+	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.server.sql.tables, l.server.sql.functions).
 		Scan(&there); err != nil || there {
 		return translate(err)
 	}
-	_, err = conn.PgConn().Exec(ctx, l.sql.schema).ReadAll() // several statements are one transaction
+	_, err = conn.PgConn().Exec(ctx, l.server.sql.schema).ReadAll() // several statements are one transaction
 	return translate(err)
 }
