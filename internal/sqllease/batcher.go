@@ -15,8 +15,8 @@ const (
 	batchBytes = 256 << 10
 	backlogMax = 1024 // calls that wait for a worker before others block
 
-	// batchLeast is the shortest limit of a batch. It is longer than the limit
-	// of an impatient call, because others travel with that call.
+	// batchLeast is the shortest limit of a batch. A batch has longer than an
+	// impatient call, because others travel with that call.
 	batchLeast = 100 * time.Millisecond
 	// batchMost is the limit of a batch with a call that has no deadline.
 	batchMost = 10 * time.Second

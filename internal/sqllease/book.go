@@ -8,7 +8,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// book has the claims of this process that the lookout looks for. It is safe
+// book has the claims of this process that the lookout looks for, and is safe
 // for concurrent use.
 type book struct {
 	bell lockerkit.Bell // wakes the lookout
@@ -24,7 +24,8 @@ func newBook() *book {
 	}
 }
 
-// waiting is a claim that may be in a queue. It is replaced, never changed.
+// waiting is a claim that may be in a queue. Its entry is replaced, never
+// changed.
 type waiting struct {
 	claim *locker.Claim
 	// sent is when the last look was sent, or the Release that queued the
@@ -97,9 +98,9 @@ func (b *book) watched() (keys []string) {
 	return keys
 }
 
-// found notes that owner owns its key, with others behind it or not. It returns
-// the claim if that waited here, and whether the guard must hear of the others.
-// The guard hears that once, because the owner will hand the key over.
+// found notes that owner owns its key, with others behind it or not. found
+// returns the claim if that waited here, and whether the guard must hear of the
+// others. The guard hears that once, because the owner will hand the key over.
 func (b *book) found(owner string, others bool) (w *waiting, wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,9 +113,9 @@ func (b *book) found(owner string, others bool) (w *waiting, wanted bool) {
 	return w, owned && others
 }
 
-// recalled returns the claims that waited here and find a record in rows. It
+// finders returns the claims that waited here and find a record in rows, and
 // forgets them.
-func (b *book) recalled(rows map[string]*row) (found []*locker.Claim) {
+func (b *book) finders(rows map[string]*row) (found []*locker.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for owner, w := range b.queued {

@@ -44,14 +44,14 @@ func stateOf(key string, r *row) locker.KeyState {
 		}
 		s.Waiting++
 		if len(s.Waiters) < locker.MaxListed {
-			s.Waiters = append(s.Waiters, locker.Waiter{Owner: w.Owner, Holder: holderOf(w.Holder)})
+			s.Waiters = append(s.Waiters, locker.Waiter{Owner: w.Owner, Holder: lockerkit.HolderOf(w.Holder)})
 		}
 	}
 	return s
 }
 
 // List returns the state of each key that is owned or waited for, in the order
-// of their names. It reads 200 rows at a time.
+// of their names. Each read is for 200 rows.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		if err := l.life.Enter(); err != nil {
@@ -119,7 +119,7 @@ func Finding(store, name string, severity locker.Severity, format string, args .
 }
 
 // Check takes and releases a key that nobody uses, measures that, and looks at
-// the settings of the database. It deletes its row.
+// the settings of the database. Check deletes its row.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.life.Enter(); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (l *Locker) fault(err error) error {
 	return &locker.Finding{Name: name, Severity: locker.Refuse, Text: sorted.Error()}
 }
 
-// probe takes and releases a key as a lock would. It returns how long the
+// probe takes and releases a key as a lock would, and returns how long the
 // better of two tries took, because the first may have had to connect.
 func (l *Locker) probe(ctx context.Context, ttl time.Duration) (took time.Duration, err error) {
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -14,11 +13,17 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var _ locker.Marker = (*Locker)(nil)
+var (
+	_ locker.Locker    = (*Locker)(nil)
+	_ locker.Inspector = (*Locker)(nil)
+	_ locker.Limiter   = (*Locker)(nil)
+	_ locker.Marker    = (*Locker)(nil)
+	_ locker.Migrator  = (*Locker)(nil)
+	_ locker.Sharer    = (*Locker)(nil)
+	_ locker.Several   = (*Locker)(nil)
+)
 
-var _ locker.Several = (*Locker)(nil)
-
-// Locker is a [locker.Locker] on a table. It serves one guard.
+// Locker is a [locker.Locker] on a table, for one guard.
 type Locker struct {
 	table    *table
 	life     *lockerkit.Life
@@ -28,7 +33,7 @@ type Locker struct {
 	lookout  *lookout
 }
 
-// New returns a Locker on the table of that name. It sends nothing.
+// New returns a Locker on the table of that name, and sends nothing.
 func New(d *Dialect, db *sql.DB, name string) *Locker {
 	t := &table{Dialect: d, db: db, name: name}
 	l := &Locker{
@@ -86,9 +91,9 @@ func (l *Locker) leaveAll() {
 // Schema returns the statement that makes the table.
 func (l *Locker) Schema() string { return l.table.schema() }
 
-// Migrate makes the table, unless it is there. It may be called before Open and
-// by several processes at once. It blocks until the database has answered or
-// ctx ends.
+// Migrate makes the table, unless it is there. Several processes may call it at
+// once, and before Open. Migrate blocks until the database has answered or ctx
+// ends.
 func (l *Locker) Migrate(ctx context.Context) error { return l.table.migrate(ctx) }
 
 // Limits returns the shortest TTL. A lease ends on time, for all processes.
@@ -97,8 +102,8 @@ func (*Locker) Limits() locker.Limits { return locker.Limits{MinTTL: 200 * time.
 // Shares reports true: the table keeps shared claims and permits.
 func (*Locker) Shares(int) bool { return true }
 
-// Acquire makes c an owner of its key if law 13 allows it. It takes a read, and
-// a write if something changes.
+// Acquire makes c an owner of its key if law 13 allows it. An Acquire takes a
+// read, and a write if something changes.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.life.Enter(); err != nil {
 		return locker.Answer{Queued: t.Queued}, err
@@ -124,7 +129,8 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 func (l *Locker) acquiring(c *locker.Claim, t locker.Try) *request {
 	return &request{
 		verb: acquire, key: c.Key, owner: c.Owner, limit: c.Limit, ttl: c.TTL.Microseconds(),
-		offer: c.ShortOffer().Microseconds(), fencing: c.Fencing, holder: l.describe(c), recall: c.Recall, try: t,
+		offer: c.ShortOffer().Microseconds(), fencing: c.Fencing, holder: lockerkit.Describe(c, l.instance),
+		recall: c.Recall, try: t,
 	}
 }
 
@@ -135,7 +141,8 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		return locker.Released{}, err
 	}
 	defer l.life.Leave()
-	return l.release(ctx, request{verb: release, key: c.Key, owner: c.Owner, unmark: claimStateOf(c).unmark}, next)
+	s, _ := c.State.(claimState)
+	return l.release(ctx, request{verb: release, key: c.Key, owner: c.Owner, unmark: s.unmark}, next)
 }
 
 // release sends q, which ends the hold of its owner and queues next.
@@ -148,7 +155,7 @@ func (l *Locker) releasing(q request, next *locker.Claim) *request {
 	l.book.forget(q.owner)
 	if next != nil {
 		q.next, q.offer, q.fencing = next.Owner, next.ShortOffer().Microseconds(), next.Fencing
-		q.limit, q.holder = next.Limit, l.describe(next)
+		q.limit, q.holder = next.Limit, lockerkit.Describe(next, l.instance)
 		l.book.looks(next)
 	}
 	return &q
@@ -190,22 +197,6 @@ func (l *Locker) asOwner(ctx context.Context, q request) (result, error) {
 		return result{}, l.table.lost()
 	}
 	return r.result, nil
-}
-
-// describe signs c, once, and returns its holder as it is kept in the table.
-func (l *Locker) describe(c *locker.Claim) []byte {
-	if c.Holder.Instance == "" {
-		c.Holder.Instance = l.instance
-	}
-	text, _ := json.Marshal(c.Holder) // cannot fail: plain fields
-	return text
-}
-
-func holderOf(text []byte) (h locker.Holder) {
-	if json.Unmarshal(text, &h) != nil {
-		return locker.Holder{}
-	}
-	return h
 }
 
 // renewPage is how many leases are renewed in one statement.
@@ -280,7 +271,7 @@ func (l *Locker) renewAlone(
 }
 
 // AcquireAll makes each claim the owner of its key, or only those in front of
-// the first key that is held if prefix, or none. It takes a read and a write.
+// the first key that is held if prefix, or none, by a read and a write.
 func (l *Locker) AcquireAll(
 	ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
@@ -308,7 +299,7 @@ func (l *Locker) AcquireAll(
 	return as, held, nil
 }
 
-// ReleaseAll is Release for each claim. It takes a read and a write.
+// ReleaseAll is Release for each claim, by a read and a write.
 func (l *Locker) ReleaseAll(
 	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
 ) {
@@ -343,7 +334,9 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 	defer l.life.Leave()
 	released, err := l.release(ctx, keeping(c, r), next)
 	if errors.Is(err, locker.ErrUnavailable) {
-		claimStateOf(c).keep = &r // for Abandon
+		s, _ := c.State.(claimState)
+		s.keep = &r // for Abandon
+		c.State = s
 	}
 	return released, err
 }
@@ -354,7 +347,7 @@ func keeping(c *locker.Claim, r locker.Record) request {
 
 // ending returns the request that leaves nothing of c behind (law 19).
 func ending(c *locker.Claim) request {
-	s := claimStateOf(c)
+	s, _ := c.State.(claimState)
 	if s.keep != nil {
 		return keeping(c, *s.keep)
 	}
@@ -373,8 +366,12 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 	return string(answer.record), err
 }
 
-// Unmark lets the Release or Abandon of c remove its mark. It sends nothing.
-func (*Locker) Unmark(c *locker.Claim) { claimStateOf(c).unmark = true }
+// Unmark lets the Release or Abandon of c remove its mark, and sends nothing.
+func (*Locker) Unmark(c *locker.Claim) {
+	s, _ := c.State.(claimState)
+	s.unmark = true
+	c.State = s
+}
 
 // Forget deletes the record of key, and reports whether there was one. The first
 // of two requests finds out which record is meant, so that a Forget that arrives
@@ -394,23 +391,11 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	return r.ok, nil
 }
 
-// claimState is the locker's own part of a claim that recalls. The guard never
-// has two calls in flight that use it.
+// claimState is the locker's own part of a claim: its State, if it has one. The
+// guard never has two calls in flight that use it.
 type claimState struct {
 	keep   *locker.Record // of a Keep without an answer
 	unmark bool           // see Unmark
-}
-
-// claimStateOf returns the state of c. Changes to it last only if c recalls.
-func claimStateOf(c *locker.Claim) *claimState {
-	s, ok := c.State.(*claimState)
-	if !ok {
-		s = new(claimState)
-		if c.Recall {
-			c.State = s
-		}
-	}
-	return s
 }
 
 // Abandon takes c out of key and queue, in the background.

@@ -25,8 +25,8 @@ const (
 )
 
 // lookout finds out by itself what a message would tell: which claims were
-// granted their keys, and which keys others wait for. It asks nothing while no
-// claim waits or owns a key here.
+// granted their keys, and which keys others wait for. The lookout asks nothing
+// while no claim waits or owns a key here.
 type lookout struct {
 	table    *table
 	book     *book
@@ -67,7 +67,7 @@ func (l *lookout) look(keys []string) {
 	if err != nil {
 		return
 	}
-	l.tellRecalled(rows)
+	l.tellFinders(rows)
 	for key, r := range rows {
 		for _, own := range r.owners() {
 			l.tell(key, r, own, sent)
@@ -75,9 +75,9 @@ func (l *lookout) look(keys []string) {
 	}
 }
 
-// tellRecalled tells the guard of claims that waited here and will find a
+// tellFinders tells the guard of claims that waited here and will find a
 // record now.
-func (l *lookout) tellRecalled(rows map[string]*row) {
+func (l *lookout) tellFinders(rows map[string]*row) {
 	recorded := false
 	for _, r := range rows {
 		recorded = recorded || r.counting() != nil
@@ -86,7 +86,7 @@ func (l *lookout) tellRecalled(rows map[string]*row) {
 	if !recorded || !ok {
 		return
 	}
-	for _, c := range l.book.recalled(rows) {
+	for _, c := range l.book.finders(rows) {
 		j.Recorded(c.Key, c.Owner, "")
 	}
 }

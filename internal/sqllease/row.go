@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -33,8 +34,8 @@ type row struct {
 }
 
 // record is what the last Keep or Begin has left beside a key, see laws 16 to
-// 20 of package locker. It lies in the row of its key, so that both change in
-// one step.
+// 20 of package locker. The record lies in the row of its key, so that both
+// change in one step.
 type record struct {
 	owner string // of the claim that left it; "" is none
 	mark  bool   // it counts while its owner does not own the key
@@ -123,7 +124,7 @@ func (r *result) answer() locker.Answer {
 		return locker.Answer{Acquired: true, Token: uint64(r.token)}
 	}
 	return locker.Answer{
-		Holder: holderOf(r.holder), Remaining: time.Duration(r.remains) * time.Microsecond,
+		Holder: lockerkit.HolderOf(r.holder), Remaining: time.Duration(r.remains) * time.Microsecond,
 		Queued: r.queued, Place: locker.Place(r.place),
 	}
 }
@@ -135,8 +136,7 @@ func (r *row) alone() bool { return r.owner != "" && r.ends > r.now }
 func (r *row) free() bool { return !r.alone() && len(r.crowd) == 0 }
 
 // remains returns how long the last lease of a row that is not free lasts at
-// least. This is never more than its TTL, to which own adds a grain of the
-// clock.
+// least: never more than its TTL, to which own adds a grain of the clock.
 func (r *row) remains() int64 {
 	ends := r.now
 	for _, s := range r.owners() {
@@ -166,7 +166,7 @@ func (r *row) waiting() (n int) {
 	return n
 }
 
-// own makes owner an owner for d µs. It returns the first of its tokens, if
+// own makes owner an owner for d µs. own returns the first of its tokens, if
 // fencing.
 func (r *row) own(owner string, limit int, d int64, holder []byte, fencing bool) (token int64) {
 	if fencing {
@@ -204,7 +204,7 @@ func (r *row) next() int64 {
 	return r.version + 1
 }
 
-// apply is the protocol. It changes r, and sets r.dirty if that must be written
+// apply is the protocol: it changes r, and sets r.dirty if that must be written
 // before the result is true.
 func (r *row) apply(q *request) result {
 	r.settle()
@@ -262,7 +262,7 @@ func (r *row) acquire(q *request) result {
 	return res
 }
 
-// enqueue puts the claim of q into the queue, behind those with its place. It
+// enqueue puts the claim of q into the queue, behind those with its place, and
 // drops claims that were not seen for too long.
 func (r *row) enqueue(q *request) (place int64) {
 	place = int64(q.try.Place)
@@ -388,14 +388,14 @@ func (r *row) renew(q *request) result {
 func (r *row) describe(s *locker.KeyState) {
 	s.Held, s.Remaining = true, time.Duration(r.remains())*time.Microsecond
 	if r.alone() {
-		s.Owner, s.Holder = r.owner, holderOf(r.holder)
+		s.Owner, s.Holder = r.owner, lockerkit.HolderOf(r.holder)
 		return
 	}
 	s.Limit = locker.NoLimit
 	for i, own := range r.crowd {
 		s.Limit = min(s.Limit, own.Limit)
 		if i < locker.MaxListed {
-			s.Owners = append(s.Owners, locker.Waiter{Owner: own.Owner, Holder: holderOf(own.Holder)})
+			s.Owners = append(s.Owners, locker.Waiter{Owner: own.Owner, Holder: lockerkit.HolderOf(own.Holder)})
 		}
 	}
 }
@@ -497,6 +497,6 @@ func (r *row) recordState() locker.RecordState {
 	if found == nil {
 		return locker.RecordState{}
 	}
-	rest := time.Duration(max(found.ends-r.now-r.grain, 1)) * time.Microsecond
-	return locker.RecordState{Size: int(found.size), Remaining: rest}
+	left := time.Duration(max(found.ends-r.now-r.grain, 1)) * time.Microsecond
+	return locker.RecordState{Size: int(found.size), Remaining: left}
 }

@@ -96,7 +96,7 @@ func (t *table) repeat(ctx context.Context, f func() error) error {
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 
-const columns = "k, version, owner, ends, token, holder, crowd, queue, kept_by, kept_mark, kept_ends, kept_size"
+const columns = "k, version, owner, ends, token, holder, crowd, queue, record_by, record_mark, record_ends, record_size"
 
 // read returns the rows of keys, with the values of their records if values is
 // true. A key without a row gets none.
@@ -106,7 +106,7 @@ func (t *table) read(ctx context.Context, keys []string, values bool) (map[strin
 		args[i] = []byte(k)
 	}
 	got := make(map[string]*row, len(keys))
-	where := "WHERE k IN (" + marks("?", len(keys)) + ")"
+	where := "WHERE k IN (" + commas("?", len(keys)) + ")"
 	err := t.scan(ctx, values, where, args, func(key string, r *row) { got[key] = r })
 	return got, err
 }
@@ -140,7 +140,7 @@ func (t *table) scan(
 ) error {
 	value := "NULL"
 	if values {
-		value = "kept"
+		value = "record"
 	}
 	query := "SELECT " + columns + ", " + value + ", " + t.Now + ", " + t.ReadOnly + " FROM " + t.name + " " + where
 	return t.each(ctx, query, args, func(rows *sql.Rows) error {
@@ -210,8 +210,8 @@ func (t *table) write(ctx context.Context, rows map[string]*row) error {
 			left.owner, left.mark, left.ends, left.size, left.value)
 		n++
 	}
-	return t.exec(ctx, "INSERT INTO "+t.name+" ("+columns+", kept) VALUES "+
-		marks("(?,?,?,?,?,?,?,?,?,?,?,?,?)", n)+" "+t.Upsert, args)
+	return t.exec(ctx, "INSERT INTO "+t.name+" ("+columns+", record) VALUES "+
+		commas("(?,?,?,?,?,?,?,?,?,?,?,?,?)", n)+" "+t.Upsert, args)
 }
 
 // list returns the JSON of a list, and nothing for an empty one.
@@ -224,7 +224,7 @@ func list[T any](items []T) ([]byte, error) {
 
 // renew gives each owner that is alone its TTL, and returns those that own their keys.
 func (t *table) renew(ctx context.Context, keys, owners []string, ttl time.Duration) (map[string]bool, error) {
-	in := "k IN (" + marks("?", len(keys)) + ") AND owner IN (" + marks("?", len(owners)) + ") AND ends > " + t.Now
+	in := "k IN (" + commas("?", len(keys)) + ") AND owner IN (" + commas("?", len(owners)) + ") AND ends > " + t.Now
 	var names []any
 	for _, k := range keys {
 		names = append(names, []byte(k))
@@ -278,7 +278,7 @@ func (t *table) sweepOften(ctx context.Context) {
 // be more. A Locker calls it by itself.
 func Sweep(ctx context.Context, l *Locker) (more bool, err error) { return l.table.sweep(ctx) }
 
-// sweep deletes the rows of keys that nobody has owned for a time. It returns
+// sweep deletes the rows of keys that nobody has owned for a time. sweep returns
 // whether there may be more.
 func (t *table) sweep(ctx context.Context) (more bool, err error) {
 	now, err := t.now(ctx)
@@ -286,7 +286,7 @@ func (t *table) sweep(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	old := now - sweepAfter.Microseconds()
-	const unusedSince = " ends < ? AND token < ? AND kept_ends < ?"
+	const unusedSince = " ends < ? AND token < ? AND record_ends < ?"
 	query := "SELECT k FROM " + t.name + " WHERE" + unusedSince + " LIMIT ?"
 	var keys []any
 	err = t.each(ctx, query, []any{old, old, now, sweepPage}, func(rows *sql.Rows) error {
@@ -298,7 +298,7 @@ func (t *table) sweep(ctx context.Context) (more bool, err error) {
 	if err != nil || len(keys) == 0 {
 		return false, err
 	}
-	err = t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+marks("?", len(keys))+") AND"+unusedSince,
+	err = t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+commas("?", len(keys))+") AND"+unusedSince,
 		append(keys, old, old, now))
 	return len(keys) == sweepPage, err
 }
@@ -362,8 +362,9 @@ const badTries = 3
 
 // on lends a connection to f, which runs one statement.
 //
-// A connection to a server that takes no writes is closed. It may lead to the
-// old primary of a failover, as the idle ones may, and the pool dials anew.
+// A connection to a server that takes no writes is closed. The connection may
+// lead to the old primary of a failover, as the idle ones may, and the pool
+// dials anew.
 func (t *table) on(ctx context.Context, f func(*sql.Conn) error) error {
 	idle := t.db.Stats().Idle
 	for bad := 0; ; {
@@ -388,9 +389,9 @@ func (t *table) on(ctx context.Context, f func(*sql.Conn) error) error {
 	}
 }
 
-// change reads the rows of a batch, has apply change them, and writes them. It
-// begins anew as long as others change the rows meanwhile. unsent says that
-// nothing was written.
+// change reads the rows of a batch, has apply change them, and writes them.
+// change begins anew as long as others change the rows meanwhile. unsent says
+// that nothing was written.
 func (t *table) change(
 	ctx context.Context, batch []*request, apply func(rows map[string]*row),
 ) (unsent bool, err error) {

@@ -26,7 +26,7 @@ type (
 	groups = lockerkit.Calls[group, taken]
 )
 
-// request is one verb about one key. It travels with others in one query.
+// request is one verb about one key, and travels with others in one query.
 type request struct {
 	op               string
 	key, owner, next string
@@ -63,7 +63,7 @@ type result struct {
 	handed          bool
 	heir            heir
 	channels, texts []string // messages about a key with several owners, or about a record
-	kept            bool     // see record.sql
+	recorded        bool     // or marked, or forgotten, see record.sql
 	record          []byte
 	err             error
 }
@@ -79,7 +79,7 @@ type heir struct {
 // message is what a process is told.
 type message struct{ channel, text string }
 
-// group is an AcquireAll. It is one query.
+// group is an AcquireAll, which is one query.
 type group struct {
 	cs      []*locker.Claim
 	holders []string
@@ -96,8 +96,8 @@ type taken struct {
 	err    error
 }
 
-// batcher brings calls to the server, many at a time. It is safe for concurrent
-// use.
+// batcher brings calls to the server, many at a time, and is safe for
+// concurrent use.
 type batcher struct {
 	server *server
 	inbox  *inbox // gets the messages for this process
@@ -161,8 +161,8 @@ func (b *batcher) work(ctx context.Context) {
 	}
 }
 
-// gather returns k and the other calls that have come. They are sorted by key,
-// so that two batches lock rows in one order.
+// gather returns k and the other calls that have come, sorted by key, so that
+// two batches lock rows in one order.
 func (b *batcher) gather(k *call) []*call {
 	batch := b.calls.Gather(k, batchMax, sizeMax, func(q *request) int { return len(q.value) })
 	slices.SortStableFunc(batch, func(k, other *call) int { return strings.Compare(k.Request.key, other.Request.key) })
@@ -246,8 +246,8 @@ func (b *batcher) query(ctx context.Context, batch []*call) ([]result, error) {
 		}
 		var r result
 		columns := []any{
-			&r.ok, &r.token, &r.holder, &r.remain, &r.queued, &r.place, &r.waiting, &r.heir.behind, &r.handed, &r.heir.owner,
-			&r.heir.offer, &r.heir.channel, &r.channels, &r.texts, &r.kept, &r.record,
+			&r.ok, &r.token, &r.holder, &r.remain, &r.queued, &r.place, &r.waiting, &r.heir.behind, &r.handed,
+			&r.heir.owner, &r.heir.offer, &r.heir.channel, &r.channels, &r.texts, &r.recorded, &r.record,
 		}
 		_, err = pgx.ForEachRow(rows, columns, func() error {
 			rs = append(rs, r)

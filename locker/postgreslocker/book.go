@@ -8,8 +8,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// book has the claims of this process, and of which of them messages tell. It is
-// safe for concurrent use.
+// book has the claims of this process, and of which of them messages tell, and
+// is safe for concurrent use.
 type book struct {
 	channel string         // to which messages for this process come
 	hears   atomic.Bool    // the connection that listens has heard itself

@@ -34,7 +34,7 @@ const Version = version
 // owner it returns the owner of the record.
 func (l *Locker) ForgetOf(ctx context.Context, key, owner string) (of string, forgot bool, err error) {
 	r, err := l.forgetOf(ctx, key, owner)
-	return string(r.record), r.kept, err
+	return string(r.record), r.recorded, err
 }
 
 // Polls returns the number of claims for which the locker polls.

@@ -24,8 +24,8 @@ const (
 	pollShare = 4 // the pause is that many times as long as the look before
 )
 
-// inbox tells the guard what the server says of its claims. It listens, and
-// polls for what no message would tell of. It is safe for concurrent use.
+// inbox tells the guard what the server says of its claims. An inbox listens,
+// polls for what no message would tell of, and is safe for concurrent use.
 type inbox struct {
 	life      *lockerkit.Life
 	server    *server
@@ -112,9 +112,10 @@ func (in *inbox) ping(conn *pgx.Conn) error {
 }
 
 // attend makes conn listen, and says hello from another connection. The lock
-// tells others that somebody listens. It is shared, because the session of a
-// connection that was cut off may have it still. The server ends such a session
-// when its probes stay without answers. Behind a pooler the hello does not come.
+// tells others that somebody listens. The lock is shared, because the session
+// of a connection that was cut off may have it still. The server ends such a
+// session when its probes stay without answers. Behind a pooler the hello does
+// not come.
 func (in *inbox) attend(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(in.life.Context(), 5*time.Second)
 	defer cancel()

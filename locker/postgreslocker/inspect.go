@@ -13,11 +13,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Inspect returns the owner of key, the claims that wait for it and its record.
-// It takes one request.
+// Inspect returns the owner of key, the claims that wait for it and its record,
+// by one request.
 func (l *Locker) Inspect(ctx context.Context, key string) (s locker.KeyState, err error) {
 	if err := l.life.Enter(); err != nil {
 		return s, err
@@ -31,7 +32,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (s locker.KeyState, er
 	return s, err
 }
 
-// List returns the same for every key that is owned or waited for. It takes one
+// List returns the same for every key that is owned or waited for, by one
 // request for each 200 keys.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
@@ -63,8 +64,8 @@ func (l *Locker) page(ctx context.Context, after []byte) ([]locker.KeyState, err
 	return l.server.states(ctx, l.server.sql.list, after)
 }
 
-// ForceRelease ends the hold of owner on key, and hands the key on. It takes
-// one request.
+// ForceRelease ends the hold of owner on key, and hands the key on, by one
+// request.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if _, err := base64.RawURLEncoding.DecodeString(owner); err != nil || len(owner) != locker.OwnerLen {
 		return invalid("%q is no owner id", owner)
@@ -84,13 +85,13 @@ func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
 		remains      int64
 		named        []struct{ O, H string }
 		shares       []byte
-		rest         int64
+		left         int64
 	)
 	if err := r.Scan(&key, &s.Owner, &holder, &remains, &s.Waiting, &waiters, &shares, &s.Record.Size,
-		&rest); err != nil {
+		&left); err != nil {
 		return s, err
 	}
-	s.Key, s.Record.Remaining = string(key), microseconds(rest)
+	s.Key, s.Record.Remaining = string(key), microseconds(left)
 	switch s.Held = s.Owner != "" && remains > 0; {
 	case s.Held && shares != nil:
 		s.Remaining = microseconds(remains)
@@ -98,7 +99,7 @@ func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
 			return s, err
 		}
 	case s.Held:
-		s.Holder, s.Remaining = holderOf(holder), microseconds(remains)
+		s.Holder, s.Remaining = lockerkit.HolderOf([]byte(holder)), microseconds(remains)
 	default:
 		s.Owner = ""
 	}
@@ -106,7 +107,7 @@ func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
 		return s, errors.New("the queue cannot be read")
 	}
 	for _, w := range named {
-		s.Waiters = append(s.Waiters, locker.Waiter{Owner: w.O, Holder: holderOf(w.H)})
+		s.Waiters = append(s.Waiters, locker.Waiter{Owner: w.O, Holder: lockerkit.HolderOf([]byte(w.H))})
 	}
 	return s, nil
 }
@@ -124,10 +125,69 @@ func describe(s *locker.KeyState, shares []byte) error {
 	for i, o := range all {
 		s.Limit = min(s.Limit, o.N)
 		if i < locker.MaxListed {
-			s.Owners = append(s.Owners, locker.Waiter{Owner: o.O, Holder: holderOf(o.H)})
+			s.Owners = append(s.Owners, locker.Waiter{Owner: o.O, Holder: lockerkit.HolderOf([]byte(o.H))})
 		}
 	}
 	return nil
+}
+
+// Schema returns the SQL of the tables and their functions, for a migration
+// tool. Its statements belong into one transaction. Several processes may run
+// it at once. The functions have a version in their names, so processes of an
+// older release go on beside them. Schema is "" if WithTable has a wrong name.
+func (l *Locker) Schema() string {
+	if l.server.sql == nil {
+		return ""
+	}
+	return l.server.sql.schema
+}
+
+// Migrate makes the tables and their functions if one of them is missing, in
+// one transaction. Otherwise it changes nothing, and needs no right to. Several
+// processes may call it at once. Migrate needs no Open, and blocks for three
+// requests, at most until ctx ends. The error is ErrInvalidOption,
+// ErrUnavailable or a refusal of the server.
+func (l *Locker) Migrate(ctx context.Context) error {
+	if l.wrong != nil {
+		return l.wrong
+	}
+	conn, err := connect(ctx, l.server.config)
+	if err != nil {
+		return translate(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.server.sql.tables, l.server.sql.functions).
+		Scan(&there); err != nil || there {
+		return translate(err)
+	}
+	_, err = conn.PgConn().Exec(ctx, l.server.sql.schema).ReadAll() // several statements are one transaction
+	return translate(err)
+}
+
+// Check reports whether the server can serve leases of the given TTL, by four
+// requests.
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
+	if err := l.life.Enter(); err != nil {
+		return err
+	}
+	defer l.life.Leave()
+	var c condition
+	var trip time.Duration
+	if err := retry(ctx, func() error {
+		return l.server.aside(ctx, func(conn *pgxpool.Conn) (err error) {
+			err = conn.QueryRow(ctx, conditionSQL, l.server.sql.tables, l.server.sql.functions, l.server.sql.name).
+				Scan(&c.standby, &c.readOnly, &c.hidden, &c.noPolicy, &c.alone, &c.there, &c.rights, &c.unlogged,
+					&c.version, &c.fsync, &c.isolation)
+			if err == nil {
+				trip, err = roundTrip(ctx, conn)
+			}
+			return err
+		})
+	}); err != nil {
+		return fault(err)
+	}
+	return errors.Join(append(c.judge(l.server.sql), l.hearing(), judgeTrip(trip, ttl))...)
 }
 
 // FindingNames returns the names that findings of Check can have.
@@ -168,31 +228,6 @@ const conditionSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_r
     JOIN pg_class ON oid = to_regclass(t)), false),
   current_setting('server_version_num')::int, current_setting('fsync'), current_setting('transaction_isolation')`
 
-// Check reports whether the server can serve leases of the given TTL. It takes
-// four requests.
-func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.life.Enter(); err != nil {
-		return err
-	}
-	defer l.life.Leave()
-	var c condition
-	var trip time.Duration
-	if err := retry(ctx, func() error {
-		return l.server.aside(ctx, func(conn *pgxpool.Conn) (err error) {
-			err = conn.QueryRow(ctx, conditionSQL, l.server.sql.tables, l.server.sql.functions, l.server.sql.name).
-				Scan(&c.standby, &c.readOnly, &c.hidden, &c.noPolicy, &c.alone, &c.there, &c.rights, &c.unlogged,
-					&c.version, &c.fsync, &c.isolation)
-			if err == nil {
-				trip, err = roundTrip(ctx, conn)
-			}
-			return err
-		})
-	}); err != nil {
-		return fault(err)
-	}
-	return errors.Join(append(l.judge(&c), l.hearing(), judgeTrip(trip, ttl))...)
-}
-
 // fault returns an error of Check, as a finding if it is about rights.
 func fault(err error) error {
 	if code(err) == "42501" {
@@ -218,12 +253,13 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 	return &locker.Finding{Name: name, Severity: severity, Text: "postgreslocker: " + fmt.Sprintf(format, args...)}
 }
 
-func (l *Locker) judge(c *condition) (found []error) {
-	return append(append(judgeWrites(c), l.judgeTables(c)...), judgeServer(c)...)
+// judge tells what is wrong, also with the tables of sql.
+func (c *condition) judge(sql *statements) (found []error) {
+	return append(append(c.judgeWrites(), c.judgeTables(sql)...), c.judgeSettings()...)
 }
 
 // judgeWrites tells what keeps the server from writing.
-func judgeWrites(c *condition) (found []error) {
+func (c *condition) judgeWrites() (found []error) {
 	switch {
 	case c.standby:
 		found = append(found, finding("standby", locker.Refuse,
@@ -240,7 +276,7 @@ func judgeWrites(c *condition) (found []error) {
 }
 
 // judgeTables tells what is wrong with the tables and their functions.
-func (l *Locker) judgeTables(c *condition) (found []error) {
+func (c *condition) judgeTables(sql *statements) (found []error) {
 	switch {
 	case !c.there && c.hidden != "":
 		found = append(found, finding("rights", locker.Refuse,
@@ -249,27 +285,27 @@ func (l *Locker) judgeTables(c *condition) (found []error) {
 	case !c.there:
 		found = append(found, finding("schema", locker.Refuse,
 			"the table %s or %s or one of their functions is missing: call Migrate, or run the SQL of Schema",
-			l.server.sql.tables[0], l.server.sql.tables[1]))
+			sql.tables[0], sql.tables[1]))
 	case !c.rights:
 		found = append(found, finding("rights", locker.Refuse,
 			"the role needs SELECT, INSERT, UPDATE and DELETE on %s, and EXECUTE on %s",
-			strings.Join(l.server.sql.tables, " and "), strings.Join(l.server.sql.functions, ", ")))
+			strings.Join(sql.tables, " and "), strings.Join(sql.functions, ", ")))
 	}
 	if c.noPolicy {
 		found = append(found, finding("row-security", locker.Refuse,
 			"row-level security hides all rows from the role: ALTER TABLE %s DISABLE ROW LEVEL SECURITY, and %s",
-			l.server.sql.tables[0], l.server.sql.tables[1]))
+			sql.tables[0], sql.tables[1]))
 	}
 	if c.unlogged {
 		found = append(found, finding("unlogged", locker.Refuse,
 			"a crash empties the tables: ALTER TABLE %s SET LOGGED, and %s",
-			l.server.sql.tables[0], l.server.sql.tables[1]))
+			sql.tables[0], sql.tables[1]))
 	}
 	return found
 }
 
-// judgeServer tells which settings should be others.
-func judgeServer(c *condition) (found []error) {
+// judgeSettings tells which settings should be others.
+func (c *condition) judgeSettings() (found []error) {
 	if c.fsync == "off" {
 		found = append(found, finding("fsync", locker.Warn, "fsync is off: a crash of the machine may lose leases"))
 	}

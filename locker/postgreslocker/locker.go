@@ -2,7 +2,6 @@ package postgreslocker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -33,17 +32,14 @@ type Locker struct {
 var (
 	_ locker.Locker       = (*Locker)(nil)
 	_ locker.Inspector    = (*Locker)(nil)
+	_ locker.Marker       = (*Locker)(nil)
 	_ locker.Migrator     = (*Locker)(nil)
+	_ locker.Sharer       = (*Locker)(nil)
+	_ locker.Several      = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)
 )
 
-var _ locker.Marker = (*Locker)(nil)
-
-var _ locker.Sharer = (*Locker)(nil)
-
-var _ locker.Several = (*Locker)(nil)
-
-// New returns a locker for the server of pool. It only keeps its settings.
+// New returns a locker for the server of pool, and only keeps its settings.
 // guard.New opens it, and returns an error if a setting is wrong. The locker
 // opens connections of its own as pool would. pool stays the caller's.
 func New(pool *pgxpool.Pool, opts ...Option) *Locker {
@@ -102,7 +98,7 @@ func (l *Locker) prepare(s *settings) (err error) {
 	return nil
 }
 
-// Open checks the settings and starts the locker's goroutines. It sends
+// Open checks the settings and starts the locker's goroutines, and sends
 // nothing. A wrong setting is a [locker.ErrInvalidOption], and so is a second
 // Open.
 func (l *Locker) Open(w locker.Waker) error {
@@ -126,8 +122,8 @@ func (l *Locker) Open(w locker.Waker) error {
 	})
 }
 
-// Close ends the locker and closes its own connections. It does at once all
-// that is left to clean up, and takes its claims out of the queues. If the
+// Close ends the locker and closes its own connections. All that is left to
+// clean up is done at once, and the locker's claims leave the queues. If the
 // server gives no answer, that takes about half a minute. If ctx ends first,
 // Close returns ctx's error, and gives up what is left. Keys then end at their
 // TTL. Close is idempotent.
@@ -153,7 +149,7 @@ func (l *Locker) leaveAll() {
 const renewMax = 1000
 
 // Acquire makes c the owner of its key if nobody owns it. Otherwise it returns
-// the owner and, if t.Wait, queues c. It takes one request.
+// the owner and, if t.Wait, queues c. An Acquire is one request.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.life.Enter(); err != nil {
 		return locker.Answer{Queued: t.Queued}, err
@@ -193,12 +189,13 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{Record: string(r.record)}, nil
 	}
 	return locker.Answer{
-		Holder: holderOf(r.holder), Remaining: microseconds(r.remain), Queued: r.queued, Place: locker.Place(r.place),
+		Holder: lockerkit.HolderOf([]byte(r.holder)), Remaining: microseconds(r.remain),
+		Queued: r.queued, Place: locker.Place(r.place),
 	}, nil
 }
 
 // Fence reserves a block of fencing tokens for c, if it owns its key, and
-// returns the first. It takes one request.
+// returns the first, by one request.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err error) {
 	if err := l.life.Enter(); err != nil {
 		return 0, err
@@ -215,7 +212,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err 
 }
 
 // Release gives the key of c to the claim that has waited longest, if c owns
-// it. It queues next behind the others. It takes one request.
+// it, and queues next behind the others. A Release is one request.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
@@ -267,7 +264,7 @@ func (l *Locker) released(key string, r result, next *locker.Claim, err error) (
 			Length: microseconds(to.offer), Token: uint64(r.token), Waiting: int(to.behind),
 		})
 	}
-	if !r.ok && !r.kept {
+	if !r.ok && !r.recorded {
 		err = errNotOwner
 	}
 	return locker.Released{
@@ -275,9 +272,8 @@ func (l *Locker) released(key string, r result, next *locker.Claim, err error) (
 	}, err
 }
 
-// Renew gives each claim its full TTL again, or answers ErrLeaseLost. It takes
-// one request for each 1,000 claims, and another one if some claims have a
-// limit.
+// Renew gives each claim its full TTL again, or answers ErrLeaseLost, by one
+// request for each 1,000 claims, and another one if some claims have a limit.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.life.Enter(); err != nil {
 		for i := range cs {
@@ -308,7 +304,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, at []int,
 	answered func(i int, err error),
 ) {
-	got, err := l.renewAll(ctx, sql, cs, at)
+	channel := l.book.channelNow()
+	got, err := l.server.renew(ctx, sql, channel, cs, at)
+	if err == nil {
+		l.book.renewed(got, channel)
+	}
 	for _, i := range at {
 		waits, ok := got[cs[i].Owner]
 		switch {
@@ -325,55 +325,8 @@ func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, 
 	}
 }
 
-// renewAll returns the owner ids that still own their keys, and whether others
-// wait for those.
-func (l *Locker) renewAll(ctx context.Context, sql string, cs []*locker.Claim, at []int,
-) (got map[string]bool, err error) {
-	keys, owners, ttls := make([][]byte, len(at)), make([]string, len(at)), make([]int64, len(at))
-	for n, i := range at {
-		keys[n], owners[n], ttls[n] = []byte(cs[i].Key), cs[i].Owner, cs[i].TTL.Microseconds()
-	}
-	channel := l.book.channelNow()
-	err = retry(ctx, func() error {
-		return l.server.aside(ctx, func(conn *pgxpool.Conn) error {
-			got = make(map[string]bool, len(at))
-			rows, err := conn.Query(ctx, sql, keys, owners, ttls, channel)
-			if err != nil {
-				return err
-			}
-			var owner string
-			var waits bool
-			_, err = pgx.ForEachRow(rows, []any{&owner, &waits, nil}, func() error {
-				got[owner] = waits
-				return nil
-			})
-			return err
-		})
-	})
-	if err == nil {
-		l.book.renewed(got, channel)
-	}
-	return got, err
-}
-
 // describe returns the text of c's Holder.
-func (l *Locker) describe(c *locker.Claim) string {
-	if c.Holder.Instance == "" {
-		c.Holder.Instance = l.instance
-	}
-	h := c.Holder
-	text, err := json.Marshal(h)
-	if err != nil { // a year beyond 9999
-		h.Since = time.Time{}
-		text, _ = json.Marshal(h)
-	}
-	return string(text)
-}
-
-func holderOf(text string) (h locker.Holder) {
-	_ = json.Unmarshal([]byte(text), &h) // a stranger's text describes nobody
-	return h
-}
+func (l *Locker) describe(c *locker.Claim) string { return string(lockerkit.Describe(c, l.instance)) }
 
 func tokenOf(c *locker.Claim, token int64) uint64 {
 	if !c.Fencing {
@@ -406,7 +359,7 @@ func (l *Locker) AcquireAll(
 		as[i] = locker.Answer{Acquired: true, Token: tokenOf(cs[i], token)}
 	}
 	if held = int(t.held); held < len(cs) {
-		as[held].Holder, as[held].Remaining = holderOf(t.holder), microseconds(t.remain)
+		as[held].Holder, as[held].Remaining = lockerkit.HolderOf([]byte(t.holder)), microseconds(t.remain)
 	}
 	return as, held, nil
 }
@@ -433,36 +386,24 @@ func (l *Locker) ReleaseAll(
 	}
 }
 
-// claimState is the locker's own part of a claim. The guard never has two calls
-// in flight that use it.
+// claimState is the locker's own part of a claim: its State, if it has one. The
+// guard never has two calls in flight that use it.
 type claimState struct {
 	keep   *locker.Record // of a Keep without an answer
 	unmark bool           // see Unmark
 }
 
-// stateOf returns the state of c, for changes.
-func stateOf(c *locker.Claim) *claimState {
-	s, ok := c.State.(*claimState)
-	if !ok {
-		s = new(claimState)
-		c.State = s
-	}
-	return s
-}
-
 // endOf returns what Release and Abandon of c do.
 func endOf(c *locker.Claim) ending {
-	e := ending{key: c.Key, owner: c.Owner}
-	if s, ok := c.State.(*claimState); ok {
-		e.keep = s.keep
-		if s.unmark {
-			e.flags = flagUnmark
-		}
+	s, _ := c.State.(claimState)
+	e := ending{key: c.Key, owner: c.Owner, keep: s.keep}
+	if s.unmark {
+		e.flags = flagUnmark
 	}
 	return e
 }
 
-// Keep is Release of c with a record. It takes one request.
+// Keep is Release of c with a record, by one request.
 func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
 	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
@@ -471,12 +412,14 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 	released, err := l.release(ctx, ending{key: c.Key, owner: c.Owner, keep: &r}, next)
 	err = unclear(err)
 	if errors.Is(err, locker.ErrUnavailable) {
-		stateOf(c).keep = &r // for Abandon
+		s, _ := c.State.(claimState)
+		s.keep = &r // for Abandon
+		c.State = s
 	}
 	return released, err
 }
 
-// Begin marks the key of c. It takes one request.
+// Begin marks the key of c, by one request.
 func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
 	if err := l.life.Enter(); err != nil {
 		return "", err
@@ -488,14 +431,18 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 	switch {
 	case err != nil:
 		return "", unclear(err)
-	case !got.kept:
+	case !got.recorded:
 		return "", errNotOwner
 	}
 	return string(got.record), nil
 }
 
-// Unmark lets the Release or Abandon of c remove its mark. It sends nothing.
-func (*Locker) Unmark(c *locker.Claim) { stateOf(c).unmark = true }
+// Unmark lets the Release or Abandon of c remove its mark, and sends nothing.
+func (*Locker) Unmark(c *locker.Claim) {
+	s, _ := c.State.(claimState)
+	s.unmark = true
+	c.State = s
+}
 
 // Forget deletes the record of key, and reports whether there was one. The first
 // of two requests finds out which record is meant, so that a Forget that arrives
@@ -506,10 +453,10 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	}
 	defer l.life.Leave()
 	r, err := l.forgetOf(ctx, key, "")
-	if err == nil && r.kept {
+	if err == nil && r.recorded {
 		r, err = l.forgetOf(ctx, key, string(r.record))
 	}
-	return r.kept, unclear(err)
+	return r.recorded, unclear(err)
 }
 
 // forgetOf deletes the record of key that owner has left. Without an owner it
@@ -524,8 +471,8 @@ func (*Locker) Shares(int) bool { return true }
 // limitOf returns how many claims may own the key of c at once.
 func limitOf(c *locker.Claim) int64 { return int64(max(c.Limit, 1)) }
 
-// Abandon takes c out of key and queue, in the background. It takes one request
-// or two.
+// Abandon takes c out of key and queue, in the background, by one request or
+// two.
 func (l *Locker) Abandon(c *locker.Claim, late bool) { l.abandon(endOf(c), late) }
 
 // giveBack releases a key that was granted to a claim which nobody knows.

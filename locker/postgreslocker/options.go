@@ -30,8 +30,9 @@ type settings struct {
 func WithTable(name string) Option { return optionFunc(func(s *settings) { s.table = name }) }
 
 // WithListen is the address of the server for the connection that listens, if
-// the pool goes through a pooler. It needs a direct way. The address says all:
-// BeforeConnect and AfterConnect of the pool are not called for it.
+// the pool goes through a pooler. The connection needs a direct way. The
+// address says all: BeforeConnect and AfterConnect of the pool are not called
+// for it.
 func WithListen(dsn string) Option { return optionFunc(func(s *settings) { s.listen = dsn }) }
 
 // WithPollOnly makes the locker look for its claims every 20 ms, by one request

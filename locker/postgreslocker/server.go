@@ -20,7 +20,7 @@ const (
 	closeMax = time.Second     // for connections to end in order
 )
 
-// server lends connections of the locker's own. It is safe for concurrent use.
+// server lends connections of the locker's own, and is safe for concurrent use.
 type server struct {
 	config *pgxpool.Config
 	sql    *statements     // for its table; nil if a setting is wrong
@@ -156,6 +156,35 @@ func (s *server) states(ctx context.Context, sql string, key []byte) (states []l
 		})
 	})
 	return states, translate(err)
+}
+
+// renew renews the claims at some places of cs, by a statement that writes
+// channel into their rows. renew returns the owner ids that still own their
+// keys, and whether others wait for those.
+func (s *server) renew(ctx context.Context, sql, channel string, cs []*locker.Claim, at []int) (
+	got map[string]bool, err error,
+) {
+	keys, owners, ttls := make([][]byte, len(at)), make([]string, len(at)), make([]int64, len(at))
+	for n, i := range at {
+		keys[n], owners[n], ttls[n] = []byte(cs[i].Key), cs[i].Owner, cs[i].TTL.Microseconds()
+	}
+	err = retry(ctx, func() error {
+		return s.aside(ctx, func(conn *pgxpool.Conn) error {
+			got = make(map[string]bool, len(at))
+			rows, err := conn.Query(ctx, sql, keys, owners, ttls, channel)
+			if err != nil {
+				return err
+			}
+			var owner string
+			var waits bool
+			_, err = pgx.ForEachRow(rows, []any{&owner, &waits, nil}, func() error {
+				got[owner] = waits
+				return nil
+			})
+			return err
+		})
+	})
+	return got, err
 }
 
 const (
