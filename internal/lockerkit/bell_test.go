@@ -25,6 +25,7 @@ func TestALookFollowsEachRingForAsLongAsThereIsSomethingToLookFor(t *testing.T) 
 			})
 		}()
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if len(looks) > 0 {
 			t.Errorf("a look at %v, before the first ring", looks)
 		}
@@ -32,6 +33,7 @@ func TestALookFollowsEachRingForAsLongAsThereIsSomethingToLookFor(t *testing.T) 
 		time.Sleep(10 * time.Second)
 		bell.Ring()
 		time.Sleep(10500 * time.Millisecond)
+		synctest.Wait()
 		const ms = time.Millisecond
 		if want := []time.Duration{
 			11000 * ms, 12100 * ms, 21000 * ms, 22100 * ms,
