@@ -25,3 +25,25 @@ func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
 		t.Errorf("the locker looks for %q for good, want nothing", keys)
 	}
 }
+
+// counting is a guard that counts what it is granted.
+type counting struct {
+	hasty
+
+	granted *int
+}
+
+func (c counting) Granted(string, string, locker.Offer) bool { *c.granted++; return true }
+
+func TestAGrantIsToldOnce(t *testing.T) {
+	l, granted := New(&Dialect{Name: "test"}, nil, "lease"), 0
+	l.lookout.waker = counting{hasty{l}, &granted}
+	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
+	r := &row{owner: "o", ends: 2e6, now: 1e6}
+	for range 2 {
+		l.lookout.tell("k", r, r.owners()[0], time.Now())
+	}
+	if granted != 1 {
+		t.Errorf("the guard hears %d times of a grant, want once", granted)
+	}
+}
