@@ -9,5 +9,5 @@
 // keeps nobody from the store.
 //
 // There are no messages. Each process asks for the rows of all claims that wait
-// or own a key in it, see [Locker.poll].
+// or own a key in it, see lookout.
 package sqllease
