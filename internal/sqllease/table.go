@@ -85,10 +85,14 @@ func (t *table) migrate(ctx context.Context) error {
 	return nil
 }
 
-// repeat calls f until it succeeds, or fails with an error that is not Again.
+// repeat calls f until it succeeds, fails with an error that is not Again, or
+// ctx ends. The pauses between are short, so that a process among busy ones gets
+// its turn.
 func (t *table) repeat(ctx context.Context, f func() error) error {
 	for n := 0; ; n++ {
-		if err := f(); err == nil || t.verdict(err) != Again || !pause(ctx, n) {
+		err := f()
+		if err == nil || t.verdict(err) != Again ||
+			!lockerkit.Pause(rand.N(100*time.Microsecond<<min(n, 4)), ctx.Done()) {
 			return err
 		}
 	}
@@ -397,37 +401,20 @@ func (t *table) change(
 ) (unsent bool, err error) {
 	keys := keysOf(batch)
 	values := slices.ContainsFunc(batch, (*request).wantsValue)
-	for n := 0; ; n++ {
-		var rows map[string]*row
-		if rows, err = t.readAll(ctx, keys, values); err == nil {
-			apply(rows)
-			if !anyDirty(rows) {
-				return true, nil
-			}
-			if err = t.write(ctx, rows); err == nil {
-				return false, nil
-			}
-			if t.verdict(err) == Unavailable {
-				return false, err
-			}
+	err = t.repeat(ctx, func() error {
+		unsent = true
+		rows, err := t.readAll(ctx, keys, values)
+		if err != nil {
+			return err
 		}
-		if t.verdict(err) != Again || !pause(ctx, n) {
-			return true, err
+		if apply(rows); !anyDirty(rows) {
+			return nil
 		}
-	}
-}
-
-// pause waits a moment before the n-th repetition, unless ctx ends. Pauses are
-// short, so that a process among busy ones gets its turn.
-func pause(ctx context.Context, n int) bool {
-	t := time.NewTimer(rand.N(100 * time.Microsecond << min(n, 4)))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+		err = t.write(ctx, rows)
+		unsent = err != nil && t.verdict(err) != Unavailable
+		return err
+	})
+	return unsent, err
 }
 
 func keysOf(batch []*request) (keys []string) {
