@@ -15,18 +15,18 @@ CREATE INDEX IF NOT EXISTS {X} ON {R} (ends);
 --   r  release, with flag 2: removes the mark of a_owner
 --   b  begin: marks the key, or finds the record of another claim
 --   d  forget: deletes the record if it counts and is of a_owner, or finds its owner if that is ''
--- o_done says that nothing is left to do. o_recorded says for k that the record is there, for b that the owner id owns the key, and
+-- o_done says that nothing is left to do. o_kept says for k that the record is there, for b that the owner id owns the key, and
 -- for d that there was a record. The row of the key stays locked until the end of the batch, so that law 17 holds.
 CREATE OR REPLACE FUNCTION {B}(
   a_op text, k bytea, o text, a_ttl bigint, flags int, a_value bytea,
-  OUT o_done boolean, OUT o_durable boolean, OUT o_recorded boolean, OUT o_record bytea, OUT o_chans text[], OUT o_texts text[])
+  OUT o_done boolean, OUT o_durable boolean, OUT o_kept boolean, OUT o_record bytea, OUT o_chans text[], OUT o_texts text[])
 LANGUAGE plpgsql AS $f$
 DECLARE
   r {T}%ROWTYPE;
   old {R}%ROWTYPE;
   now_us bigint; mine boolean; found_old boolean; counts boolean;
 BEGIN
-  o_done := false; o_durable := false; o_recorded := false;
+  o_done := false; o_durable := false; o_kept := false;
   IF a_op = 'a' THEN -- a record that is no mark needs no lock
     SELECT x.value INTO o_record FROM {R} AS x WHERE x.key = k AND NOT x.mark AND x.ends > {NOW};
     IF FOUND THEN
@@ -54,24 +54,24 @@ BEGIN
         WHERE l.key = k AND l.queue @> jsonb_build_array(jsonb_build_object('o', o));
     END IF;
   WHEN 'd' THEN
-    o_done := true; o_recorded := counts AND o IN ('', old.owner);
+    o_done := true; o_kept := counts AND o IN ('', old.owner);
     IF o = '' THEN
       o_record := convert_to(old.owner, 'UTF8');
       RETURN;
     END IF;
-    DELETE FROM {R} AS x WHERE x.key = k AND o_recorded;
-    o_durable := o_recorded;
+    DELETE FROM {R} AS x WHERE x.key = k AND o_kept;
+    o_durable := o_kept;
   WHEN 'r' THEN
     DELETE FROM {R} AS x WHERE x.key = k AND x.owner = o AND x.mark;
     o_durable := FOUND;
   WHEN 'b' THEN
-    o_done := true; o_recorded := mine;
+    o_done := true; o_kept := mine;
     IF mine AND found_old AND old.owner <> o THEN
       o_record := old.value;
       RETURN;
     END IF;
   WHEN 'k' THEN
-    o_recorded := mine OR found_old AND old.owner = o AND NOT old.mark; -- by an earlier try
+    o_kept := mine OR found_old AND old.owner = o AND NOT old.mark; -- by an earlier try
     SELECT array_agg(e ->> 'c'), array_agg(concat_ws(' ', 'k', encode(k, 'hex'), e ->> 'o')) INTO o_chans, o_texts
       FROM jsonb_array_elements(r.queue) AS e WHERE mine AND e ? 'y';
     IF o_chans IS NOT NULL THEN

@@ -30,7 +30,7 @@ RETURNS TABLE (
   o_offer bigint,                       -- r: for how long it has the key
   o_chan text,                          -- r: where; '' if that is a claim of the caller's own process
   o_chans text[], o_texts text[],       -- messages about several owners or a record, and where; '-' in front: it does not listen
-  o_recorded boolean, o_record bytea)       -- k, b, d: see record.sql; a, b: the record
+  o_kept boolean, o_record bytea)       -- k, b, d: see record.sql; a, b: the record
 LANGUAGE plpgsql AS $f$
 #variable_conflict use_column
 DECLARE
@@ -45,10 +45,10 @@ BEGIN
     k := a_key[i]; o := a_owner[i]; flags := a_flags[i]; me := ltrim(a_chan[i], '-');
     o_ok := false; o_token := 0; o_holder := ''; o_remain := 0; o_queued := false; o_place := 0;
     o_waiting := 0; o_behind := 0; o_handed := false; o_owner := ''; o_offer := 0; o_chan := '';
-    o_chans := NULL; o_texts := NULL; o_recorded := false; o_record := NULL; chans := NULL; texts := NULL;
+    o_chans := NULL; o_texts := NULL; o_kept := false; o_record := NULL; chans := NULL; texts := NULL;
 
     IF a_op[i] IN ('k', 'b', 'd') OR a_op[i] = 'a' AND flags & 8 <> 0 OR a_op[i] = 'r' AND flags & 2 <> 0 THEN
-      SELECT b.* INTO done, granted, o_recorded, o_record, chans, texts FROM {B}(a_op[i], k, o, a_ttl[i], flags, a_value[i]) AS b;
+      SELECT b.* INTO done, granted, o_kept, o_record, chans, texts FROM {B}(a_op[i], k, o, a_ttl[i], flags, a_value[i]) AS b;
       durable := durable OR granted; o_chans := chans; o_texts := texts;
       IF done THEN
         RETURN NEXT; CONTINUE;
