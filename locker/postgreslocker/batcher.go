@@ -195,7 +195,8 @@ func (b *batcher) send(ctx context.Context, batch []*call) {
 		r := &rs[i]
 		if to := &r.heir; to.channel != "" {
 			channels = append(channels, to.channel)
-			texts = append(texts, fmt.Sprintf("g %x %s %d %d %d", k.Request.key, to.owner, r.token, to.behind, to.offer))
+			texts = append(texts,
+				fmt.Sprintf("g %x %s %d %d %d", k.Request.key, to.owner, r.token, to.behind, to.offer))
 			to.owner = ""
 		}
 		for n, channel := range r.channels {
@@ -276,8 +277,8 @@ func (b *batcher) sendGroup(ctx context.Context, g *lockerkit.Call[group, taken]
 		t = taken{}
 		first := q.cs[0]
 		return b.server.on(ctx, func(conn *pgxpool.Conn) error {
-			return conn.QueryRow(ctx, b.server.sql.all, keys, owners, q.holders, first.TTL.Microseconds(), first.Fencing,
-				q.channel, q.prefix).Scan(&t.held, &t.holder, &t.remain, &t.tokens)
+			return conn.QueryRow(ctx, b.server.sql.all, keys, owners, q.holders, first.TTL.Microseconds(),
+				first.Fencing, q.channel, q.prefix).Scan(&t.held, &t.holder, &t.remain, &t.tokens)
 		})
 	})
 	t.err = translate(err)

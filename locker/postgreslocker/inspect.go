@@ -157,11 +157,12 @@ func (l *Locker) Migrate(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.server.sql.tables, l.server.sql.functions).
+	sql := l.server.sql
+	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, sql.tables, sql.functions).
 		Scan(&there); err != nil || there {
 		return translate(err)
 	}
-	_, err = conn.PgConn().Exec(ctx, l.server.sql.schema).ReadAll() // several statements are one transaction
+	_, err = conn.PgConn().Exec(ctx, sql.schema).ReadAll() // several statements are one transaction
 	return translate(err)
 }
 
