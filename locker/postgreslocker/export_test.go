@@ -27,6 +27,9 @@ func (l *Locker) Channel() string { return l.book.channel }
 // Translate returns the error of a request.
 var Translate = translate
 
+// InTime returns the error of a call.
+var InTime = inTime
+
 // Version is in the names of the functions.
 const Version = version
 
