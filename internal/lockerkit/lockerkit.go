@@ -6,10 +6,12 @@ package lockerkit
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"syscall"
+	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -22,6 +24,30 @@ func NewID() string {
 	var text [locker.OwnerLen]byte
 	base64.RawURLEncoding.Encode(text[:], b[:])
 	return string(text[:])
+}
+
+// Describe returns the text of c's Holder for a store that keeps JSON. It signs
+// c, once, with the id of an instance.
+func Describe(c *locker.Claim, instance string) []byte {
+	if c.Holder.Instance == "" {
+		c.Holder.Instance = instance
+	}
+	h := c.Holder
+	text, err := json.Marshal(h)
+	if err != nil { // a year beyond 9999
+		h.Since = time.Time{}
+		text, _ = json.Marshal(h)
+	}
+	return text
+}
+
+// HolderOf returns the Holder that Describe has written. The text of a stranger
+// describes nobody.
+func HolderOf(text []byte) (h locker.Holder) {
+	if json.Unmarshal(text, &h) != nil {
+		return locker.Holder{}
+	}
+	return h
 }
 
 // IsNil reports whether v is nil, or an interface that holds a nil pointer.

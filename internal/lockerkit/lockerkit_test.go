@@ -104,3 +104,17 @@ func TestIDsAreAsLongAsOwnersAndDiffer(t *testing.T) {
 		t.Errorf("%q and %q", a, b)
 	}
 }
+
+// JSON has no year beyond 9999. Such a claim must still say who it is.
+func TestAHolderIsDescribedWhateverItSaysOfItself(t *testing.T) {
+	for _, since := range []time.Time{time.Unix(1, 0).UTC(), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		c := &locker.Claim{Holder: locker.Holder{Name: "me", Since: since}}
+		h := lockerkit.HolderOf(lockerkit.Describe(c, "here"))
+		if h.Name != "me" || h.Instance != "here" || since.Year() < 10000 && !h.Since.Equal(since) {
+			t.Errorf("%+v, want %+v", h, c.Holder)
+		}
+	}
+	if h := lockerkit.HolderOf([]byte(`{"name": 1}`)); h != (locker.Holder{}) {
+		t.Errorf("a stranger's text: %+v, want nobody", h)
+	}
+}

@@ -97,7 +97,7 @@ func TestADeadClaimInFrontKeepsACrowdShutForAWhile(t *testing.T) {
 		}
 	}
 	early := sharing("b", locker.NoLimit, true)
-	early.place = 1
+	early.try.Place = 1
 	if res := r.apply(early); !res.ok {
 		t.Errorf("a claim with an earlier place: %+v, want it not to stay behind", res)
 	}

@@ -20,10 +20,10 @@ type Dialect struct {
 	Now   string
 	Grain time.Duration
 
-	// Upsert stands behind the VALUES of an INSERT. It replaces a row whose
+	// Upsert stands behind the VALUES of an INSERT. Upsert replaces a row whose
 	// version is one less than the new one. For any other row it makes the
-	// whole statement fail, with an error that Judge calls Again. It leaves the
-	// column kept as it is if the new one is NULL.
+	// whole statement fail, with an error that Judge calls Again. The column
+	// record stays as it is if the new one is NULL.
 	Upsert string
 
 	// Bound returns what stands in front of a statement that writes. The server
@@ -39,12 +39,12 @@ type Dialect struct {
 	// Judge sorts an error of the driver.
 	Judge func(error) Verdict
 
-	// Advice says what to do about an error of the driver. It returns "" if
-	// the verdict says enough.
+	// Advice says what to do about an error of the driver. "" says that the
+	// verdict is enough.
 	Advice func(error) string
 
-	// Check returns the findings of this database, nil ones among them. It is
-	// called after a write has succeeded, and an acquire took that long.
+	// Check returns the findings of this database, nil ones among them. Check
+	// is called after a write has succeeded, and an acquire took that long.
 	Check func(ctx context.Context, db *sql.DB, took time.Duration) []error
 
 	// Rights says which rights the table %s needs.
@@ -66,7 +66,7 @@ const (
 	Other                      // trying again cannot help
 )
 
-// marks returns n times mark with commas between them.
-func marks(mark string, n int) string {
-	return strings.TrimSuffix(strings.Repeat(mark+",", n), ",")
+// commas returns n times text with commas between them.
+func commas(text string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(text+",", n), ",")
 }

@@ -2,8 +2,11 @@ package sqllease
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"regexp"
+	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
@@ -14,13 +17,13 @@ const listPage = 200
 // Inspect returns the owner of key and the claims that wait for it, by one
 // read.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.KeyState{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	rows, err := l.table.read(ctx, []string{key}, false)
 	if err != nil {
-		return locker.KeyState{}, l.sorted(err)
+		return locker.KeyState{}, l.table.sorted(err)
 	}
 	return stateOf(key, rows[key]), nil
 }
@@ -41,21 +44,21 @@ func stateOf(key string, r *row) locker.KeyState {
 		}
 		s.Waiting++
 		if len(s.Waiters) < locker.MaxListed {
-			s.Waiters = append(s.Waiters, locker.Waiter{Owner: w.Owner, Holder: holderOf(w.Holder)})
+			s.Waiters = append(s.Waiters, locker.Waiter{Owner: w.Owner, Holder: lockerkit.HolderOf(w.Holder)})
 		}
 	}
 	return s
 }
 
 // List returns the state of each key that is owned or waited for, in the order
-// of their names. It reads 200 rows at a time.
+// of their names. Each read is for 200 rows.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		if err := l.gate.Enter(); err != nil {
+		if err := l.life.Enter(); err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		l.list(ctx, yield)
 	}
 }
@@ -64,7 +67,7 @@ func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bo
 	for after := ""; ; {
 		keys, rows, err := l.table.page(ctx, after, listPage)
 		if err != nil {
-			yield(locker.KeyState{}, l.sorted(err))
+			yield(locker.KeyState{}, l.table.sorted(err))
 			return
 		}
 		for i, key := range keys {
@@ -87,16 +90,91 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if len(owner) != locker.OwnerLen || !ownerID.MatchString(owner) {
 		return lockerkit.Invalid(l.table.Name, "%q is no owner id", owner)
 	}
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
-	r := l.lanes.do(ctx, request{verb: revoke, key: key, owner: owner})
-	if r.err != nil {
-		return l.unclear(r)
+	defer l.life.Leave()
+	_, err := l.asOwner(ctx, request{verb: revoke, key: key, owner: owner})
+	return err
+}
+
+// Names of the findings of every dialect.
+const (
+	FindingRights    = "rights"
+	FindingRoundTrip = "round-trip"
+	FindingSchema    = "schema"
+	FindingReadOnly  = "read-only"
+)
+
+const (
+	// paceShare is the part of a TTL that an Acquire may take.
+	paceShare = 10
+	// paceMax is less than the limit of a try, which is 500 ms at most.
+	paceMax = 250 * time.Millisecond
+)
+
+// Finding returns a finding of the package that is named store.
+func Finding(store, name string, severity locker.Severity, format string, args ...any) error {
+	return &locker.Finding{Name: name, Severity: severity, Text: store + ": " + fmt.Sprintf(format, args...)}
+}
+
+// Check takes and releases a key that nobody uses, measures that, and looks at
+// the settings of the database. Check deletes its row.
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
+	if err := l.life.Enter(); err != nil {
+		return err
 	}
-	if !r.ok {
-		return l.lost()
+	defer l.life.Leave()
+	took, err := l.probe(ctx, ttl)
+	if err != nil {
+		return l.fault(err)
 	}
-	return nil
+	found := l.table.Check(ctx, l.table.db, took)
+	if took > min(ttl/paceShare, paceMax) {
+		found = append(found, Finding(l.table.Name, FindingRoundTrip, locker.Refuse,
+			"an acquire took %v, too long for a TTL of %v: choose a longer TTL, faster disks or a nearer server",
+			took.Round(time.Millisecond), ttl))
+	}
+	return errors.Join(found...)
+}
+
+// fault returns an error of a statement as a finding, unless the server cannot
+// be asked.
+func (l *Locker) fault(err error) error {
+	sorted := l.table.sorted(err)
+	name := ""
+	switch l.table.verdict(err) {
+	case NoRight:
+		name = FindingRights
+	case NoTable:
+		name = FindingSchema
+	case ReadOnly:
+		name = FindingReadOnly
+	case Unavailable, Again, Other:
+		return sorted
+	}
+	return &locker.Finding{Name: name, Severity: locker.Refuse, Text: sorted.Error()}
+}
+
+// probe takes and releases a key as a lock would, and returns how long the
+// better of two tries took, because the first may have had to connect.
+func (l *Locker) probe(ctx context.Context, ttl time.Duration) (took time.Duration, err error) {
+	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
+	for range 2 {
+		owner, sent := lockerkit.NewID(), time.Now()
+		r := l.batcher.do(ctx, request{
+			verb: acquire, key: key, owner: owner, ttl: ttl.Microseconds(),
+			holder: []byte("{}"),
+		})
+		if r.err != nil {
+			return 0, r.err
+		}
+		if d := time.Since(sent); took == 0 || d < took {
+			took = d
+		}
+		if r := l.batcher.do(ctx, request{verb: release, key: key, owner: owner}); r.err != nil {
+			return 0, r.err
+		}
+	}
+	return took, l.table.remove(ctx, key)
 }

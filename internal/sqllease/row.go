@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -32,6 +33,18 @@ type row struct {
 	dirty bool  // changed since it was read
 }
 
+// record is what the last Keep or Begin has left beside a key, see laws 16 to
+// 20 of package locker. The record lies in the row of its key, so that both
+// change in one step.
+type record struct {
+	owner string // of the claim that left it; "" is none
+	mark  bool   // it counts while its owner does not own the key
+	ends  int64
+	size  int64
+	value []byte // if it was read, see request.wantsValue
+	dirty bool   // value must be written
+}
+
 // waiter is a claim in the queue. The table keeps it as JSON.
 type waiter struct {
 	Owner   string          `json:"o"`
@@ -43,6 +56,19 @@ type waiter struct {
 	Recall  bool            `json:"y,omitempty"`
 	Holder  json.RawMessage `json:"h"`
 }
+
+// share is one of several owners of a key. The table keeps it as JSON.
+type share struct {
+	Owner  string          `json:"o"`
+	Limit  int             `json:"l"`
+	Ends   int64           `json:"e"`
+	Token  int64           `json:"t,omitempty"` // first of its last block of tokens
+	Holder json.RawMessage `json:"h"`
+}
+
+// keepsOut is for how long after its last look a claim keeps those
+// behind it from a crowd (law 14).
+const keepsOut = 2 * locker.LookEvery
 
 // verb is what a call does.
 type verb int
@@ -60,18 +86,17 @@ const (
 
 // request is a call, without what belongs to Go.
 type request struct {
-	verb             verb
-	key, owner       string
-	ttl, offer       int64 // µs; of the lease, or of the record; offer is that of next in a release
-	limit            int
-	fencing          bool
-	holder           []byte
-	place            int64
-	wait, wasInQueue bool
-	next             string // owner id of the claim that a release queues, or ""
-	recall           bool   // of the claim that acquires
-	value            []byte // of the record
-	unmark           bool   // the release deletes the mark of owner
+	verb       verb
+	key, owner string
+	ttl, offer int64 // µs; of the lease, or of the record; offer is that of next in a release
+	limit      int
+	fencing    bool
+	holder     []byte
+	try        locker.Try // of an acquire
+	next       string     // owner id of the claim that a release queues, or ""
+	recall     bool       // of the claim that acquires
+	value      []byte     // of the record
+	unmark     bool       // the release deletes the mark of owner
 }
 
 // wantsValue reports whether the answer may hold the value of a record.
@@ -90,6 +115,20 @@ type result struct {
 	handed  bool
 }
 
+// answer returns the answer of an Acquire.
+func (r *result) answer() locker.Answer {
+	switch {
+	case r.record != nil:
+		return locker.Answer{Record: string(r.record)}
+	case r.ok:
+		return locker.Answer{Acquired: true, Token: uint64(r.token)}
+	}
+	return locker.Answer{
+		Holder: lockerkit.HolderOf(r.holder), Remaining: time.Duration(r.remains) * time.Microsecond,
+		Queued: r.queued, Place: locker.Place(r.place),
+	}
+}
+
 // alone reports whether a claim owns the key that must be alone.
 func (r *row) alone() bool { return r.owner != "" && r.ends > r.now }
 
@@ -97,8 +136,7 @@ func (r *row) alone() bool { return r.owner != "" && r.ends > r.now }
 func (r *row) free() bool { return !r.alone() && len(r.crowd) == 0 }
 
 // remains returns how long the last lease of a row that is not free lasts at
-// least. This is never more than its TTL, to which own adds a grain of the
-// clock.
+// least: never more than its TTL, to which own adds a grain of the clock.
 func (r *row) remains() int64 {
 	ends := r.now
 	for _, s := range r.owners() {
@@ -128,7 +166,7 @@ func (r *row) waiting() (n int) {
 	return n
 }
 
-// own makes owner an owner for d µs. It returns the first of its tokens, if
+// own makes owner an owner for d µs. own returns the first of its tokens, if
 // fencing.
 func (r *row) own(owner string, limit int, d int64, holder []byte, fencing bool) (token int64) {
 	if fencing {
@@ -166,7 +204,7 @@ func (r *row) next() int64 {
 	return r.version + 1
 }
 
-// apply is the protocol. It changes r, and sets r.dirty if that must be written
+// apply is the protocol: it changes r, and sets r.dirty if that must be written
 // before the result is true.
 func (r *row) apply(q *request) result {
 	r.settle()
@@ -218,16 +256,16 @@ func (r *row) acquire(q *request) result {
 			w.Seen, r.dirty = r.now, true
 		}
 		res.queued, res.place = true, w.Place
-	case q.wait && !q.wasInQueue: // law 2: an owner id is queued once
+	case q.try.Wait && !q.try.Queued: // law 2: an owner id is queued once
 		res.queued, res.place = true, r.enqueue(q)
 	}
 	return res
 }
 
-// enqueue puts the claim of q into the queue, behind those with its place. It
+// enqueue puts the claim of q into the queue, behind those with its place, and
 // drops claims that were not seen for too long.
 func (r *row) enqueue(q *request) (place int64) {
-	place = q.place
+	place = int64(q.try.Place)
 	if place == 0 {
 		place = r.back()
 	}
@@ -282,4 +320,183 @@ func (r *row) serve() {
 		r.queue = slices.Delete(r.queue, 0, 1)
 		r.own(first.Owner, first.Limit, first.Offer, first.Holder, first.Fencing)
 	}
+}
+
+// settle drops the shares that have ended (law 13).
+func (r *row) settle() {
+	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool { return s.Ends <= r.now })
+}
+
+// share returns the share of owner in a crowd, or nil.
+func (r *row) share(owner string) *share {
+	if i := slices.IndexFunc(r.crowd, func(s share) bool { return s.Owner == owner }); i >= 0 {
+		return &r.crowd[i]
+	}
+	return nil
+}
+
+// owners returns all owners of the key.
+func (r *row) owners() []share {
+	if r.alone() {
+		return []share{{r.owner, 1, r.ends, r.token, r.holder}}
+	}
+	return r.crowd
+}
+
+// room reports whether a claim of that limit may own the key beside its owners
+// (law 13).
+func (r *row) room(limit int) bool {
+	n := len(r.crowd)
+	return !r.alone() && n < max(limit, 1) && !slices.ContainsFunc(r.crowd, func(s share) bool { return n >= s.Limit })
+}
+
+// behind reports whether the claim of q has to stay behind a claim in the queue
+// (law 14). Those in front of it that may own the key were served before.
+func (r *row) behind(q *request) bool {
+	for _, w := range r.queue {
+		switch {
+		case w.Owner == q.owner, q.try.Place != 0 && int64(q.try.Place) < w.Place:
+			return false
+		case w.Seen > r.now-keepsOut.Microseconds():
+			return true
+		}
+	}
+	return false
+}
+
+// join makes the claim with s one of several owners.
+func (r *row) join(s share) {
+	if own := r.share(s.Owner); own != nil {
+		*own = s
+	} else {
+		r.crowd = append(r.crowd, s)
+	}
+	r.owner, r.holder, r.dirty = "", nil, true
+}
+
+// renew gives a share its full TTL again.
+func (r *row) renew(q *request) result {
+	own := r.share(q.owner)
+	if own == nil {
+		return result{}
+	}
+	own.Ends, r.dirty = r.now+r.grain+q.ttl, true
+	return result{ok: true}
+}
+
+// describe fills in who owns the key, which is held.
+func (r *row) describe(s *locker.KeyState) {
+	s.Held, s.Remaining = true, time.Duration(r.remains())*time.Microsecond
+	if r.alone() {
+		s.Owner, s.Holder = r.owner, lockerkit.HolderOf(r.holder)
+		return
+	}
+	s.Limit = locker.NoLimit
+	for i, own := range r.crowd {
+		s.Limit = min(s.Limit, own.Limit)
+		if i < locker.MaxListed {
+			s.Owners = append(s.Owners, locker.Waiter{Owner: own.Owner, Holder: lockerkit.HolderOf(own.Holder)})
+		}
+	}
+}
+
+// left returns the record, or nil if there is none or it has ended.
+func (r *row) left() *record {
+	if r.record.owner == "" || r.record.ends <= r.now {
+		return nil
+	}
+	return &r.record
+}
+
+// counting returns the record if it counts (law 20).
+func (r *row) counting() *record {
+	if left := r.left(); left != nil && (!left.mark || !r.owned(left.owner)) {
+		return left
+	}
+	return nil
+}
+
+// leave makes the value of q the record.
+func (r *row) leave(q *request, mark bool) {
+	r.record = record{
+		owner: q.owner, mark: mark, ends: r.now + r.grain + q.ttl,
+		size: int64(len(q.value)), value: q.value, dirty: true,
+	}
+	r.dirty = true
+}
+
+// unleave deletes the record.
+func (r *row) unleave() { r.record, r.dirty = record{value: []byte{}, dirty: true}, true }
+
+// recall returns the record that the claim of q finds in place of the key. The
+// claim leaves the queue then.
+func (r *row) recall(q *request) *record {
+	found := r.counting()
+	if !q.recall || found == nil || r.owned(q.owner) {
+		return nil
+	}
+	n := len(r.queue)
+	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
+	r.dirty = r.dirty || len(r.queue) < n
+	return found
+}
+
+// keep is a release that leaves a record. All claims that recall leave the
+// queue.
+func (r *row) keep(q *request) result {
+	if !r.owned(q.owner) {
+		left := r.left()
+		again := left != nil && left.owner == q.owner && !left.mark
+		res := r.release(q)
+		res.ok = again // by an earlier try, which has done all
+		return res
+	}
+	r.leave(q, false)
+	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return w.Recall })
+	return r.release(q)
+}
+
+// begin leaves a mark, or finds the record of another claim.
+func (r *row) begin(q *request) result {
+	if !r.owned(q.owner) {
+		return result{}
+	}
+	if left := r.left(); left != nil && left.owner != q.owner {
+		return result{ok: true, record: left.value}
+	}
+	r.leave(q, true)
+	return result{ok: true}
+}
+
+// unmark deletes the mark of a claim under which nothing was done.
+func (r *row) unmark(owner string) {
+	if r.record.mark && r.record.owner == owner {
+		r.unleave()
+	}
+}
+
+// forget deletes the record of owner if it counts. Without an owner it deletes
+// nothing, and returns the owner of a record that counts.
+func (r *row) forget(owner string) result {
+	found := r.counting()
+	switch {
+	case found == nil:
+		return result{}
+	case owner == "":
+		return result{ok: true, record: []byte(found.owner)}
+	case found.owner != owner:
+		return result{}
+	}
+	r.unleave()
+	return result{ok: true}
+}
+
+// recordState describes the record that a claim would find.
+func (r *row) recordState() locker.RecordState {
+	found := r.counting()
+	if found == nil {
+		return locker.RecordState{}
+	}
+	left := time.Duration(max(found.ends-r.now-r.grain, 1)) * time.Microsecond
+	return locker.RecordState{Size: int(found.size), Remaining: left}
 }

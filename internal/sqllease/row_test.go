@@ -18,7 +18,8 @@ const ttl = int64(10 * time.Second / time.Microsecond)
 
 func asks(owner string, wait bool) *request {
 	return &request{
-		verb: acquire, key: "k", owner: owner, ttl: ttl, offer: 1e6, fencing: true, holder: []byte("{}"), wait: wait,
+		verb: acquire, key: "k", owner: owner, ttl: ttl, offer: 1e6, fencing: true, holder: []byte("{}"),
+		try: locker.Try{Wait: wait},
 	}
 }
 
@@ -85,7 +86,7 @@ func TestAKeyWhoseLeaseHasEndedIsNobodysInEveryVerb(t *testing.T) {
 func TestAnOwnerIDIsQueuedOnce(t *testing.T) {
 	r := at(held(t), 101)
 	q := asks("d", true)
-	q.wasInQueue = true
+	q.try.Queued = true
 	if res := r.apply(q); res.queued || r.dirty {
 		t.Errorf("a claim that was in the queue before is queued again: %+v", res)
 	}
@@ -105,7 +106,7 @@ func TestALookIsWrittenOnceIn400ms(t *testing.T) {
 func TestAPlaceIsTakenAgainBehindThoseThatHaveIt(t *testing.T) {
 	r := at(held(t), 101)
 	q := asks("d", true)
-	q.place = r.queue[0].Place
+	q.try.Place = locker.Place(r.queue[0].Place)
 	r.apply(q)
 	var order []string
 	for _, w := range r.queue {

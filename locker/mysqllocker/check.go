@@ -30,9 +30,10 @@ func (*Locker) FindingNames() []string {
 	}
 }
 
-// Check takes and releases a key that nobody uses, and measures that. It looks
-// at the settings of the session and of the server. The error holds everything
-// that is wrong, each as a [locker.Finding] with one of the names above.
+// Check takes and releases a key that nobody uses, and measures that. Check
+// also looks at the settings of the session and of the server. The error holds
+// everything that is wrong, each as a [locker.Finding] with one of the names
+// above.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.base.Check(ctx, ttl) }
 
 // condition is the state of the server and of a session.

@@ -23,12 +23,12 @@ var dialect = sqllease.Dialect{
   holder  BLOB           NOT NULL, -- JSON: who owns the key
   crowd   MEDIUMBLOB     NOT NULL, -- JSON: the claims that own the key together
   queue   MEDIUMBLOB     NOT NULL, -- JSON: the claims that wait, in their order
-  kept_by   VARBINARY(32) NOT NULL, -- owner id of the claim that left the record; '' is none
-  kept_mark BOOLEAN       NOT NULL, -- the record is a mark
-  kept_ends BIGINT        NOT NULL, -- when the record goes
-  kept_size BIGINT        NOT NULL, -- bytes
-  kept      MEDIUMBLOB,             -- the record
-  KEY (kept_ends)
+  record_by   VARBINARY(32) NOT NULL, -- owner id of the claim that left the record; '' is none
+  record_mark BOOLEAN       NOT NULL, -- the record is a mark
+  record_ends BIGINT        NOT NULL, -- when the record goes
+  record_size BIGINT        NOT NULL, -- bytes
+  record      MEDIUMBLOB,             -- the record
+  KEY (record_ends)
 ) ENGINE = InnoDB`,
 	// UNIX_TIMESTAMP(NOW(6)) would be wrong for an hour when summer time ends.
 	Now:   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))",
@@ -38,8 +38,8 @@ var dialect = sqllease.Dialect{
 	Upsert: `ON DUPLICATE KEY UPDATE
   owner = VALUES(owner), ends = VALUES(ends), token = VALUES(token), holder = VALUES(holder), crowd = VALUES(crowd),
   queue = VALUES(queue),
-  kept_by = VALUES(kept_by), kept_mark = VALUES(kept_mark), kept_ends = VALUES(kept_ends),
-  kept_size = VALUES(kept_size), kept = COALESCE(VALUES(kept), kept),
+  record_by = VALUES(record_by), record_mark = VALUES(record_mark), record_ends = VALUES(record_ends),
+  record_size = VALUES(record_size), record = COALESCE(VALUES(record), record),
   version = version + IF(version = VALUES(version) - 1, 1, 9223372036854775807)`,
 	Bound:    bound,
 	ReadOnly: "CONCAT(@@read_only) NOT IN ('0', 'OFF') OR @@innodb_read_only",

@@ -23,7 +23,7 @@
 // There is one row for each key, with the owner and the queue. A request reads
 // the row, and writes it back in one statement, which fails if another process
 // was faster. There are no transactions, no GET_LOCK and no locks that last
-// longer than a statement. So a process that hangs, or a network that breaks,
+// longer than a statement. A process that hangs, or a network that breaks,
 // keeps nobody from the store. The isolation level does not matter.
 //
 // MySQL sends no messages. A process with a claim that waits reads its rows
@@ -35,8 +35,8 @@
 // longer. Time zones do not matter.
 //
 // A server with read_only answers ErrUnavailable, and its connections are
-// closed. So the locker finds the new primary after a failover that leaves the
-// old one running.
+// closed. The locker thus finds the new primary after a failover that leaves
+// the old one running.
 //
 // # Rights
 //

@@ -7,10 +7,10 @@
 //
 // Every verb is one call of a function in the database, and the calls of many
 // goroutines travel together. A release hands the key over in the update that
-// ends the lease, and tells the next process by NOTIFY. So a key that many
-// processes want goes from one to the next in about a millisecond. A key that a
-// process takes and gives back by itself costs a write that reaches the disk,
-// which an advisory lock does not.
+// ends the lease, and tells the next process by NOTIFY. A key that many
+// processes want thus goes from one to the next in about a millisecond. A key
+// that a process takes and gives back by itself costs a write that reaches the
+// disk, which an advisory lock does not.
 //
 // # Connections
 //
@@ -20,8 +20,8 @@
 // itself. Behind a pooler in transaction mode, such as pgbouncer, pass
 // [WithPooler], or pooler=true in the address of locker.FromDSN. A connection
 // through it hears no messages, so name a direct way by [WithListen]. Otherwise
-// the locker polls. It says hello to itself to find out whether it hears, and
-// polls while it does not.
+// the locker polls. The locker says hello to itself to find out whether it
+// hears, and polls while it does not.
 //
 // # Shared leases and permits
 //
@@ -56,7 +56,7 @@
 // may have forgotten the last leases and results.
 //
 // A server whose transactions are read-only answers ErrUnavailable, and the
-// connections to it are closed. So the locker finds the new primary after a
+// connections to it are closed. The locker thus finds the new primary after a
 // failover that leaves the old one running.
 //
 // A transaction that stays open for long keeps dead versions of the rows of a

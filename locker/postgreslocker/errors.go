@@ -43,7 +43,7 @@ func code(err error) string {
 }
 
 // notPrimary reports whether the server has refused a request because it takes
-// no writes. Then nothing was done.
+// no writes, and so done nothing.
 func notPrimary(err error) bool {
 	return code(err) == "25006"
 }

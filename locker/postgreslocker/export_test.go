@@ -7,25 +7,28 @@ import (
 )
 
 // Hears reports whether messages come.
-func (l *Locker) Hears() bool { return l.hears.Load() }
+func (l *Locker) Hears() bool { return l.book.hears.Load() }
 
 // ListenAt is the configuration of the connection that listens, or nil.
-func (l *Locker) ListenAt() *pgxpool.Config { return l.listenAt }
+func (l *Locker) ListenAt() *pgxpool.Config { return l.inbox.listenAt }
 
 // RenewSQL is the request that renews.
-func (l *Locker) RenewSQL() string { return l.sql.renew }
+func (l *Locker) RenewSQL() string { return l.server.sql.renew }
 
 // UseVersion makes l a locker of another release, with functions of its own.
 func (l *Locker) UseVersion(table, version string) (err error) {
-	l.sql, err = statementsFor(table, version)
+	l.server.sql, err = statementsFor(table, version)
 	return err
 }
 
 // Channel is what the locker listens to.
-func (l *Locker) Channel() string { return l.channel() }
+func (l *Locker) Channel() string { return l.book.channel }
 
 // Translate returns the error of a request.
 var Translate = translate
+
+// InTime returns the error of a call.
+var InTime = inTime
 
 // Version is in the names of the functions.
 const Version = version
@@ -34,12 +37,12 @@ const Version = version
 // owner it returns the owner of the record.
 func (l *Locker) ForgetOf(ctx context.Context, key, owner string) (of string, forgot bool, err error) {
 	r, err := l.forgetOf(ctx, key, owner)
-	return string(r.record), r.kept, err
+	return string(r.record), r.recorded, err
 }
 
 // Polls returns the number of claims for which the locker polls.
 func (l *Locker) Polls() int {
-	_, owners := l.watched()
+	_, owners := l.book.watched()
 	return len(owners)
 }
 
@@ -53,4 +56,4 @@ func Fill(text, table, version string) (string, error) {
 }
 
 // SweepRecords deletes the rows of records that have ended.
-func (l *Locker) SweepRecords() { l.sweepTable(l.sql.sweepRecords) }
+func (l *Locker) SweepRecords() { l.server.sweepTable(l.life.Context(), l.server.sql.sweepRecords) }

@@ -2,9 +2,10 @@ package postgreslocker
 
 import (
 	"context"
-	"net"
+	"errors"
+	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,60 +20,42 @@ import (
 // context ends. After Close they return [locker.ErrClosed]. A Locker is safe
 // for concurrent use.
 type Locker struct {
-	config   *pgxpool.Config // of the locker's own connections
-	listenAt *pgxpool.Config // of the connection that listens; nil: it polls only
-	sql      *statements
 	wrong    error // the first wrong setting
 	instance string
-	gate     lockerkit.Gate
-
-	// Set by Open, before any other method but Migrate and Schema.
-	waker  locker.Waker
-	pool   *pgxpool.Pool
-	ctx    context.Context // of the locker's goroutines
-	cancel context.CancelFunc
-	own    sync.WaitGroup  // the goroutines that end with ctx; none begins after Close
-	wire   context.Context // of the connections, which end with it
-	cut    context.CancelFunc
-
-	calls   chan *call    // to the workers
-	groups  chan *group   // to the workers
-	beside  chan struct{} // has an element for each connection in use that is no worker's
-	bell    chan struct{} // has one element if there is something to poll for
-	closing chan struct{} // closed by Close
-	hears   atomic.Bool   // the connection that listens has heard itself
-
-	mu        sync.Mutex // guards what follows; never held across I/O or a callback
-	listening bool       // the goroutine that listens was started
-	queued    map[string]*locker.Claim
-	owned     map[string]owned // by owner id, until somebody waits
+	life     *lockerkit.Life
+	server   *server
+	batcher  *batcher
+	book     *book
+	inbox    *inbox
 }
 
 var (
 	_ locker.Locker       = (*Locker)(nil)
 	_ locker.Inspector    = (*Locker)(nil)
+	_ locker.Marker       = (*Locker)(nil)
 	_ locker.Migrator     = (*Locker)(nil)
+	_ locker.Sharer       = (*Locker)(nil)
+	_ locker.Several      = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)
 )
 
-// New returns a locker for the server of pool. It only keeps its settings.
+// New returns a locker for the server of pool, and only keeps its settings.
 // guard.New opens it, and returns an error if a setting is wrong. The locker
 // opens connections of its own as pool would. pool stays the caller's.
 func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 	if pool == nil {
-		return &Locker{wrong: invalid("the pool is nil"), gate: lockerkit.Gate{Store: "postgreslocker"}}
+		return &Locker{wrong: invalid("the pool is nil"), life: lockerkit.NewLife("postgreslocker"), server: &server{}}
 	}
 	return newLocker(pool.Config(), opts...)
 }
 
 // newLocker owns config.
 func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
-	l := &Locker{
-		config: config, instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "postgreslocker"},
-		calls: make(chan *call, 1024), groups: make(chan *group),
-		beside: make(chan struct{}, besides), bell: make(chan struct{}, 1),
-		closing: make(chan struct{}), queued: make(map[string]*locker.Claim), owned: make(map[string]owned),
-	}
+	l := &Locker{instance: lockerkit.NewID(), life: lockerkit.NewLife("postgreslocker"), server: newServer(config)}
+	l.book = newBook(l.instance)
+	l.inbox = &inbox{life: l.life, server: l.server, book: l.book, giveBack: l.giveBack}
+	l.book.used = l.inbox.begin
+	l.batcher = newBatcher(l.server, l.inbox)
 	s := settings{table: "guard_lease"}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
@@ -93,20 +76,20 @@ func (l *Locker) prepare(s *settings) (err error) {
 	if s.pollOnly && s.listen != "" {
 		return invalid("WithPollOnly and WithListen exclude each other")
 	}
-	if l.sql, err = statementsFor(s.table, version); err != nil {
+	if l.server.sql, err = statementsFor(s.table, version); err != nil {
 		return err
 	}
-	l.config.MaxConns, l.config.MinConns, l.config.MinIdleConns = workers+besides+dying, 0, 0
-	conn := l.config.ConnConfig
+	l.server.config.MaxConns, l.server.config.MinConns, l.server.config.MinIdleConns = workers+besides+dying, 0, 0
+	conn := l.server.config.ConnConfig
 	complete(conn)
 	switch {
 	case s.listen != "":
-		if l.listenAt, err = pgxpool.ParseConfig(s.listen); err != nil {
+		if l.inbox.listenAt, err = pgxpool.ParseConfig(s.listen); err != nil {
 			return invalid("the address of WithListen is wrong") // pgx's error may show a password
 		}
-		complete(l.listenAt.ConnConfig)
+		complete(l.inbox.listenAt.ConnConfig)
 	case !s.pollOnly && !s.pooler:
-		l.listenAt = l.config.Copy()
+		l.inbox.listenAt = l.server.config.Copy()
 	}
 	if s.pooler {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -115,139 +98,400 @@ func (l *Locker) prepare(s *settings) (err error) {
 	return nil
 }
 
-// complete adds what the address of a connection leaves open.
-func complete(conn *pgx.ConnConfig) {
-	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > tripMax {
-		conn.ConnectTimeout = tripMax
-	}
-	if conn.RuntimeParams["application_name"] == "" {
-		conn.RuntimeParams["application_name"] = "guard"
-	}
-}
-
-// connect makes a connection of its own, as a pool of config would.
-func connect(ctx context.Context, config *pgxpool.Config) (*pgx.Conn, error) {
-	to := config.ConnConfig.Copy()
-	if config.BeforeConnect != nil {
-		if err := config.BeforeConnect(ctx, to); err != nil {
-			return nil, err
-		}
-	}
-	conn, err := pgx.ConnectConfig(ctx, to)
-	if err != nil || config.AfterConnect == nil {
-		return conn, err
-	}
-	if err := config.AfterConnect(ctx, conn); err != nil {
-		_ = conn.Close(ctx)
-		return nil, err
-	}
-	return conn, nil
-}
-
-// Open checks the settings and starts the locker's goroutines. It sends
+// Open checks the settings and starts the locker's goroutines, and sends
 // nothing. A wrong setting is a [locker.ErrInvalidOption], and so is a second
 // Open.
 func (l *Locker) Open(w locker.Waker) error {
-	return l.gate.Open(func() (err error) {
+	return l.life.Open(func() error {
 		if l.wrong != nil {
 			return l.wrong
 		}
-		l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
-		l.wire, l.cut = context.WithCancel(context.Background())   //nolint:forbidigo // of the locker, until Close
-		if l.listenAt != nil {
-			l.listenAt = l.wired(l.listenAt)
+		if l.inbox.listenAt != nil {
+			l.inbox.listenAt = l.server.wired(l.inbox.listenAt)
 		}
-		if l.pool, err = pgxpool.NewWithConfig(l.ctx, l.wired(l.config)); err != nil {
-			l.cancel()
-			l.cut()
-			return invalid("the pool cannot be made")
+		if err := l.server.open(l.life.Context()); err != nil {
+			return err
 		}
-		l.waker = w
+		l.inbox.waker = w
 		for range workers {
-			l.own.Go(l.work)
+			l.life.Serve(func() { l.batcher.work(l.life.Context()) })
 		}
-		l.own.Go(l.poll)
-		l.own.Go(l.sweep)
+		l.life.Serve(l.inbox.poll)
+		l.life.Serve(func() { l.server.sweep(l.life) })
 		return nil
 	})
 }
 
-// Close ends the locker and closes its own connections. It does at once all
-// that is left to clean up, and takes its claims out of the queues. If the
+// Close ends the locker and closes its own connections. All that is left to
+// clean up is done at once, and the locker's claims leave the queues. If the
 // server gives no answer, that takes about half a minute. If ctx ends first,
 // Close returns ctx's error, and gives up what is left. Keys then end at their
 // TTL. Close is idempotent.
 func (l *Locker) Close(ctx context.Context) error {
-	err := l.gate.Close(ctx, l.shutDown)
+	err := l.life.Close(ctx, l.leaveAll, l.server.close)
 	if err != nil {
-		l.cancel()
+		l.life.Stop()
 	}
 	return err
 }
 
-func (l *Locker) shutDown() {
-	close(l.closing)
-	l.gate.Wait()
+// leaveAll takes the claims that wait here out of their queues.
+func (l *Locker) leaveAll() {
+	until := time.Now().Add(locker.QueueLife)
 	var leaving sync.WaitGroup
-	for _, c := range l.waiting() {
-		leaving.Go(func() { l.insist(ending{key: c.Key, owner: c.Owner}, time.Now().Add(leaveMax)) })
+	for _, c := range l.book.waiting() {
+		leaving.Go(func() { l.life.Insist(until, l.ends(ending{key: c.Key, owner: c.Owner})) })
 	}
 	leaving.Wait()
-	l.cancel()
-	l.own.Wait()
-	defer l.cut()
-	defer time.AfterFunc(closeMax, l.cut).Stop()
-	l.pool.Close()
 }
 
-// wired returns config with connections that end with l.wire. pgx itself spends
-// up to 15 s on each connection that has become silent.
-func (l *Locker) wired(config *pgxpool.Config) *pgxpool.Config {
-	config = config.Copy()
-	dial := config.ConnConfig.DialFunc
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
+// renewMax is the number of claims that one request renews.
+const renewMax = 1000
+
+// Acquire makes c the owner of its key if nobody owns it. Otherwise it returns
+// the owner and, if t.Wait, queues c. An Acquire is one request.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if err := l.life.Enter(); err != nil {
+		return locker.Answer{Queued: t.Queued}, err
+	}
+	defer l.life.Leave()
+	q := request{
+		op: "a", key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), short: c.ShortOffer().Microseconds(),
+		long: c.LongOffer().Microseconds(), fence: c.Fencing, holder: l.describe(c), channel: l.book.channelNow(),
+		place: int64(t.Place), limit: limitOf(c),
+	}
+	for flag, set := range map[int32]bool{
+		flagWait: t.Wait, flagHeld: t.Held, flagQueued: t.Queued, flagRecall: c.Recall,
+	} {
+		if set {
+			q.flags |= flag
 		}
-		return &wire{c, context.AfterFunc(l.wire, func() { _ = c.Close() })}, nil
 	}
-	return config
-}
-
-// wire is a connection that ends with a context, until Close.
-type wire struct {
-	net.Conn
-
-	stop func() bool
-}
-
-func (w *wire) Close() error {
-	w.stop()
-	return w.Conn.Close()
-}
-
-// waiting returns the claims that are in a queue.
-func (l *Locker) waiting() (cs []*locker.Claim) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.queued {
-		cs = append(cs, c)
+	if t.Wait || t.Queued {
+		l.book.remember(c) // before the message can come
 	}
-	return cs
+	r, err := l.batcher.do(ctx, q)
+	switch {
+	case errors.Is(err, locker.ErrUnsent):
+		if !t.Queued {
+			l.book.forget(c.Owner)
+		}
+		return locker.Answer{Queued: t.Queued}, err
+	case err != nil:
+		return locker.Answer{Queued: t.Wait || t.Queued}, err
+	case r.ok:
+		l.book.owns(c.Key, c.Owner, q.channel)
+		return locker.Answer{Acquired: true, Token: tokenOf(c, r.token)}, nil
+	case !r.queued:
+		l.book.forget(c.Owner)
+	}
+	if r.record != nil {
+		return locker.Answer{Record: string(r.record)}, nil
+	}
+	return locker.Answer{
+		Holder: lockerkit.HolderOf([]byte(r.holder)), Remaining: microseconds(r.remain),
+		Queued: r.queued, Place: locker.Place(r.place),
+	}, nil
 }
 
-// pause waits for d and reports true, unless the locker ends or, if hurry, is
-// closed.
-func (l *Locker) pause(d time.Duration, hurry <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-hurry:
-		return false
-	case <-l.ctx.Done():
-		return false
+// Fence reserves a block of fencing tokens for c, if it owns its key, and
+// returns the first, by one request.
+func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err error) {
+	if err := l.life.Enter(); err != nil {
+		return 0, err
+	}
+	defer l.life.Leave()
+	r, err := l.batcher.do(ctx, request{op: "f", key: c.Key, owner: c.Owner, limit: limitOf(c)})
+	switch {
+	case err != nil:
+		return 0, unclear(err)
+	case !r.ok:
+		return 0, errNotOwner
+	}
+	return uint64(r.token), nil
+}
+
+// Release gives the key of c to the claim that has waited longest, if c owns
+// it, and queues next behind the others. A Release is one request.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if err := l.life.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.life.Leave()
+	r, err := l.release(ctx, endOf(c), next)
+	return r, unclear(err)
+}
+
+// ending is what ends a claim, or the hold of an owner.
+type ending struct {
+	key, owner string
+	keep       *locker.Record // to be kept in the same step
+	flags      int32
+}
+
+func (l *Locker) release(ctx context.Context, e ending, next *locker.Claim) (locker.Released, error) {
+	r, err := l.batcher.do(ctx, l.releasing(e, next))
+	return l.released(e.key, r, next, err)
+}
+
+// releasing returns the request of a release.
+func (l *Locker) releasing(e ending, next *locker.Claim) request {
+	if e.flags&flagTell == 0 { // else it may be another's, or wait here
+		l.book.forget(e.owner)
+	}
+	q := request{op: "r", key: e.key, owner: e.owner, channel: l.book.channelNow(), flags: e.flags, limit: 1}
+	if e.keep != nil {
+		q.op, q.ttl, q.value = "k", e.keep.TTL.Microseconds(), []byte(e.keep.Value)
+	}
+	if next != nil {
+		q.next, q.fence, q.holder, q.limit = next.Owner, next.Fencing, l.describe(next), limitOf(next)
+		q.short, q.long = next.ShortOffer().Microseconds(), next.LongOffer().Microseconds()
+		l.book.remember(next)
+	}
+	return q
+}
+
+// released reads the answer to a release.
+func (l *Locker) released(key string, r result, next *locker.Claim, err error) (locker.Released, error) {
+	if err != nil {
+		return locker.Released{Queued: next != nil}, err
+	}
+	if next != nil && !r.queued {
+		l.book.forget(next.Owner)
+	}
+	if to := r.heir; to.owner != "" { // a claim of this process
+		l.inbox.granted(key, to.owner, "", locker.Offer{
+			Length: microseconds(to.offer), Token: uint64(r.token), Waiting: int(to.behind),
+		})
+	}
+	if !r.ok && !r.recorded {
+		err = errNotOwner
+	}
+	return locker.Released{
+		Waiting: int(r.waiting), Handed: r.handed, Queued: r.queued, Place: locker.Place(r.place),
+	}, err
+}
+
+// Renew gives each claim its full TTL again, or answers ErrLeaseLost, by one
+// request for each 1,000 claims, and another one if some claims have a limit.
+func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	if err := l.life.Enter(); err != nil {
+		for i := range cs {
+			answered(i, err)
+		}
+		return
+	}
+	defer l.life.Leave()
+	var alone, shares []int // places in cs
+	for i, c := range cs {
+		if limitOf(c) == 1 {
+			alone = append(alone, i)
+		} else {
+			shares = append(shares, i)
+		}
+	}
+	slices.SortFunc(shares, func(i, j int) int { return strings.Compare(cs[i].Key, cs[j].Key) })
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	for sql, all := range map[string][]int{l.server.sql.renew: alone, l.server.sql.stay: shares} {
+		for at := range slices.Chunk(all, renewMax) {
+			parts.Go(func() { l.renewPart(ctx, sql, cs, at, answered) })
+		}
+	}
+}
+
+// renewPart renews the claims at some places of cs, in one request.
+func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, at []int,
+	answered func(i int, err error),
+) {
+	channel := l.book.channelNow()
+	got, err := l.server.renew(ctx, sql, channel, cs, at)
+	if err == nil {
+		l.book.renewed(got, channel)
+	}
+	for _, i := range at {
+		waits, ok := got[cs[i].Owner]
+		switch {
+		case err != nil:
+			answered(i, unclear(translate(err)))
+		case !ok:
+			answered(i, errNotOwner)
+		default:
+			answered(i, nil)
+			if waits {
+				l.inbox.wanted(cs[i].Key, cs[i].Owner)
+			}
+		}
+	}
+}
+
+// describe returns the text of c's Holder.
+func (l *Locker) describe(c *locker.Claim) string { return string(lockerkit.Describe(c, l.instance)) }
+
+func tokenOf(c *locker.Claim, token int64) uint64 {
+	if !c.Fencing {
+		return 0
+	}
+	return uint64(token)
+}
+
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// AcquireAll takes one request.
+func (l *Locker) AcquireAll(
+	ctx context.Context, cs []*locker.Claim, prefix bool,
+) (as []locker.Answer, held int, err error) {
+	if err := l.life.Enter(); err != nil {
+		return nil, 0, err
+	}
+	defer l.life.Leave()
+	g := group{cs: cs, holders: make([]string, len(cs)), channel: l.book.channelNow(), prefix: prefix}
+	for i, c := range cs {
+		g.holders[i] = l.describe(c)
+	}
+	t, err := l.batcher.doGroup(ctx, g)
+	if err != nil {
+		return nil, 0, err
+	}
+	as = make([]locker.Answer, len(cs))
+	for i, token := range t.tokens {
+		l.book.owns(cs[i].Key, cs[i].Owner, g.channel)
+		as[i] = locker.Answer{Acquired: true, Token: tokenOf(cs[i], token)}
+	}
+	if held = int(t.held); held < len(cs) {
+		as[held].Holder, as[held].Remaining = lockerkit.HolderOf([]byte(t.holder)), microseconds(t.remain)
+	}
+	return as, held, nil
+}
+
+// ReleaseAll takes one request, or a few if other calls come at the same time.
+func (l *Locker) ReleaseAll(
+	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+) {
+	if err := l.life.Enter(); err != nil {
+		for i := range cs {
+			answered(i, locker.Released{}, err)
+		}
+		return
+	}
+	defer l.life.Leave()
+	posted := make([]*call, len(cs)) // nil if ctx has ended
+	for i, c := range cs {
+		posted[i], _ = l.batcher.calls.Post(ctx, l.releasing(endOf(c), nexts[i]))
+	}
+	for i, k := range posted {
+		r, err := l.batcher.answer(k)
+		released, err := l.released(cs[i].Key, r, nexts[i], err)
+		answered(i, released, unclear(err))
+	}
+}
+
+// claimState is the locker's own part of a claim: its State, if it has one. The
+// guard never has two calls in flight that use it.
+type claimState struct {
+	keep   *locker.Record // of a Keep without an answer
+	unmark bool           // see Unmark
+}
+
+// endOf returns what Release and Abandon of c do.
+func endOf(c *locker.Claim) ending {
+	s, _ := c.State.(claimState)
+	e := ending{key: c.Key, owner: c.Owner, keep: s.keep}
+	if s.unmark {
+		e.flags = flagUnmark
+	}
+	return e
+}
+
+// Keep is Release of c with a record, by one request.
+func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+	if err := l.life.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.life.Leave()
+	released, err := l.release(ctx, ending{key: c.Key, owner: c.Owner, keep: &r}, next)
+	err = unclear(err)
+	if errors.Is(err, locker.ErrUnavailable) {
+		s, _ := c.State.(claimState)
+		s.keep = &r // for Abandon
+		c.State = s
+	}
+	return released, err
+}
+
+// Begin marks the key of c, by one request.
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
+	if err := l.life.Enter(); err != nil {
+		return "", err
+	}
+	defer l.life.Leave()
+	got, err := l.batcher.do(ctx, request{
+		op: "b", key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value), limit: 1,
+	})
+	switch {
+	case err != nil:
+		return "", unclear(err)
+	case !got.recorded:
+		return "", errNotOwner
+	}
+	return string(got.record), nil
+}
+
+// Unmark lets the Release or Abandon of c remove its mark, and sends nothing.
+func (*Locker) Unmark(c *locker.Claim) {
+	s, _ := c.State.(claimState)
+	s.unmark = true
+	c.State = s
+}
+
+// Forget deletes the record of key, and reports whether there was one. The first
+// of two requests finds out which record is meant, so that a Forget that arrives
+// late deletes no later one.
+func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
+	if err := l.life.Enter(); err != nil {
+		return false, err
+	}
+	defer l.life.Leave()
+	r, err := l.forgetOf(ctx, key, "")
+	if err == nil && r.recorded {
+		r, err = l.forgetOf(ctx, key, string(r.record))
+	}
+	return r.recorded, unclear(err)
+}
+
+// forgetOf deletes the record of key that owner has left. Without an owner it
+// deletes nothing, and returns the owner of the record that counts.
+func (l *Locker) forgetOf(ctx context.Context, key, owner string) (result, error) {
+	return l.batcher.do(ctx, request{op: "d", key: key, owner: owner, limit: 1})
+}
+
+// Shares reports true: a key's row keeps its owners, see crowd.sql.
+func (*Locker) Shares(int) bool { return true }
+
+// limitOf returns how many claims may own the key of c at once.
+func limitOf(c *locker.Claim) int64 { return int64(max(c.Limit, 1)) }
+
+// Abandon takes c out of key and queue, in the background, by one request or
+// two.
+func (l *Locker) Abandon(c *locker.Claim, late bool) { l.abandon(endOf(c), late) }
+
+// giveBack releases a key that was granted to a claim which nobody knows.
+func (l *Locker) giveBack(key, owner string) { l.abandon(ending{key: key, owner: owner}, false) }
+
+func (l *Locker) abandon(e ending, late bool) {
+	if l.life.Enter() != nil {
+		return
+	}
+	defer l.life.Leave()
+	l.book.forget(e.owner)
+	l.life.Abandon(late, l.ends(e))
+}
+
+// ends returns what carries out e. Its error is final unless the server is
+// unavailable.
+func (l *Locker) ends(e ending) func(ctx context.Context) (done bool) {
+	return func(ctx context.Context) bool {
+		_, err := l.release(ctx, e, nil)
+		return !errors.Is(err, locker.ErrUnavailable)
 	}
 }

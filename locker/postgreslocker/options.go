@@ -1,5 +1,13 @@
 package postgreslocker
 
+import (
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
 // Option changes one setting of [New].
 type Option interface{ apply(*settings) }
 
@@ -22,8 +30,9 @@ type settings struct {
 func WithTable(name string) Option { return optionFunc(func(s *settings) { s.table = name }) }
 
 // WithListen is the address of the server for the connection that listens, if
-// the pool goes through a pooler. It needs a direct way. The address says all:
-// BeforeConnect and AfterConnect of the pool are not called for it.
+// the pool goes through a pooler. The connection needs a direct way. The
+// address says all: BeforeConnect and AfterConnect of the pool are not called
+// for it.
 func WithListen(dsn string) Option { return optionFunc(func(s *settings) { s.listen = dsn }) }
 
 // WithPollOnly makes the locker look for its claims every 20 ms, by one request
@@ -34,3 +43,30 @@ func WithPollOnly() Option { return optionFunc(func(s *settings) { s.pollOnly = 
 // statements and, unless [WithListen] names a direct way, listening. The locker
 // then polls as with [WithPollOnly].
 func WithPooler() Option { return optionFunc(func(s *settings) { s.pooler = true }) }
+
+func init() {
+	locker.RegisterDSN("postgres", fromDSN)
+	locker.RegisterDSN("postgresql", fromDSN)
+}
+
+// fromDSN serves [locker.FromDSN]. The address is the one of pgx, with one more
+// parameter: pooler=true is WithPooler.
+func fromDSN(dsn string) (locker.Locker, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil { // pgx's error may show a password
+		return nil, invalid("the address is wrong: want postgres://user:password@host:port/database")
+	}
+	var opts []Option
+	params := config.ConnConfig.RuntimeParams // where pgx leaves what it does not know
+	if text, ok := params["pooler"]; ok {
+		delete(params, "pooler")
+		pooler, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, invalid("the address is wrong: want pooler=true or pooler=false")
+		}
+		if pooler {
+			opts = append(opts, WithPooler())
+		}
+	}
+	return newLocker(config, opts...), nil
+}

@@ -1,7 +1,6 @@
 package postgreslocker
 
 import (
-	"context"
 	_ "embed"
 	"strconv"
 	"strings"
@@ -143,38 +142,3 @@ WHERE l.key > $1 AND (l.owner <> '' AND l.ends > {NOW} OR l.queue <> '[]') ORDER
 	sweepRecordsSQL = `DELETE FROM {R} WHERE key IN (
   SELECT x.key FROM {R} AS x WHERE x.ends < {NOW} LIMIT 1000 FOR UPDATE SKIP LOCKED)`
 )
-
-// Schema returns the SQL of the tables and their functions, for a migration tool.
-// It has several statements, which belong into one transaction. Several
-// processes may run it at once.
-// The functions have a version in their names, so processes of an older release
-// go on beside them. It is "" if WithTable has a wrong name.
-func (l *Locker) Schema() string {
-	if l.sql == nil {
-		return ""
-	}
-	return l.sql.schema
-}
-
-// Migrate makes the tables and their functions if one of them is missing, in one
-// transaction. Otherwise it changes nothing, and needs no right to. Several
-// processes may call it at once. It needs no Open, and blocks for three
-// requests, at most until ctx ends. The error is ErrInvalidOption,
-// ErrUnavailable or a refusal of the server.
-func (l *Locker) Migrate(ctx context.Context) error {
-	if l.wrong != nil {
-		return l.wrong
-	}
-	conn, err := connect(ctx, l.config)
-	if err != nil {
-		return translate(err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	var there bool
-	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.sql.tables, l.sql.functions).
-		Scan(&there); err != nil || there {
-		return translate(err)
-	}
-	_, err = conn.PgConn().Exec(ctx, l.sql.schema).ReadAll() // several statements are one transaction
-	return translate(err)
-}

@@ -23,10 +23,10 @@ func (*Locker) FindingNames() []string {
 	return []string{FindingJournal, FindingMemory, FindingRights, FindingRoundTrip, FindingSchema}
 }
 
-// Check takes and releases a key that nobody uses, and measures that. It looks
-// where the database is and whether it is in WAL mode. The error holds
-// everything that is wrong, each as a [locker.Finding] with one of the names
-// above.
+// Check takes and releases a key that nobody uses, and measures that. Check
+// also looks where the database is and whether it is in WAL mode. The error
+// holds everything that is wrong, each as a [locker.Finding] with one of the
+// names above.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.base.Check(ctx, ttl) }
 
 // check returns the findings about the settings of the database.

@@ -20,11 +20,11 @@ var dialect = sqllease.Dialect{
   holder  BLOB    NOT NULL, -- JSON: who owns the key
   crowd   BLOB    NOT NULL, -- JSON: the claims that own the key together
   queue   BLOB    NOT NULL, -- JSON: the claims that wait, in their order
-  kept_by   TEXT    NOT NULL, -- owner id of the claim that left the record; '' is none
-  kept_mark INTEGER NOT NULL, -- the record is a mark
-  kept_ends INTEGER NOT NULL, -- when the record goes
-  kept_size INTEGER NOT NULL, -- bytes
-  kept      BLOB              -- the record
+  record_by   TEXT    NOT NULL, -- owner id of the claim that left the record; '' is none
+  record_mark INTEGER NOT NULL, -- the record is a mark
+  record_ends INTEGER NOT NULL, -- when the record goes
+  record_size INTEGER NOT NULL, -- bytes
+  record      BLOB              -- the record
 ) WITHOUT ROWID`,
 	Now:   "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
 	Grain: time.Millisecond,
@@ -33,8 +33,8 @@ var dialect = sqllease.Dialect{
   version = CASE WHEN version = excluded.version - 1 THEN excluded.version END,
   owner = excluded.owner, ends = excluded.ends, token = excluded.token,
   holder = excluded.holder, crowd = excluded.crowd, queue = excluded.queue,
-  kept_by = excluded.kept_by, kept_mark = excluded.kept_mark, kept_ends = excluded.kept_ends,
-  kept_size = excluded.kept_size, kept = coalesce(excluded.kept, kept)`,
+  record_by = excluded.record_by, record_mark = excluded.record_mark, record_ends = excluded.record_ends,
+  record_size = excluded.record_size, record = coalesce(excluded.record, record)`,
 	ReadOnly: "0", // a write tells
 	Judge:    judgeError,
 	Check:    check,

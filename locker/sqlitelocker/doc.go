@@ -20,7 +20,7 @@
 // the machine, as the machine tells it: a clock that is set forward ends leases
 // early.
 //
-// Do not delete or replace the file while a process has it open. That process
+// Do not delete or replace the file while a process has it open. The process
 // keeps the old file, and two may hold a key.
 //
 // # How it works

@@ -95,8 +95,8 @@ func TestCallersOfTwoLockersGetOneResult(t *testing.T) {
 func TestOnlyRowsThatNobodyUsesAreSwept(t *testing.T) {
 	db := open(t, newFile(t))
 	l := sqlitelocker.New(db)
-	const rows = `INSERT INTO guard_lease (k, version, owner, ends, token, holder, crowd, queue, kept_by, kept_mark,
-		kept_ends, kept_size, kept) VALUES
+	const rows = `INSERT INTO guard_lease (k, version, owner, ends, token, holder, crowd, queue, record_by, record_mark,
+		record_ends, record_size, record) VALUES
 		(x'61', 1, '', 1, 1, '', '', '', '',  0, 0,                   0, NULL),
 		(x'62', 1, '', 1, 1, '', '', '', 'o', 0, 2,                   1, x'72'),
 		(x'63', 1, '', 1, 1, '', '', '', 'o', 0, 9000000000000000000, 1, x'72'),

@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Locker is a [locker.Locker] on SQLite. It serves one guard. All
-// methods but Open are safe for concurrent use.
+// Locker is a [locker.Locker] on SQLite, for one guard. All methods but Open
+// are safe for concurrent use.
 type Locker struct{ *base }
 
 // base has the methods of package locker, which guard calls.
@@ -18,12 +18,6 @@ type base = sqllease.Locker
 
 var (
 	_ locker.Locker       = (*Locker)(nil)
-	_ locker.Inspector    = (*Locker)(nil)
-	_ locker.Limiter      = (*Locker)(nil)
-	_ locker.Marker       = (*Locker)(nil)
-	_ locker.Migrator     = (*Locker)(nil)
-	_ locker.Sharer       = (*Locker)(nil)
-	_ locker.Several      = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)
 )
 
@@ -38,7 +32,7 @@ type settings struct{ table string }
 // same table. The default is "guard_lease".
 func WithTable(name string) Option { return func(s *settings) { s.table = name } }
 
-// New returns a Locker that keeps leases in db. It sends nothing. The caller
+// New returns a Locker that keeps leases in db, and sends nothing. The caller
 // closes db, after the Locker.
 func New(db *sql.DB, opts ...Option) *Locker {
 	return &Locker{sqllease.New(&dialect, db, tableOf(opts))}
@@ -61,7 +55,6 @@ func tableOf(opts []Option) string {
 // Schema returns the statement that makes the table, for a migration tool.
 func (l *Locker) Schema() string { return l.base.Schema() }
 
-// Migrate makes the table, unless it is there. It may be called before
-// guard.New and by several processes at once. It blocks on the database until
-// ctx ends.
+// Migrate makes the table, unless it is there. Several processes may call it at
+// once, and before guard.New. Migrate blocks on the database until ctx ends.
 func (l *Locker) Migrate(ctx context.Context) error { return l.base.Migrate(ctx) }

@@ -1,0 +1,129 @@
+package sqllease
+
+import (
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// book has the claims of this process that the lookout looks for, and is safe
+// for concurrent use.
+type book struct {
+	bell lockerkit.Bell // wakes the lookout
+
+	mu     sync.Mutex          // guards the maps below; never held across I/O or a callback
+	queued map[string]*waiting // by owner id: claims that may wait in the table
+	owned  map[string]string   // by owner id: keys owned here, for which nobody was seen to wait
+}
+
+func newBook() *book {
+	return &book{
+		bell: make(lockerkit.Bell, 1), queued: map[string]*waiting{}, owned: map[string]string{},
+	}
+}
+
+// waiting is a claim that may be in a queue. Its entry is replaced, never
+// changed.
+type waiting struct {
+	claim *locker.Claim
+	// sent is when the last look was sent, or the Release that queued the
+	// claim.
+	sent time.Time
+}
+
+// looks notes that a request is about to be sent that may queue c, or see it
+// queued.
+func (b *book) looks(c *locker.Claim) {
+	w := &waiting{c, time.Now()}
+	b.mu.Lock()
+	b.queued[c.Owner] = w
+	b.mu.Unlock()
+	b.bell.Ring()
+}
+
+// owns notes that owner owns key here.
+func (b *book) owns(key, owner string) {
+	b.mu.Lock()
+	b.owned[owner] = key
+	b.mu.Unlock()
+	b.bell.Ring()
+}
+
+// forget drops what is known of owner.
+func (b *book) forget(owner string) {
+	b.mu.Lock()
+	delete(b.queued, owner)
+	delete(b.owned, owner)
+	b.mu.Unlock()
+}
+
+// leave forgets the claims that wait, and returns their keys by owner id.
+func (b *book) leave() map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	keys := make(map[string]string, len(b.queued))
+	for owner, w := range b.queued {
+		keys[owner] = w.claim.Key
+	}
+	clear(b.queued)
+	return keys
+}
+
+// waits reports whether a claim waits here.
+func (b *book) waits() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queued) > 0
+}
+
+// watched returns the keys for which claims wait here or which they own here.
+func (b *book) watched() (keys []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	seen := make(map[string]bool, len(b.queued)+len(b.owned))
+	add := func(key string) {
+		if !seen[key] {
+			seen[key] = true
+			keys = append(keys, key)
+		}
+	}
+	for _, w := range b.queued {
+		add(w.claim.Key)
+	}
+	for _, key := range b.owned {
+		add(key)
+	}
+	return keys
+}
+
+// found notes that owner owns its key, with others behind it or not. found
+// returns the claim if that waited here, and whether the guard must hear of the
+// others. The guard hears that once, because the owner will hand the key over.
+func (b *book) found(owner string, others bool) (w *waiting, wanted bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w = b.queued[owner]
+	_, owned := b.owned[owner]
+	delete(b.queued, owner)
+	if owned && others {
+		delete(b.owned, owner)
+	}
+	return w, owned && others
+}
+
+// finders returns the claims that waited here and find a record in rows, and
+// forgets them.
+func (b *book) finders(rows map[string]*row) (found []*locker.Claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for owner, w := range b.queued {
+		r := rows[w.claim.Key]
+		if w.claim.Recall && r != nil && r.counting() != nil && !r.owned(owner) && !r.waits(owner) {
+			found = append(found, w.claim)
+			delete(b.queued, owner)
+		}
+	}
+	return found
+}

@@ -1,0 +1,49 @@
+package sqllease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// hasty is a guard that releases what it is granted before it answers.
+type hasty struct{ l *Locker }
+
+func (h hasty) Granted(_, owner string, _ locker.Offer) bool { h.l.book.forget(owner); return true }
+func (hasty) Wanted(string)                                  {}
+func (hasty) Wake(string)                                    {}
+func (hasty) WakeAll()                                       {}
+
+func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
+	l := New(&Dialect{Name: "test"}, nil, "lease")
+	l.lookout.waker = hasty{l}
+	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
+	r := &row{owner: "o", ends: 2e6, now: 1e6}
+	l.lookout.tell("k", r, r.owners()[0], time.Now())
+	if keys := l.book.watched(); len(keys) > 0 {
+		t.Errorf("the locker looks for %q for good, want nothing", keys)
+	}
+}
+
+// counting is a guard that counts what it is granted.
+type counting struct {
+	hasty
+
+	granted *int
+}
+
+func (c counting) Granted(string, string, locker.Offer) bool { *c.granted++; return true }
+
+func TestAGrantIsToldOnce(t *testing.T) {
+	l, granted := New(&Dialect{Name: "test"}, nil, "lease"), 0
+	l.lookout.waker = counting{hasty{l}, &granted}
+	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
+	r := &row{owner: "o", ends: 2e6, now: 1e6}
+	for range 2 {
+		l.lookout.tell("k", r, r.owners()[0], time.Now())
+	}
+	if granted != 1 {
+		t.Errorf("the guard hears %d times of a grant, want once", granted)
+	}
+}

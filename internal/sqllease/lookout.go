@@ -1,0 +1,127 @@
+package sqllease
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	// pollFloor is the shortest pause between two looks at the claims that wait
+	// here.
+	pollFloor = 10 * time.Millisecond
+	// pollIdle is the pause if claims only own their keys here.
+	pollIdle = 40 * time.Millisecond
+	// pollShare bounds the share of the time that looks may take. The pause is
+	// that many times as long as the look before.
+	pollShare = 4
+	pollCeil  = 60 * time.Millisecond
+	pollLimit = time.Second
+	pollPage  = 500
+)
+
+// lookout finds out by itself what a message would tell: which claims were
+// granted their keys, and which keys others wait for. The lookout asks nothing
+// while no claim waits or owns a key here.
+type lookout struct {
+	table    *table
+	book     *book
+	life     *lockerkit.Life
+	waker    locker.Waker            // set by Open
+	giveBack func(key, owner string) // releases a key that nobody here wants (law 3)
+}
+
+// poll looks until the locker ends.
+func (l *lookout) poll() { l.book.bell.Look(l.life.Context().Done(), l.pause, l.lookAll) }
+
+// pause returns the pause after a look that took so long. Processes that began
+// together drift apart.
+func (l *lookout) pause(took time.Duration) time.Duration {
+	floor := pollIdle
+	if l.book.waits() {
+		floor = pollFloor
+	}
+	return max(floor, min(pollShare*took, pollCeil)) + rand.N(floor/4)
+}
+
+// lookAll looks at all keys of this process, and reports whether there are any.
+func (l *lookout) lookAll() bool {
+	keys := l.book.watched()
+	for page := range slices.Chunk(keys, pollPage) {
+		l.look(page)
+	}
+	return len(keys) > 0
+}
+
+// look reads the rows of keys, and tells the guard what is new. An error costs
+// time only: the next look comes soon.
+func (l *lookout) look(keys []string) {
+	ctx, cancel := context.WithTimeout(l.life.Context(), pollLimit)
+	defer cancel()
+	sent := time.Now()
+	rows, err := l.table.read(ctx, keys, false)
+	if err != nil {
+		return
+	}
+	l.tellFinders(rows)
+	for key, r := range rows {
+		for _, own := range r.owners() {
+			l.tell(key, r, own, sent)
+		}
+	}
+}
+
+// tellFinders tells the guard of claims that waited here and will find a
+// record now.
+func (l *lookout) tellFinders(rows map[string]*row) {
+	recorded := false
+	for _, r := range rows {
+		recorded = recorded || r.counting() != nil
+	}
+	j, ok := l.waker.(locker.Joiner)
+	if !recorded || !ok {
+		return
+	}
+	for _, c := range l.book.finders(rows) {
+		j.Recorded(c.Key, c.Owner, "")
+	}
+}
+
+// tell tells the guard what it does not know of an owner of key.
+func (l *lookout) tell(key string, r *row, own share, sent time.Time) {
+	behind := r.waiting()
+	switch w, wanted := l.book.found(own.Owner, behind > 0); {
+	case w != nil:
+		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.table.Grain
+		l.grant(w, locker.Offer{Length: left, Token: uint64(own.Token), Waiting: behind}, sent)
+	case wanted:
+		l.waker.Wanted(key)
+	}
+}
+
+// grant tells the guard that the claim of w owns its key. o is what the table
+// says, and o.Length what a look that was sent at that time left of the offer.
+// Nobody knows exactly when the key was handed over: a look that was answered
+// before the write could be seen may have been sent after the time in the row.
+// The guard counts the offer from the last look of the claim, which was not
+// sent later than w.sent. If the row may end before, the length is not told,
+// and the guard asks again.
+func (l *lookout) grant(w *waiting, o locker.Offer, sent time.Time) {
+	c, left := w.claim, o.Length
+	if o.Length = 0; left+sent.Sub(w.sent) >= c.ShortOffer() {
+		o.Length = c.ShortOffer()
+	}
+	if !c.Fencing {
+		o.Token = 0
+	}
+	if o.Waiting == 0 {
+		l.book.owns(c.Key, c.Owner) // before the guard knows it and may release it
+	}
+	if !l.waker.Granted(c.Key, c.Owner, o) {
+		l.giveBack(c.Key, c.Owner)
+	}
+}
