@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -81,7 +80,7 @@ func openSale(ctx context.Context, cfg config) (_ *sale, err error) {
 		return nil, err
 	}
 	if cfg.onPage() && s.store.redis.single != nil {
-		if s.cutter, err = s.store.startPipe(ctx); err != nil {
+		if s.cutter, err = lossy.Open(ctx, s.store.redis.single.Addr); err != nil {
 			return nil, err
 		}
 	}
@@ -178,7 +177,7 @@ func (s *sale) close() error {
 		s.cutter.Close()
 	}
 	if s.prices != nil {
-		s.prices.close()
+		s.prices.srv.Close() // and every call to it
 	}
 	if s.store == nil {
 		return nil
@@ -282,9 +281,7 @@ type priceService struct {
 	url   string
 	think time.Duration
 	srv   *http.Server
-
-	mu   sync.Mutex // guards held; not held while a call waits
-	held map[string]heldCall
+	held  sync.Map // of heldCall, by order
 }
 
 // heldCall is a call whose answer waits for a word from the parent.
@@ -297,41 +294,27 @@ type heldCall struct {
 const anyOrder = ""
 
 func startPriceService(ctx context.Context, think time.Duration) (*priceService, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	p := &priceService{think: think}
+	srv, _, err := serve(ctx, "127.0.0.1:0", p)
 	if err != nil {
 		return nil, fmt.Errorf("price service: %w", err)
 	}
-	p := &priceService{url: "http://" + l.Addr().String(), think: think, held: map[string]heldCall{}}
-	p.srv = &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = p.srv.Serve(l) }() // ends with close
+	p.srv, p.url = srv, "http://"+srv.Addr
 	return p, nil
 }
-
-// close ends the service and every call to it.
-func (p *priceService) close() { p.srv.Close() }
 
 // hold keeps back the answer to one order. asked gets the name of the instance
 // that asks: it is in mid-step then. answer lets the answer go.
 func (p *priceService) hold(order string) (asked <-chan string, answer func()) {
 	h := heldCall{asked: make(chan string, 1), answer: make(chan struct{})}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held[order] = h
+	p.held.Store(order, h)
 	return h.asked, sync.OnceFunc(func() { close(h.answer) })
-}
-
-// take returns the call that is held for an order, once.
-func (p *priceService) take(order string) (h heldCall, found bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h, found = p.held[order]
-	delete(p.held, order)
-	return h, found
 }
 
 func (p *priceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, order := range []string{anyOrder, r.FormValue("order")} {
-		if h, found := p.take(order); found {
+		if held, found := p.held.LoadAndDelete(order); found {
+			h := held.(heldCall)               //nolint:errcheck,forcetypeassert // nothing else is stored
 			h.asked <- r.FormValue("instance") // has room
 			select {
 			case <-h.answer:
