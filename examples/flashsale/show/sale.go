@@ -202,19 +202,21 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	}
 	l := s.ledger
 	res := result{
-		Mode: s.cfg.Mode, Style: s.cfg.Style, Redis: s.store.name, EmbeddedRedis: s.store.mini != nil,
-		Instances: s.cfg.Instances, Requests: s.cfg.Requests, Stock: s.cfg.Stock,
-		Seconds: round(max(0.001, l.latest.Sub(l.began).Seconds()), 3),
-		WaitP50: known(quantile(l.waits, 0.50)), WaitP99: known(quantile(l.waits, 0.99)),
-		HoldP50: known(quantile(l.holds, 0.50)), HoldP99: known(quantile(l.holds, 0.99)),
-		Views: s.views.seen, OddViews: s.views.odd,
-		settled: l.settle(orders), complaint: l.complaint(), replicated: s.store.redis.replicated(),
+		setting: setting{
+			Mode: s.cfg.Mode, Style: s.cfg.Style, Redis: s.store.name, EmbeddedRedis: s.store.mini != nil,
+			Instances: s.cfg.Instances, Requests: s.cfg.Requests, Stock: s.cfg.Stock,
+			replicated: s.store.redis.replicated(),
+		},
+		pace: pace{
+			Seconds: round(max(0.001, l.latest.Sub(l.began).Seconds()), 3),
+			WaitP50: known(quantile(l.waits, 0.50)), WaitP99: known(quantile(l.waits, 0.99)),
+			HoldP50: known(quantile(l.holds, 0.50)), HoldP99: known(quantile(l.holds, 0.99)),
+		},
+		reach: l.settle(orders), twice: s.buyers.sum, views: s.views,
 	}
-	res.counts = l.counts()
+	res.counts = l.counts() // after settle
 	res.counts.compare(s.cfg.Stock, left, len(orders))
-	res.Reached, res.Failed = l.reached()
 	res.RPS = round(float64(res.Answered)/res.Seconds, 1)
-	res.SentTwice, res.Contradicted = s.buyers.sent, s.buyers.contradicted
 	res.OrderedTwice = len(orders) - len(slices.Compact(slices.Sorted(slices.Values(orders))))
 	return res, nil
 }
@@ -239,8 +241,8 @@ const viewPause = 10 * time.Millisecond
 
 // views are the pages of the item that were looked at while it was sold.
 type views struct {
-	seen int
-	odd  int // with a stock and orders that do not add up
+	Views    int `json:"page_views"`
+	OddViews int `json:"odd_page_views"` // with a stock and orders that do not add up
 }
 
 // startViewers looks at the page of the item again and again, at each instance,
@@ -258,9 +260,9 @@ func (s *sale) startViewers(ctx context.Context) (stop func() views) {
 				err := in.ask(context.WithoutCancel(ctx), s.buyers.http, "/skus/"+url.PathEscape(shop.SKU), &page)
 				if err == nil {
 					mu.Lock()
-					all.seen++
+					all.Views++
 					if page.Left+page.Orders != s.cfg.Stock {
-						all.odd++
+						all.OddViews++
 					}
 					mu.Unlock()
 				}
