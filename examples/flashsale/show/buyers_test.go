@@ -53,7 +53,8 @@ func TestOrdersThatAreDoneTwiceAreFound(t *testing.T) {
 			t.Errorf("%s: the buyer goes by %q", c.name, best.Code)
 		}
 		if sum := b.sum; sum.SentTwice != 1 || sum.Contradicted != c.contradicted {
-			t.Errorf("%s: %d sent, %d contradicted; want 1, %d", c.name, sum.SentTwice, sum.Contradicted, c.contradicted)
+			t.Errorf("%s: %d sent, %d contradicted; want 1, %d", c.name, sum.SentTwice, sum.Contradicted,
+				c.contradicted)
 		}
 	}
 }

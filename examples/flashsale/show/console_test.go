@@ -124,8 +124,10 @@ func TestTheBarSaysWhatItCounts(t *testing.T) {
 func TestHoldsAreShortOnlyInASaleThatSoldOut(t *testing.T) {
 	for _, soldOut := range []int{0, 7} {
 		var out bytes.Buffer
-		printReport(&console{w: &out, width: usualColumns},
-			result{setting: setting{Mode: shop.ModeLock}, counts: counts{RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}}})
+		printReport(&console{w: &out, width: usualColumns}, result{
+			setting: setting{Mode: shop.ModeLock},
+			counts:  counts{RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}},
+		})
 		if said := strings.Contains(out.String(), "sold out"); said != (soldOut > 0) {
 			t.Errorf("%d found it sold out; said so: %v", soldOut, said)
 		}

@@ -30,7 +30,8 @@ func TestUnclearRequestIsSettledByTheOrderBook(t *testing.T) {
 	l.heard(testAnswer("6", http.StatusInternalServerError, shop.CodeFailed))
 	n := l.counts()
 	if r := l.settle(nil); n.Sold != 2 || n.Errors != 2 || n.Answered != 6 || r.Reached != 4 || r.Failed != 1 {
-		t.Errorf("%+v, %d reached the handler and %d failed there; want 2 sold, 2 errors, 4 and 1", n, r.Reached, r.Failed)
+		t.Errorf("%+v, %d reached the handler and %d failed there; want 2 sold, 2 errors, 4 and 1", n, r.Reached,
+			r.Failed)
 	}
 }
 
