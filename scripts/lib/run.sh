@@ -89,7 +89,7 @@ run_step() {
 
 # step runs a step, unless something is missing for it, and writes its lines of the table.
 step() {
-  local name=$1 title=$2 start=$SECONDS result=ok line code
+  local name=$1 title=$2 start=$SECONDS result=ok line
   export parts=$tmp/parts.$name
   : >"$parts"
   printf '\n=== %s: %s\n' "$name" "$title"
@@ -97,11 +97,8 @@ step() {
     need $line </dev/null || { result="NOT RUN" title+=": ${line%% *} is missing: $lacking"; break; }
   done < <(needs_of "$name")
   if [[ $result == ok ]]; then
-    set +e # not `if (...)`, which would switch off -e inside the step as well
-    (set -e; "step_$name")
-    code=$?
-    set -e
-    ((code == 0)) || result=FAILED
+    (set -e; "step_$name") & # not `if (...)`, which would switch off -e inside the step as well
+    wait $! || result=FAILED
   fi
   printf -- '--- %s: %s (%ds)\n' "$name" "$result" $((SECONDS - start))
   printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" | cat - "$parts" >"$tmp/line.$name"

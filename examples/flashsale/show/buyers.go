@@ -41,9 +41,15 @@ type buyers struct {
 	n     int
 	twice bool // each tenth order is sent to two instances at once
 
-	mu           sync.Mutex // guards what follows
-	sent         int        // twice
-	contradicted int        // of them, with two answers that cannot both be true
+	mu  sync.Mutex // guards sum
+	sum twice      // without what the book says
+}
+
+// twice counts orders that were sent twice.
+type twice struct {
+	SentTwice    int `json:"sent_twice"`
+	OrderedTwice int `json:"ordered_twice"`
+	Contradicted int `json:"contradicted"` // with two answers that cannot both be true
 }
 
 // newHTTPClient returns a client that keeps its connections. 0 means no time
@@ -127,9 +133,9 @@ func (b *buyers) isTwice(i int) bool { return b.twice && i%10 == 0 }
 func (b *buyers) best(first, second answer) answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sent++
+	b.sum.SentTwice++
 	if first.final() && second.final() && !first.agrees(second) {
-		b.contradicted++
+		b.sum.Contradicted++
 	}
 	if !first.final() && second.final() {
 		return second

@@ -52,8 +52,9 @@ func TestOrdersThatAreDoneTwiceAreFound(t *testing.T) {
 		if best := b.best(c.first, c.second); !best.final() {
 			t.Errorf("%s: the buyer goes by %q", c.name, best.Code)
 		}
-		if b.sent != 1 || b.contradicted != c.contradicted {
-			t.Errorf("%s: %d sent, %d contradicted; want 1, %d", c.name, b.sent, b.contradicted, c.contradicted)
+		if sum := b.sum; sum.SentTwice != 1 || sum.Contradicted != c.contradicted {
+			t.Errorf("%s: %d sent, %d contradicted; want 1, %d", c.name, sum.SentTwice, sum.Contradicted,
+				c.contradicted)
 		}
 	}
 }

@@ -41,13 +41,15 @@ func testSale() (*sale, result) {
 		}
 	}
 	return s, result{
-		Mode: shop.ModeFence, Requests: 2000, Stock: 500, Reached: 700, Seconds: 4.2, RPS: 470, EmbeddedRedis: true,
+		setting: setting{Mode: shop.ModeFence, Requests: 2000, Stock: 500, EmbeddedRedis: true},
 		counts: counts{
 			Sold: 499, Orders: 501, Oversold: 1, LostUpdates: 1, Refused: 1400, Errors: 1,
 			RefusedByReason: map[string]int{shop.CodeSoldOut: 1200, "lock_held": 100, "lock_queue_full": 100},
 		},
-		settled: 3, complaint: "app-1: 500 failed the price service did not answer in time",
-		WaitP50: 12, WaitP99: 12345.6, HoldP50: 1, HoldP99: 2,
+		reach: reach{
+			Reached: 700, settled: 3, complaint: "app-1: 500 failed the price service did not answer in time",
+		},
+		pace: pace{Seconds: 4.2, RPS: 470, WaitP50: 12, WaitP99: 12345.6, HoldP50: 1, HoldP99: 2},
 	}
 }
 
@@ -122,8 +124,10 @@ func TestTheBarSaysWhatItCounts(t *testing.T) {
 func TestHoldsAreShortOnlyInASaleThatSoldOut(t *testing.T) {
 	for _, soldOut := range []int{0, 7} {
 		var out bytes.Buffer
-		printReport(&console{w: &out, width: usualColumns},
-			result{Mode: shop.ModeLock, counts: counts{RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}}})
+		printReport(&console{w: &out, width: usualColumns}, result{
+			setting: setting{Mode: shop.ModeLock},
+			counts:  counts{RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}},
+		})
 		if said := strings.Contains(out.String(), "sold out"); said != (soldOut > 0) {
 			t.Errorf("%d found it sold out; said so: %v", soldOut, said)
 		}

@@ -168,7 +168,7 @@ func stopPastTTL(t *testing.T, s *sale, holder *instance, others []*instance) (s
 	}
 	s.sell(t.Context(), 2, 40, others)
 	if sold = s.ledger.counts().Sold; sold == 0 {
-		t.Fatalf("the others sold nothing: %v %s", s.ledger.counts().RefusedByReason, s.ledger.complaint())
+		t.Fatalf("the others sold nothing: %v %s", s.ledger.counts().RefusedByReason, s.ledger.settle(nil).complaint)
 	}
 	if err := holder.resume(); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -95,24 +93,20 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) err
 	r.GET("/visits", f.stream)
 	r.Use(f.follow, otelgin.Middleware("flashsale", otelgin.WithTracerProvider(t.traces)))
 	shop.AddRoutes(r, g, s, cfg.Mode, cfg.Style)
-	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
-	srv.RegisterOnShutdown(f.close)
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	srv, failed, err := serve(ctx, "127.0.0.1:0", r)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(ready, listener.Addr())
-
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(listener) }()
+	srv.RegisterOnShutdown(f.close)
+	fmt.Fprintln(ready, srv.Addr)
 	select {
-	case err = <-served:
+	case err = <-failed:
 		return err
 	case <-ctx.Done():
 	}
 	// First the server, then the guard, then telemetry and client: each is used
 	// by the one before.
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceLimit)
 	defer cancel()
 	return errors.Join(srv.Shutdown(grace), g.Close(grace), t.close(grace))
 }

@@ -238,10 +238,18 @@ func (l *ledger) counts() counts {
 	return n
 }
 
+// reach is what is known of the handler's part.
+type reach struct {
+	Reached   int    `json:"reached_handler"`   // sold, or answered by the handler
+	Failed    int    `json:"failed_in_handler"` // of these, and not in the book
+	settled   int    // sold, but known from the order book only
+	complaint string // one of the errors; "": there is none
+}
+
 // settle looks up in the order book what became of the unclear requests, as a
 // shop would before it charges anybody: the instance may have died between its
-// write and its answer. It returns how many of them had been sold.
-func (l *ledger) settle(orders []string) (found int) {
+// write and its answer.
+func (l *ledger) settle(orders []string) (r reach) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	booked := map[string]bool{}
@@ -249,37 +257,23 @@ func (l *ledger) settle(orders []string) (found int) {
 		booked[o] = true
 	}
 	l.unclear = slices.DeleteFunc(l.unclear, func(a answer) bool { return booked[a.order] })
-	found = l.sum.Errors - len(l.unclear)
-	l.sum.Errors -= found
-	l.sum.Sold += found
-	return found
-}
-
-// reached returns how many requests are known to have reached the handler:
-// sold, or answered by it, and how many of them it answered with an error.
-func (l *ledger) reached() (n, failed int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	r.settled = l.sum.Errors - len(l.unclear)
+	l.sum.Errors -= r.settled
+	l.sum.Sold += r.settled
 	for _, a := range l.unclear {
 		if a.Code == shop.CodeFailed || a.Code == shop.CodeLockLost {
-			failed++
+			r.Failed++
 		}
 	}
-	return l.sum.Sold + l.sum.RefusedByReason[shop.CodeSoldOut] + l.sum.LateWrites + failed, failed
-}
-
-// complaint describes one unclear request, "" if there is none.
-func (l *ledger) complaint() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.unclear) == 0 {
-		return ""
+	r.Reached = l.sum.Sold + l.sum.RefusedByReason[shop.CodeSoldOut] + l.sum.LateWrites + r.Failed
+	if len(l.unclear) > 0 {
+		a := l.unclear[0]
+		r.complaint = a.instance.name + ": " + a.Detail
+		if a.status != 0 {
+			r.complaint = fmt.Sprintf("%s: %d %s %s", a.instance.name, a.status, a.Code, a.Detail)
+		}
 	}
-	a := l.unclear[0]
-	if a.status == 0 {
-		return a.instance.name + ": " + a.Detail
-	}
-	return fmt.Sprintf("%s: %d %s %s", a.instance.name, a.status, a.Code, a.Detail)
+	return r
 }
 
 // setLane notes how an instance is from now on. That begins or ends a mark in

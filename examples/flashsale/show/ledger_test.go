@@ -24,13 +24,14 @@ func TestUnclearRequestIsSettledByTheOrderBook(t *testing.T) {
 	l.heard(testAnswer("3", 0, "")) // this one before it wrote
 	l.heard(testAnswer("4", http.StatusConflict, shop.CodeSoldOut))
 	l.heard(testAnswer("5", http.StatusTooManyRequests, "lock_queue_full"))
-	if found := l.settle([]string{"1", "2"}); found != 1 {
+	if found := l.settle([]string{"1", "2"}).settled; found != 1 {
 		t.Errorf("%d found in the order book, want 1", found)
 	}
 	l.heard(testAnswer("6", http.StatusInternalServerError, shop.CodeFailed))
 	n := l.counts()
-	if reached, failed := l.reached(); n.Sold != 2 || n.Errors != 2 || n.Answered != 6 || reached != 4 || failed != 1 {
-		t.Errorf("%+v, %d reached the handler and %d failed there; want 2 sold, 2 errors, 4 and 1", n, reached, failed)
+	if r := l.settle(nil); n.Sold != 2 || n.Errors != 2 || n.Answered != 6 || r.Reached != 4 || r.Failed != 1 {
+		t.Errorf("%+v, %d reached the handler and %d failed there; want 2 sold, 2 errors, 4 and 1", n, r.Reached,
+			r.Failed)
 	}
 }
 

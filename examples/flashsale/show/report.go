@@ -10,32 +10,34 @@ import (
 
 // result is what a sale came to, and the JSON object of -json.
 type result struct {
-	Mode      shop.Mode  `json:"mode"`
-	Style     shop.Style `json:"style"`
-	Redis     string     `json:"redis"`
-	Instances int        `json:"instances"`
-	Requests  int        `json:"requests"`
-	Stock     int        `json:"stock"`
+	setting
 	counts
+	pace
+	reach
+	twice
+	views
+}
+
+// setting is what was played.
+type setting struct {
+	Mode          shop.Mode  `json:"mode"`
+	Style         shop.Style `json:"style"`
+	Redis         string     `json:"redis"`
+	EmbeddedRedis bool       `json:"embedded_redis"` // then the rates are not a measurement
+	Instances     int        `json:"instances"`
+	Requests      int        `json:"requests"`
+	Stock         int        `json:"stock"`
+	replicated    bool       // a failover may take back what a page has shown
+}
+
+// pace is how fast it went.
+type pace struct {
 	Seconds float64 `json:"seconds"`
 	RPS     float64 `json:"rps"`
 	WaitP50 float64 `json:"wait_p50_ms"`
 	WaitP99 float64 `json:"wait_p99_ms"`
 	HoldP50 float64 `json:"hold_p50_ms"`
 	HoldP99 float64 `json:"hold_p99_ms"`
-
-	EmbeddedRedis bool `json:"embedded_redis"` // then the rates are not a measurement
-	Reached       int  `json:"reached_handler"`
-	Failed        int  `json:"failed_in_handler"` // of these, and not in the book
-	SentTwice     int  `json:"sent_twice"`
-	OrderedTwice  int  `json:"ordered_twice"`
-	Contradicted  int  `json:"contradicted"` // sent twice, with two answers that cannot both be true
-	Views         int  `json:"page_views"`
-	OddViews      int  `json:"odd_page_views"` // whose stock and orders do not add up
-
-	settled    int    // sold, but known from the order book only
-	complaint  string // one of the errors
-	replicated bool   // a failover may take back what a page has shown
 }
 
 // broken names what must hold under a lock and did not. Without one nothing is

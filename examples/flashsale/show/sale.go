@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -81,7 +80,7 @@ func openSale(ctx context.Context, cfg config) (_ *sale, err error) {
 		return nil, err
 	}
 	if cfg.onPage() && s.store.redis.single != nil {
-		if s.cutter, err = s.store.startPipe(ctx); err != nil {
+		if s.cutter, err = faultpipe.OpenLossy(ctx, s.store.redis.single.Addr); err != nil {
 			return nil, err
 		}
 	}
@@ -178,7 +177,7 @@ func (s *sale) close() error {
 		s.cutter.Close()
 	}
 	if s.prices != nil {
-		s.prices.close()
+		s.prices.srv.Close() // and every call to it
 	}
 	if s.store == nil {
 		return nil
@@ -203,19 +202,21 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	}
 	l := s.ledger
 	res := result{
-		Mode: s.cfg.Mode, Style: s.cfg.Style, Redis: s.store.name, EmbeddedRedis: s.store.mini != nil,
-		Instances: s.cfg.Instances, Requests: s.cfg.Requests, Stock: s.cfg.Stock,
-		Seconds: round(max(0.001, l.latest.Sub(l.began).Seconds()), 3),
-		WaitP50: known(quantile(l.waits, 0.50)), WaitP99: known(quantile(l.waits, 0.99)),
-		HoldP50: known(quantile(l.holds, 0.50)), HoldP99: known(quantile(l.holds, 0.99)),
-		Views: s.views.seen, OddViews: s.views.odd,
-		settled: l.settle(orders), complaint: l.complaint(), replicated: s.store.redis.replicated(),
+		setting: setting{
+			Mode: s.cfg.Mode, Style: s.cfg.Style, Redis: s.store.name, EmbeddedRedis: s.store.mini != nil,
+			Instances: s.cfg.Instances, Requests: s.cfg.Requests, Stock: s.cfg.Stock,
+			replicated: s.store.redis.replicated(),
+		},
+		pace: pace{
+			Seconds: round(max(0.001, l.latest.Sub(l.began).Seconds()), 3),
+			WaitP50: known(quantile(l.waits, 0.50)), WaitP99: known(quantile(l.waits, 0.99)),
+			HoldP50: known(quantile(l.holds, 0.50)), HoldP99: known(quantile(l.holds, 0.99)),
+		},
+		reach: l.settle(orders), twice: s.buyers.sum, views: s.views,
 	}
-	res.counts = l.counts()
+	res.counts = l.counts() // after settle
 	res.counts.compare(s.cfg.Stock, left, len(orders))
-	res.Reached, res.Failed = l.reached()
 	res.RPS = round(float64(res.Answered)/res.Seconds, 1)
-	res.SentTwice, res.Contradicted = s.buyers.sent, s.buyers.contradicted
 	res.OrderedTwice = len(orders) - len(slices.Compact(slices.Sorted(slices.Values(orders))))
 	return res, nil
 }
@@ -240,8 +241,8 @@ const viewPause = 10 * time.Millisecond
 
 // views are the pages of the item that were looked at while it was sold.
 type views struct {
-	seen int
-	odd  int // with a stock and orders that do not add up
+	Views    int `json:"page_views"`
+	OddViews int `json:"odd_page_views"` // with a stock and orders that do not add up
 }
 
 // startViewers looks at the page of the item again and again, at each instance,
@@ -259,9 +260,9 @@ func (s *sale) startViewers(ctx context.Context) (stop func() views) {
 				err := in.ask(context.WithoutCancel(ctx), s.buyers.http, "/skus/"+url.PathEscape(shop.SKU), &page)
 				if err == nil {
 					mu.Lock()
-					all.seen++
+					all.Views++
 					if page.Left+page.Orders != s.cfg.Stock {
-						all.odd++
+						all.OddViews++
 					}
 					mu.Unlock()
 				}
@@ -282,9 +283,7 @@ type priceService struct {
 	url   string
 	think time.Duration
 	srv   *http.Server
-
-	mu   sync.Mutex // guards held; not held while a call waits
-	held map[string]heldCall
+	held  sync.Map // of heldCall, by order
 }
 
 // heldCall is a call whose answer waits for a word from the parent.
@@ -297,41 +296,27 @@ type heldCall struct {
 const anyOrder = ""
 
 func startPriceService(ctx context.Context, think time.Duration) (*priceService, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	p := &priceService{think: think}
+	srv, _, err := serve(ctx, "127.0.0.1:0", p)
 	if err != nil {
 		return nil, fmt.Errorf("price service: %w", err)
 	}
-	p := &priceService{url: "http://" + l.Addr().String(), think: think, held: map[string]heldCall{}}
-	p.srv = &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = p.srv.Serve(l) }() // ends with close
+	p.srv, p.url = srv, "http://"+srv.Addr
 	return p, nil
 }
-
-// close ends the service and every call to it.
-func (p *priceService) close() { p.srv.Close() }
 
 // hold keeps back the answer to one order. asked gets the name of the instance
 // that asks: it is in mid-step then. answer lets the answer go.
 func (p *priceService) hold(order string) (asked <-chan string, answer func()) {
 	h := heldCall{asked: make(chan string, 1), answer: make(chan struct{})}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held[order] = h
+	p.held.Store(order, h)
 	return h.asked, sync.OnceFunc(func() { close(h.answer) })
-}
-
-// take returns the call that is held for an order, once.
-func (p *priceService) take(order string) (h heldCall, found bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h, found = p.held[order]
-	delete(p.held, order)
-	return h, found
 }
 
 func (p *priceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, order := range []string{anyOrder, r.FormValue("order")} {
-		if h, found := p.take(order); found {
+		if held, found := p.held.LoadAndDelete(order); found {
+			h := held.(heldCall)               //nolint:errcheck,forcetypeassert // nothing else is stored
 			h.asked <- r.FormValue("instance") // has room
 			select {
 			case <-h.answer:

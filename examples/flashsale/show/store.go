@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
-	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -62,12 +61,6 @@ func openStore(ctx context.Context, cfg config, run string) (_ *store, err error
 		return nil, fmt.Errorf("the book in Redis: %w", errors.Join(err, s.close(ctx)))
 	}
 	return s, nil
-}
-
-// startPipe puts something between the instances and this Redis that can cut it
-// off. It is for a single server.
-func (s *store) startPipe(ctx context.Context) (*faultpipe.Lossy, error) {
-	return faultpipe.OpenLossy(ctx, s.redis.single.Addr)
 }
 
 // close removes every key of this run, the guard's too, and ends the embedded
@@ -148,25 +141,24 @@ func parseRedis(addr string) (e endpoint, err error) {
 		return e, errRedis
 	}
 	q := u.Query()
+	if n := q.Get("max_retries"); n == "" || n == "0" {
+		q.Set("max_retries", "-1")
+	}
 	for _, host := range hosts[1:] {
 		q.Add("addr", host) // as go-redis has it
 	}
+	if kind == "sentinel" {
+		q.Set("master_name", strings.TrimPrefix(u.Path, "/"))
+		u.Path, u.RawPath = "", ""
+	}
+	u.RawQuery = q.Encode()
 	switch kind {
 	case "sentinel":
-		q.Set("master_name", strings.TrimPrefix(u.Path, "/"))
-		u.Path, u.RawPath, u.RawQuery = "", "", q.Encode()
-		if e.sentinel, err = redis.ParseFailoverURL(u.String()); err == nil && e.sentinel.MaxRetries == 0 {
-			e.sentinel.MaxRetries = -1
-		}
+		e.sentinel, err = redis.ParseFailoverURL(u.String())
 	case "cluster":
-		u.RawQuery = q.Encode()
-		if e.cluster, err = redis.ParseClusterURL(u.String()); err == nil && e.cluster.MaxRetries == 0 {
-			e.cluster.MaxRetries = -1
-		}
+		e.cluster, err = redis.ParseClusterURL(u.String())
 	default:
-		if e.single, err = redis.ParseURL(u.String()); err == nil && e.single.MaxRetries == 0 {
-			e.single.MaxRetries = -1
-		}
+		e.single, err = redis.ParseURL(u.String())
 	}
 	if err != nil {
 		return e, errRedis
@@ -199,7 +191,7 @@ func (e endpoint) open() redis.UniversalClient {
 	return redis.NewClient(e.single)
 }
 
-// book returns the book of a run. The parent has created it, or will.
+// book returns the book of a run, which the parent creates.
 func (e endpoint) book(rdb redis.UniversalClient, run string) *shop.RedisBook {
 	return &shop.RedisBook{RDB: rdb, Keys: shop.Keys(run), Replicated: e.replicated()}
 }

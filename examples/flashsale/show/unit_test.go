@@ -127,11 +127,12 @@ func TestFencedShopWritesNothingWithoutALease(t *testing.T) {
 }
 
 func TestEveryBrokenInvariantIsNamed(t *testing.T) {
-	good := result{Mode: shop.ModeFence, Stock: 5, Reached: 9, counts: counts{Sold: 5, Orders: 5}}
+	fenced := setting{Mode: shop.ModeFence, Stock: 5}
+	good := result{setting: fenced, reach: reach{Reached: 9}, counts: counts{Sold: 5, Orders: 5}}
 	if faults := good.broken(); len(faults) > 0 {
 		t.Errorf("nothing is broken, got %v", faults)
 	}
-	failedOver := result{Mode: shop.ModeFence, Stock: 5, Reached: 4, Failed: 1, counts: counts{Sold: 3, Orders: 3}}
+	failedOver := result{setting: fenced, reach: reach{Reached: 4, Failed: 1}, counts: counts{Sold: 3, Orders: 3}}
 	if faults := failedOver.broken(); len(faults) > 0 {
 		t.Errorf("a buyer who was told of an error has bought nothing, got %v", faults)
 	}

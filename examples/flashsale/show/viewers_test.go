@@ -97,9 +97,9 @@ func looks(t *testing.T, mode shop.Mode) (seen views, together int) {
 					t.Errorf("%d %s", code, body)
 				}
 				mu.Lock()
-				seen.seen++
+				seen.Views++
 				if page.Left+page.Orders != stock {
-					seen.odd++
+					seen.OddViews++
 				}
 				mu.Unlock()
 			}
@@ -125,8 +125,8 @@ func TestAPageOfTheItemIsNeverMadeBesideASale(t *testing.T) {
 	for _, mode := range []shop.Mode{shop.ModeLock, shop.ModeNone} {
 		synctest.Test(t, func(t *testing.T) {
 			seen, together := looks(t, mode)
-			if seen.seen != 100 || together < 2 || (seen.odd == 0) != (mode == shop.ModeLock) {
-				t.Errorf("mode %s: %d odd pages of %d, %d readers at once", mode, seen.odd, seen.seen, together)
+			if seen.Views != 100 || together < 2 || (seen.OddViews == 0) != (mode == shop.ModeLock) {
+				t.Errorf("mode %s: %d odd pages of %d, %d readers at once", mode, seen.OddViews, seen.Views, together)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,37 +32,23 @@ func serveWeb(ctx context.Context, cfg config, con *console, stdout io.Writer) e
 	if err != nil {
 		return err
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	guarded := access{token: rand.Text()}
+	h := newHub()
+	st := newStage(ctx, cfg, h, func(res result) { report(cfg, res, h, con, stdout) })
+	srv, failed, err := serve(ctx, addr, guarded.protect(newPage(h, st)))
 	if err != nil {
 		return fmt.Errorf("-web: %w", err)
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return err
-	}
-	guarded := access{port: port, token: rand.Text()}
-	h := newHub()
-	st := newStage(ctx, cfg, h, func(res result) { report(cfg, res, h, con, stdout) })
-	srv := &http.Server{
-		Handler:           guarded.protect(newPage(h, st)),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       10 * time.Second, // a stream is written, not read
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
-	}
-	con.raw("flash sale, live:  http://%s/?token=%s\n", l.Addr(), guarded.token)
+	con.raw("flash sale, live:  http://%s/?token=%s\n", srv.Addr, guarded.token)
 	con.printf("Open it in a browser on this machine; whoever has the whole URL can start, stop and kill. " +
 		"Ctrl-C ends it.\n")
-
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }() // ends with Shutdown or Close below
 	select {
-	case err = <-served:
+	case err = <-failed:
 	case <-ctx.Done():
 	}
 	st.close()
 	h.end()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceLimit)
 	defer cancel()
 	if srv.Shutdown(grace) != nil {
 		srv.Close() // a tab that does not read
@@ -133,10 +120,7 @@ var pageHeaders = map[string]string{
 
 // access decides who may look and who may touch. Anybody on this machine may
 // look; the URL that is printed has a token for those who may touch.
-type access struct {
-	port  string
-	token string
-}
+type access struct{ token string }
 
 // loopbackAddr checks that an address for -web is on this machine only. "" is a
 // free port.
@@ -151,7 +135,7 @@ func loopbackAddr(addr string) (string, error) {
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !isLoopback(host) {
 		return "", fmt.Errorf("-web is %q, want an address of this machine only, such as 127.0.0.1:%s: the page can "+
 			"stop and kill processes", addr, port)
 	}
@@ -166,15 +150,14 @@ func (a access) protect(next http.Handler) http.Handler {
 			w.Header().Set(name, value)
 		}
 		switch {
-		case !a.hostIsOurs(r.Host):
+		case !hostIsOurs(r):
 			// A name that somebody else points here must not make us theirs
 			// (DNS rebinding).
-			refuse(w, http.StatusMisdirectedRequest, "this page is at 127.0.0.1:"+a.port+" only")
-		case r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.URL.Path != "/": // a link to the page is fine
+			refuse(w, http.StatusMisdirectedRequest, "this page is at the address that the program has printed only")
+		case r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.URL.Path != "/", // a link to the page is fine
+			foreign.Check(r) != nil:
 			refuse(w, http.StatusForbidden, "requests of other sites are refused")
-		case foreign.Check(r) != nil:
-			refuse(w, http.StatusForbidden, "requests of other sites are refused")
-		case changes(r) && !a.hasToken(r):
+		case r.Method != http.MethodGet && r.Method != http.MethodHead && !a.hasToken(r):
 			refuse(w, http.StatusForbidden, "the token is missing: open the URL that the program has printed")
 		default:
 			next.ServeHTTP(w, r)
@@ -182,19 +165,23 @@ func (a access) protect(next http.Handler) http.Handler {
 	})
 }
 
-func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
-
 func (a access) hasToken(r *http.Request) bool {
 	return subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("token")), []byte(a.token)) == 1
 }
 
-func (a access) hostIsOurs(host string) bool {
-	name, port, err := net.SplitHostPort(host)
+// hostIsOurs checks the name under which a browser has found this page.
+func hostIsOurs(r *http.Request) bool {
+	name, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
-		name, port = strings.Trim(host, "[]"), "80"
+		name, port = strings.Trim(r.Host, "[]"), "80"
 	}
-	ip := net.ParseIP(name)
-	return port == a.port && (name == "localhost" || (ip != nil && ip.IsLoopback()))
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && port == strconv.Itoa(at.Port) && isLoopback(name)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Limits of the pages that look on.

@@ -31,8 +31,7 @@ func servePage(t *testing.T) *testPage {
 	p := &testPage{stage: newStage(ctx, cfg, h, func(result) {}), token: "secret"}
 	srv := httptest.NewUnstartedServer(nil)
 	p.addr = srv.Listener.Addr().String()
-	_, port, _ := net.SplitHostPort(p.addr)
-	srv.Config.Handler = access{port: port, token: p.token}.protect(newPage(h, p.stage))
+	srv.Config.Handler = access{token: p.token}.protect(newPage(h, p.stage))
 	srv.Start()
 	t.Cleanup(func() {
 		cancel()
