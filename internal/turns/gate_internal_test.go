@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 // A turn is first in line again if its grant did not last until its begin.
@@ -39,5 +40,16 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 		if err != nil || a.do != toTake || gt.wanted != (waiting > 0) {
 			t.Errorf("%d wait: next is %d, %v; wanted: %t", waiting, a.do, err, gt.wanted)
 		}
+	}
+}
+
+// What an update of the contender leaves over is abandoned.
+func TestABidThatIsOverIsAbandoned(t *testing.T) {
+	l := &counter{Locker: memlocker.New()}
+	gt := &gate{engine: &Engine{locker: l}}
+	gt.contender.openBid(&bid{queued: true})
+	gt.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
+	if n := l.abandons.Load(); n != 1 {
+		t.Errorf("%d bids were abandoned", n)
 	}
 }
