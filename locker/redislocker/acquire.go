@@ -90,7 +90,8 @@ func (a *attempt) request(ctx context.Context) (locker.Answer, error) {
 	}
 	st.asked = true
 	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
-	first, answers := call{line: st.line[:]}, []command(nil)
+	first := call{line: st.line[:]}
+	var answers []command
 	switch {
 	case a.claim.Fencing:
 		answers = run(ctx, a.way, first, fenceCall(a.claim, st.keys, 0))
