@@ -78,7 +78,8 @@ type lossyLink struct {
 
 func (l *lossyLink) Ends() (client, server net.Conn) { return l.client, l.server }
 func (l *lossyLink) Up(b []byte) bool                { return l.pipe.up.Load() || written(l.server, b) }
-func (l *lossyLink) Down(b []byte) bool              { return l.pipe.down.Load() || written(l.client, b) }
+
+func (l *lossyLink) Down(b []byte) bool { return l.pipe.down.Load() || written(l.client, b) }
 
 func written(c net.Conn, b []byte) bool {
 	_, err := c.Write(b)
