@@ -129,8 +129,8 @@ var statements = map[string][]string{
 	"guardgen/README.zh-CN.md": {
 		"guard 的设置，{wait} |", "guard 的设置，{ttl} |", "guard 的设置，{hold} |", "guard 的设置，{waiters} |",
 	},
-	"examples/flashsale/README.md":       {"a guard's default is {ttl}."},
-	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
+	"examples/flashsale/README.md":       {"a guard's default is {ttl})"},
+	"examples/flashsale/README.zh-CN.md": {"guard 的默认值是 {ttl}）"},
 	"docs/how-it-works.md": {
 		"after {least look} to {max} by default, at most {most look} |",
 		"its offer, at most {offer}.",

@@ -190,7 +190,7 @@ const FindingProcess = "process" // other processes are not excluded
 func (*Locker) FindingNames() []string {
 	return []string{
 		FindingProcess, "client", "eviction", "restart-delay", "list", "messages", "node", "replicas",
-		"rights", "round-trip", "twin",
+		"rights", "round-trip", "scripts", "twin",
 	}
 }
 
