@@ -144,7 +144,6 @@ func TestWorkThatOutlivesItsTTLIsNotAlone(t *testing.T) {
 		ctx := t.Context()
 
 		err := g.Do(ctx, guard.Key("stock", sku), deduct) // renewed for as long as deduct runs
-
 		if err != nil {
 			t.Error(err)
 		}
@@ -164,7 +163,6 @@ func TestAFlowWaitsForItselfUnlessItsContextHasTheKey(t *testing.T) {
 	err := g.Do(t.Context(), "order:7", func(ctx context.Context) error {
 		return refund(ctx) // takes order:7 too, and has it already
 	})
-
 	if err != nil {
 		t.Error(err)
 	}
