@@ -169,6 +169,8 @@ func TestAFlowWaitsForItselfUnlessItsContextHasTheKey(t *testing.T) {
 }
 
 // stamped is the lock with time stamps for a client whose clock shows now.
+//
+//nolint:staticcheck // GETSET is what it shows
 func stamped(ctx context.Context, rdb *redis.Client, now time.Time) (mine bool, err error) {
 	stamp := now.Add(10 * time.Second).UnixMilli()
 	if mine, err = rdb.SetNX(ctx, "lock:7", stamp, 0).Result(); mine || err != nil {

@@ -29,7 +29,10 @@ import (
 // Each [Guard] of this package has such an observer. Give one to a guard on a
 // real store with guard.WithObserver. It is safe for concurrent use, and tells
 // nothing after the end of t.
-func LockOrder(t testing.TB) guard.Observer { return newWitness(t, witnessed) }
+func LockOrder(t testing.TB) guard.Observer {
+	t.Helper()
+	return newWitness(t, witnessed)
+}
 
 // AllowOrder says that keys of the kind inner may be taken inside keys of the
 // kind outer against the order of other calls, until t ends. reason says why
@@ -43,6 +46,7 @@ func AllowOrder(t testing.TB, outer, inner, reason string) {
 }
 
 func (o *orders) allow(t testing.TB, outer, inner string) {
+	t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	e := edge{outer, inner}
@@ -103,6 +107,7 @@ type witness struct {
 }
 
 func newWitness(t testing.TB, all *orders) *witness {
+	t.Helper()
 	w := &witness{t: t, all: all}
 	t.Cleanup(func() {
 		w.mu.Lock()

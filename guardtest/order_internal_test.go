@@ -124,13 +124,13 @@ func TestLockOrder_FailsTheTestThatClosesACircle(t *testing.T) {
 }
 
 // watched returns a guard that tells f.
-func watched(t *testing.T, f testing.TB, all *orders) *guard.Guard {
+func watched(t *testing.T, f *told, all *orders) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(memlocker.New(), guard.WithObserver(newWitness(f, all)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.Close(context.Background()) })
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
 	return g
 }
 
@@ -186,7 +186,7 @@ func BenchmarkLockOrder(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer func() { _ = g.Close(context.Background()) }()
+			defer func() { _ = g.Close(context.WithoutCancel(b.Context())) }()
 			for b.Loop() {
 				nest(g, "user:1", "cart:1")
 			}

@@ -157,10 +157,10 @@ func judgeOnce(events []event) error {
 	last := map[string]string{} // the last job that a worker has done
 	dead := map[string]bool{}
 	for _, e := range events {
-		switch {
-		case e.kind == killed:
+		switch e.kind {
+		case killed:
 			dead[e.worker] = true
-		case e.kind == done:
+		case done:
 			if w := by[e.job]; w != "" && (!dead[w] || last[w] != e.job) {
 				errs = append(errs, fmt.Errorf("%s did %s, which %s had done", e.worker, e.job, w))
 			}
