@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -92,5 +93,5 @@ func (r *result) verdict() string {
 	if len(r.numbers) < len(r.took) {
 		return fmt.Sprintf("%d: wrong", len(r.numbers))
 	}
-	return fmt.Sprintf("%d", len(r.numbers))
+	return strconv.Itoa(len(r.numbers))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 
@@ -53,10 +52,10 @@ func TestTheTableHasARowForEachLock(t *testing.T) {
 }
 
 func TestADeadServerIsAnError(t *testing.T) {
-	if err := run(context.Background(), new(bytes.Buffer), "127.0.0.1:1", load{1, 1}); err == nil {
+	if err := run(t.Context(), new(bytes.Buffer), "127.0.0.1:1", load{1, 1}); err == nil {
 		t.Error("no error")
 	}
-	if err := run(context.Background(), new(bytes.Buffer), "", load{0, 1}); err == nil {
+	if err := run(t.Context(), new(bytes.Buffer), "", load{0, 1}); err == nil {
 		t.Error("no error for no requests")
 	}
 }

@@ -63,7 +63,9 @@ func TestAddTick_EachTickIsDoneOnceThoughProcessesAreKilled(t *testing.T) {
 					first, _ = strconv.ParseInt(tick, 10, 64)
 				}
 			}
-			for last = first; first > 0 && ticks[strconv.FormatInt(last, 10)] > 0; last++ {
+			last = first
+			for first > 0 && ticks[strconv.FormatInt(last, 10)] > 0 {
+				last++
 			}
 			return last-first >= n
 		}

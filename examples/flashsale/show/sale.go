@@ -316,7 +316,7 @@ func (p *priceService) hold(order string) (asked <-chan string, answer func()) {
 func (p *priceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, order := range []string{anyOrder, r.FormValue("order")} {
 		if held, found := p.held.LoadAndDelete(order); found {
-			h := held.(heldCall)               //nolint:errcheck,forcetypeassert // nothing else is stored
+			h := held.(heldCall)               //nolint:forcetypeassert // nothing else is stored
 			h.asked <- r.FormValue("instance") // has room
 			select {
 			case <-h.answer:
