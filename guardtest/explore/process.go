@@ -80,7 +80,7 @@ func (p *process) run(fn func(context.Context, *guard.Guard) error, waited bool)
 // leave ends the goroutine of p.
 func (p *process) leave(done chan error) {
 	if r := recover(); r != nil {
-		p.w.fail(fmt.Errorf("process %s panics: %v\n%s", p.name, r, debug.Stack()))
+		p.w.fail(fmt.Errorf("process %s panics: %v\n%s", p.name, r, ownCode(string(debug.Stack()))))
 		done <- fmt.Errorf("panic: %v", r)
 	}
 	p.w.mu.Lock()

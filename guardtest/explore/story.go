@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 )
 
 const (
-	mostLines  = 18 // of a story
+	mostLines  = 16 // of a story
 	mostErrors = 6  // lines of its error
 	mostOthers = 3  // other runs that broke
 	pages      = "https://github.com/go-lockguard/guard/blob/main/docs/"
@@ -30,7 +31,8 @@ type result struct {
 	err       error
 	decisions []decision
 	lines     []line
-	came      int // faults of the plan that have come to pass
+	came      int  // faults of the plan that have come to pass
+	stalled   bool // it never ended
 }
 
 // trace is the same for runs that did the same, but for who went first.
@@ -143,7 +145,7 @@ func pattern(name string) string {
 
 // page is the document about what has broken the run.
 func (r *result) page() string {
-	if len(r.plan) > 0 {
+	if len(r.plan) > 0 && !r.stalled {
 		switch r.plan[len(r.plan)-1].k {
 		case pause, longPause, late:
 			return "choosing.md#the-fencing-token"
@@ -158,8 +160,7 @@ func (r *result) page() string {
 	return "testing-crashes.md"
 }
 
-// waiting returns who of a stack dump waits for what is outside of its bubble,
-// with one line of their own code each.
+// waiting returns who of a stack dump waits for what is outside of its bubble.
 func waiting(dump string) string {
 	const most = 3
 	var found []string
@@ -170,14 +171,23 @@ func waiting(dump string) string {
 		}
 		_, head, _ = strings.Cut(head, "[")
 		state, _, _ := strings.Cut(head, ",")
-		for at := range strings.SplitSeq(frames, "\n") {
-			if at = strings.TrimSpace(at); strings.Contains(at, ".go:") && !strings.Contains(at, "/src/sync/") &&
-				!strings.Contains(at, "/src/runtime/") && !strings.Contains(at, "/src/internal/") {
-				at, _, _ = strings.Cut(at, " +")
-				found = append(found, fmt.Sprintf("%s: %s", at, strings.TrimSuffix(state, "]:")))
-				break
-			}
+		if at := ownCode(frames); at != "" {
+			found = append(found, fmt.Sprintf("%s: %s", state, at))
 		}
 	}
 	return strings.Join(found, "\n")
+}
+
+// ownCode returns the innermost line of a stack that is neither of Go nor of
+// this package.
+func ownCode(frames string) string {
+	for at := range strings.SplitSeq(frames, "\n") {
+		at, _, _ = strings.Cut(strings.TrimSpace(at), " +")
+		file, _, isPlace := strings.Cut(at, ".go:")
+		isOwn := !strings.HasPrefix(file, runtime.GOROOT()) && (!strings.Contains(file, "/guardtest/explore/") || strings.HasSuffix(file, "_test"))
+		if isPlace && isOwn {
+			return at
+		}
+	}
+	return ""
 }

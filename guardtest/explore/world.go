@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -88,7 +89,7 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 	w.mu.Lock()
 	w.running++
 	w.clients++
-	again := comeback + time.Duration(w.clients)*10*time.Millisecond // never two at once
+	own := time.Duration(w.clients) * 10 * time.Millisecond // no two clients do anything at once
 	w.mu.Unlock()
 	go func() { // ends with the last try, or with the run
 		defer w.leave()
@@ -101,13 +102,13 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 				}
 			case <-p.gone:
 				w.log(p, "(its client tries again)")
-			case <-time.After(patience):
+			case <-time.After(patience + own):
 				w.log(p, "(its client has no answer, and tries again)")
 			case <-w.end:
 				return
 			}
 			select {
-			case <-time.After(again):
+			case <-time.After(comeback + own):
 			case <-w.end:
 				return
 			}
@@ -284,6 +285,7 @@ func (w *World) say(p *process, text string, fault bool) {
 	select {
 	case <-w.end:
 	default:
+		text = strings.ReplaceAll(text, "\n", "; ")
 		w.lines = append(w.lines, line{time.Since(w.start), p.name, text, fault})
 	}
 }
@@ -370,7 +372,7 @@ func (w *World) drive(x *search) {
 func (w *World) scenario(f func(*World)) {
 	defer func() {
 		if r := recover(); r != nil {
-			w.fail(fmt.Errorf("the scenario panics: %v", r))
+			w.fail(fmt.Errorf("the scenario panics: %v\n%s", r, ownCode(string(debug.Stack()))))
 		}
 	}()
 	f(w)
