@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest/explore"
+	"github.com/go-lockguard/guard/internal/testsize"
 )
 
 // Scenarios that are about the guard itself.
@@ -54,11 +55,12 @@ func TestEngineExcludes(t *testing.T) {
 	not := explore.Without("pause", "long-pause", "late", "crash")
 	for _, n := range []int{2, 3} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			judge(t, crowd(n, guard.WithMaxWait(20*time.Second)), false, not, explore.Runs(6000))
+			judge(t, crowd(n, guard.WithMaxWait(20*time.Second)), false, not, explore.Runs(testsize.Pick(6000, 200)))
 		})
 	}
 	t.Run("MinHold", func(t *testing.T) {
-		judge(t, crowd(2, guard.WithMaxWait(20*time.Second), guard.WithMinHold(time.Second)), false, not, explore.Runs(6000))
+		scenario := crowd(2, guard.WithMaxWait(20*time.Second), guard.WithMinHold(time.Second))
+		judge(t, scenario, false, not, explore.Runs(testsize.Pick(6000, 200)))
 	})
 }
 
@@ -69,7 +71,8 @@ func TestEngineTokensRise(t *testing.T) {
 		var err error
 		for _, name := range []string{"A", "B", "C"} {
 			w.Deliver(name, func(ctx context.Context, g *guard.Guard) error {
-				return g.With(guard.WithFencing(), guard.WithMaxWait(20*time.Second)).Do(ctx, "k", func(ctx context.Context) error {
+				g = g.With(guard.WithFencing(), guard.WithMaxWait(20*time.Second))
+				return g.Do(ctx, "k", func(ctx context.Context) error {
 					token, e := guard.FencingToken(ctx)
 					if e != nil {
 						return e
@@ -90,7 +93,7 @@ func TestEngineTokensRise(t *testing.T) {
 		}
 		w.Check(func() error { return err })
 	}
-	judge(t, scenario, false, explore.StoreMayForget(), explore.Runs(6000))
+	judge(t, scenario, false, explore.StoreMayForget(), explore.Runs(testsize.Pick(6000, 200)))
 }
 
 // A function under WithAtMostOnce begins at most once, whatever happens but a
@@ -101,7 +104,8 @@ func TestEngineAtMostOnce(t *testing.T) {
 		results := map[string]bool{}
 		for _, name := range []string{"A", "B"} {
 			w.Deliver(name, func(ctx context.Context, g *guard.Guard) error {
-				r, err := guard.Once(ctx, g.With(guard.WithAtMostOnce()), "k", 24*time.Hour, func(ctx context.Context) (int, error) {
+				g = g.With(guard.WithAtMostOnce())
+				r, err := guard.Once(ctx, g, "k", 24*time.Hour, func(ctx context.Context) (int, error) {
 					began++
 					err := w.Step(ctx, "work", func() error { return nil })
 					return began, err
@@ -122,7 +126,7 @@ func TestEngineAtMostOnce(t *testing.T) {
 			return nil
 		})
 	}
-	judge(t, scenario, false, explore.Runs(20000))
+	judge(t, scenario, false, explore.Runs(testsize.Pick(20_000, 300)))
 }
 
 // After one crash, another process works when the lease has ended, and not
@@ -154,5 +158,5 @@ func TestEngineGoesOnAfterACrash(t *testing.T) {
 			return nil
 		})
 	}
-	judge(t, scenario, false, explore.Without("pause", "long-pause", "late"), explore.Runs(6000), explore.Level(2))
+	judge(t, scenario, false, explore.Without("pause", "long-pause", "late"), explore.Level(2))
 }

@@ -86,10 +86,11 @@ type Stats struct {
 	Took                time.Duration
 }
 
-// Test runs scenario with many faults. It fails t with the story of the smallest
-// run that breaks the check, in which a process panics, stands still or does not
-// end, or in which a process returns an error though no fault has come. Test
-// blocks until the last run has ended, and must be called in the goroutine of t.
+// Test runs scenario with many faults, and fails t with the story of the smallest
+// run that is broken. A run is broken if the check says so, or if a process
+// panics, blocks for good or does not end. A process that returns an error,
+// though no fault has come, breaks a run too. Test blocks until the last run has
+// ended. Call it in the goroutine of t.
 //
 // If the environment has EXPLORE, which a story ends with, Test does that run
 // only, and tells its story.

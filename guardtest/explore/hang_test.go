@@ -60,7 +60,9 @@ func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
 				return w.Step(context.Background(), "write", func() error { return nil }) //nolint:usetesting // the fault
 			})
 		}, []string{"a ctx of no process", "hang_test.go:"}},
-		"the scenario panics": {func(*explore.World) { panic("oh") }, []string{"the scenario panics: oh", "hang_test.go:"}},
+		"the scenario panics": {func(*explore.World) {
+			panic("oh")
+		}, []string{"the scenario panics: oh", "hang_test.go:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story := explore.Find(t, c.scenario)
@@ -116,7 +118,10 @@ func TestAStoryIsShort(t *testing.T) {
 	if n := strings.Count(story, "\n"); n > 30 || n < 20 {
 		t.Errorf("%d lines", n)
 	}
-	for _, says := range []string{"! DIES", "lines more)", "replay: EXPLORE='pay/step-1=crash' go test -run '^TestAStoryIsShort$'", "see: https://"} {
+	for _, says := range []string{
+		"! DIES", "lines more)", "see: https://",
+		"replay: EXPLORE='pay/step-1=crash' go test -run '^TestAStoryIsShort$'",
+	} {
 		if !strings.Contains(story, says) {
 			t.Errorf("the story does not say %q", says)
 		}

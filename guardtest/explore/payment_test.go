@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest/explore"
+	"github.com/go-lockguard/guard/internal/testsize"
 )
 
 // bank is a payment service. If it knows keys, it charges once for each.
@@ -85,7 +86,9 @@ func TestPayment(t *testing.T) {
 		"Once":                             {paying(payWithOnce, false), nil, true},
 		"Once, the bank knows keys":        {paying(payWithOnce, true), nil, false},
 		"AtMostOnce":                       {paying(payAtMostOnce, false), nil, false},
-		"AtMostOnce, a store that forgets": {paying(payAtMostOnce, false), []explore.Option{explore.StoreMayForget()}, true},
+		"AtMostOnce, a store that forgets": {
+			paying(payAtMostOnce, false), []explore.Option{explore.StoreMayForget()}, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			judge(t, c.scenario, c.breaks, c.opts...)
@@ -97,10 +100,9 @@ func TestPayment(t *testing.T) {
 func judge(t *testing.T, scenario func(*explore.World), breaks bool, opts ...explore.Option) string {
 	t.Helper()
 	var st explore.Stats
-	story := explore.Find(t, scenario, append(opts, explore.Count(&st))...)
-	t.Logf("%d runs, %d broken, level %d, %d steps, %d diverged, %d unlike, %d untried, %v, %.0f runs/s\n%s", st.Runs, st.Broken,
-		st.Level, st.Steps, st.Diverged, st.Unlike, st.Untried, st.Took.Round(time.Millisecond),
-		float64(st.Runs)/st.Took.Seconds(), story)
+	opts = append([]explore.Option{explore.Runs(testsize.Pick(2000, 200)), explore.Count(&st)}, opts...)
+	story := explore.Find(t, scenario, opts...)
+	t.Logf("%+v, %.0f runs/s\n%s", st, float64(st.Runs)/st.Took.Seconds(), story)
 	if (story != "") != breaks {
 		t.Errorf("broken: %d, want any: %t", st.Broken, breaks)
 	}

@@ -131,8 +131,8 @@ func (x *search) run(p plan) *result {
 		x.stalled.Store(true)
 		r := w.Load().result()
 		r.stalled = true
-		r.err = errors.Join(fmt.Errorf("the run stands still: is a mutex held across a Step, or does code do real I/O? "+
-			"These do not go on:\n%s", busy()), r.err)
+		r.err = errors.Join(fmt.Errorf("the run stands still: is a mutex held across a Step, "+
+			"or does code do real I/O? These do not go on:\n%s", busy()), r.err)
 		return r
 	}
 	r := w.Load().result()

@@ -187,7 +187,7 @@ func TestStock(t *testing.T) {
 		"commits late":         {sellCommitsLate, true},
 		"the wrong key":        {sellWithTheWrongKey, true},
 		"the outer ctx":        {sellWithTheOuterCtx, true},
-		"Do, write fenced":     {sellFencedWrite, true},
+		"Do, write fenced":     {sellFencedWrite, true}, // by two faults at once
 		"Do, all fenced":       {sellFenced, false},
 		"Do, an atomic update": {sellAtomically, false},
 	} {

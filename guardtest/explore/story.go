@@ -184,8 +184,8 @@ func ownCode(frames string) string {
 	for at := range strings.SplitSeq(frames, "\n") {
 		at, _, _ = strings.Cut(strings.TrimSpace(at), " +")
 		file, _, isPlace := strings.Cut(at, ".go:")
-		isOwn := !strings.HasPrefix(file, runtime.GOROOT()) && (!strings.Contains(file, "/guardtest/explore/") || strings.HasSuffix(file, "_test"))
-		if isPlace && isOwn {
+		here := strings.Contains(file, "/guardtest/explore/") && !strings.HasSuffix(file, "_test")
+		if isPlace && !here && !strings.HasPrefix(file, runtime.GOROOT()) {
 			return at
 		}
 	}

@@ -521,7 +521,10 @@ func (w *World) finish() {
 func (w *World) result() *result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := &result{plan: w.plan, err: errors.Join(w.errs...), decisions: slices.Clone(w.decisions), lines: slices.Clone(w.lines)}
+	r := &result{
+		plan: w.plan, err: errors.Join(w.errs...),
+		decisions: slices.Clone(w.decisions), lines: slices.Clone(w.lines),
+	}
 	for _, d := range r.decisions {
 		if d.did != goOn {
 			r.came++

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -188,8 +189,10 @@ func inTx(ctx context.Context, db *sql.DB, f func(tx *sql.Tx) error) error {
 	return tx.Commit()
 }
 
+type seller func(ctx context.Context, g *guard.Guard, s *shop, db *sql.DB, tell func(context.Context) error) error
+
 // outbox: an order must be sold and told of, or neither.
-func outbox(sell func(ctx context.Context, g *guard.Guard, s *shop, db *sql.DB, tell func(context.Context) error) error) func(*explore.World) {
+func outbox(sell seller) func(*explore.World) {
 	return func(w *explore.World) {
 		s, told := newShop(w), 0
 		w.Go("sell", func(ctx context.Context, g *guard.Guard) error {
@@ -198,9 +201,11 @@ func outbox(sell func(ctx context.Context, g *guard.Guard, s *shop, db *sql.DB, 
 			})
 		})
 		w.Check(func() error {
-			if sold := s.number(`SELECT count(*) FROM orders`); sold > 0 && told == 0 && s.number(`SELECT count(*) FROM outbox`) == 0 {
+			sold, kept := s.number(`SELECT count(*) FROM orders`), s.number(`SELECT count(*) FROM outbox`)
+			switch {
+			case sold > 0 && told == 0 && kept == 0:
 				return errors.New("an order that nobody will hear of")
-			} else if sold == 0 && told > 0 {
+			case sold == 0 && told > 0:
 				return errors.New("told of an order that is not there")
 			}
 			return nil
@@ -276,11 +281,26 @@ func TestExploreSQL(t *testing.T) {
 		"outbox, in one transaction": {outbox(sellWithOutbox), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story := explore.Find(t, c.scenario, explore.StoreMayForget(), explore.Runs(testsize.Pick(20_000, 300)), explore.Level(2))
+			story := explore.Find(t, c.scenario, explore.StoreMayForget(), explore.Level(2),
+				explore.Runs(testsize.Pick(3000, 100)))
 			t.Log(story)
 			if (story != "") != c.breaks {
 				t.Errorf("broken: %t, want %t", story != "", c.breaks)
 			}
 		})
+	}
+}
+
+// Connections to SQLite in memory would block each other, or see a database each.
+func TestSQLiteInMemoryIsRefused(t *testing.T) {
+	for _, dsn := range []string{":memory:", "file:/shop?vfs=memdb", "file:shop?mode=memory&cache=shared"} {
+		story := explore.Find(t, func(w *explore.World) {
+			w.Go("pay", func(ctx context.Context, _ *guard.Guard) error {
+				return w.Open(ctx, "sqlite", dsn).PingContext(ctx)
+			})
+		})
+		if !strings.Contains(story, "SQLite in memory") || !strings.Contains(story, "journal_mode(wal)") {
+			t.Errorf("%s: %s", dsn, story)
+		}
 	}
 }
