@@ -3,6 +3,7 @@ package explore_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -81,11 +82,11 @@ func TestPayment(t *testing.T) {
 		opts     []explore.Option
 		breaks   bool
 	}{
-		"Do":                               {paying(payWithDo, false), nil, true},
-		"Do, the bank knows keys":          {paying(payWithDo, true), nil, false},
-		"Once":                             {paying(payWithOnce, false), nil, true},
-		"Once, the bank knows keys":        {paying(payWithOnce, true), nil, false},
-		"AtMostOnce":                       {paying(payAtMostOnce, false), nil, false},
+		"Do":                        {paying(payWithDo, false), nil, true},
+		"Do, the bank knows keys":   {paying(payWithDo, true), nil, false},
+		"Once":                      {paying(payWithOnce, false), nil, true},
+		"Once, the bank knows keys": {paying(payWithOnce, true), nil, false},
+		"AtMostOnce":                {paying(payAtMostOnce, false), nil, false},
 		"AtMostOnce, a store that forgets": {
 			paying(payAtMostOnce, false), []explore.Option{explore.StoreMayForget()}, true,
 		},
@@ -96,11 +97,17 @@ func TestPayment(t *testing.T) {
 	}
 }
 
+// deep is for a search by night.
+var deep = flag.Int("runs", 0, "how many runs a scenario that holds gets, instead of the usual number")
+
 // judge fails t if Find does not find what it should.
 func judge(t *testing.T, scenario func(*explore.World), breaks bool, opts ...explore.Option) string {
 	t.Helper()
 	var st explore.Stats
 	opts = append([]explore.Option{explore.Runs(testsize.Pick(2000, 200)), explore.Count(&st)}, opts...)
+	if *deep > 0 {
+		opts = append(opts, explore.Runs(*deep))
+	}
 	story := explore.Find(t, scenario, opts...)
 	t.Logf("%+v, %.0f runs/s\n%s", st, float64(st.Runs)/st.Took.Seconds(), story)
 	if (story != "") != breaks {

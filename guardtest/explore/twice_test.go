@@ -21,7 +21,7 @@ func TestReplaysAreExact(t *testing.T) {
 			explore.Find(t, s, explore.Twice(), explore.Count(&st), explore.Runs(testsize.Pick(2000, 150)))
 			t.Logf("%+v", st)
 			if st.Unlike+st.Diverged > 0 {
-				t.Errorf("%d runs were not the same the second time, in %d a fault did not come", st.Unlike, st.Diverged)
+				t.Errorf("%d runs were not the same again, in %d a fault did not come", st.Unlike, st.Diverged)
 			}
 		})
 	}

@@ -110,7 +110,7 @@ func payInOneTransaction(ctx context.Context, g *guard.Guard, db *sql.DB) error 
 }
 
 // counter: two orders read, ask for the price, and write, in two transactions.
-func counter(sell func(ctx context.Context, g *guard.Guard, s *shop, db *sql.DB, order string) error) func(*explore.World) {
+func counter(sell func(context.Context, *guard.Guard, *shop, *sql.DB, string) error) func(*explore.World) {
 	return func(w *explore.World) {
 		s := newShop(w)
 		for _, order := range []string{"A", "B"} {
