@@ -11,7 +11,7 @@ import (
 )
 
 // A payment service sends an event until it is answered. Each event is counted.
-func webhook(handle func(ctx context.Context, g *guard.Guard, w *explore.World, count func() error) error) func(*explore.World) {
+func webhook(handle func(context.Context, *guard.Guard, *explore.World, func() error) error) func(*explore.World) {
 	return func(w *explore.World) {
 		counted, answered := 0, 0
 		for _, name := range []string{"event", "copy"} { // some services send each event twice

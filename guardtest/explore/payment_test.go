@@ -104,7 +104,11 @@ var deep = flag.Int("runs", 0, "how many runs a scenario that holds gets, instea
 func judge(t *testing.T, scenario func(*explore.World), breaks bool, opts ...explore.Option) string {
 	t.Helper()
 	var st explore.Stats
-	opts = append([]explore.Option{explore.Runs(testsize.Pick(2000, 200)), explore.Count(&st)}, opts...)
+	runs := testsize.Pick(2000, 100)
+	if breaks {
+		runs = 2000
+	}
+	opts = append([]explore.Option{explore.Runs(runs), explore.Count(&st)}, opts...)
 	if *deep > 0 {
 		opts = append(opts, explore.Runs(*deep))
 	}

@@ -187,10 +187,16 @@ func TestStock(t *testing.T) {
 		"commits late":         {sellCommitsLate, true},
 		"the wrong key":        {sellWithTheWrongKey, true},
 		"the outer ctx":        {sellWithTheOuterCtx, true},
-		"Do, write fenced":     {sellFencedWrite, true}, // by two faults at once
+		"Do, write fenced":     {sellFencedWrite, true},
 		"Do, all fenced":       {sellFenced, false},
 		"Do, an atomic update": {sellAtomically, false},
 	} {
-		t.Run(name, func(t *testing.T) { judge(t, selling(c.f), c.breaks) })
+		t.Run(name, func(t *testing.T) {
+			only := explore.Without()       // all faults
+			if name == "Do, write fenced" { // broken by two pauses: the others take long
+				only = explore.Without("yield", "crash", "lost-answer", "lost-request")
+			}
+			judge(t, selling(c.f), c.breaks, only)
+		})
 	}
 }
