@@ -19,7 +19,6 @@ type room struct {
 	w      *explore.World
 	inside map[string]bool
 	err    error
-	tokens []uint64
 }
 
 func (r *room) stay(ctx context.Context, name string) error {
@@ -114,7 +113,7 @@ func TestEngineAtMostOnce(t *testing.T) {
 					return nil
 				}
 				if err == nil {
-					results[fmt.Sprint(r)] = true
+					results[strconv.Itoa(r)] = true
 				}
 				return err
 			})

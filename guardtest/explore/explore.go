@@ -125,6 +125,7 @@ func Find(t *testing.T, scenario func(*World), opts ...Option) (story string) {
 }
 
 func newSearch(t *testing.T, scenario func(*World), opts []Option) *search {
+	t.Helper()
 	limits.RepeatJitter()
 	x := &search{t: t, scenario: scenario, set: settings{runs: 2000, faults: 3}, seen: make(map[uint64]bool)}
 	for _, o := range opts {

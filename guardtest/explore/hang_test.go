@@ -16,7 +16,7 @@ import (
 // A run that cannot go on, or leaves something behind, fails with its story. No
 // run ends the test program.
 func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
-	defer explore.SetPatience(500 * time.Millisecond)()
+	t.Cleanup(explore.SetPatience(500 * time.Millisecond))
 	for name, c := range map[string]struct {
 		scenario func(w *explore.World)
 		says     []string

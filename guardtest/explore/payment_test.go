@@ -15,10 +15,9 @@ import (
 
 // bank is a payment service. If it knows keys, it charges once for each.
 type bank struct {
-	w        *explore.World
-	knows    map[string]bool // nil: it takes no idempotency keys
-	charges  int
-	declines bool
+	w       *explore.World
+	knows   map[string]bool // nil: it takes no idempotency keys
+	charges int
 }
 
 func (b *bank) charge(ctx context.Context, key string) (string, error) {

@@ -60,7 +60,13 @@ func (p *process) run(fn func(context.Context, *guard.Guard) error, waited bool)
 	}
 	w.mu.Unlock()
 	go func() { // ends with fn, or with the run
-		defer p.leave(done)
+		defer func() {
+			if r := recover(); r != nil {
+				w.fail(fmt.Errorf("process %s panics: %v\n%s", p.name, r, ownCode(string(debug.Stack()))))
+				done <- fmt.Errorf("panic: %v", r)
+			}
+			p.leave()
+		}()
 		if p.pass("start", []kind{yield}) == over {
 			return
 		}
@@ -77,12 +83,8 @@ func (p *process) run(fn func(context.Context, *guard.Guard) error, waited bool)
 	return done
 }
 
-// leave ends the goroutine of p.
-func (p *process) leave(done chan error) {
-	if r := recover(); r != nil {
-		p.w.fail(fmt.Errorf("process %s panics: %v\n%s", p.name, r, ownCode(string(debug.Stack()))))
-		done <- fmt.Errorf("panic: %v", r)
-	}
+// leave notes that the goroutine of p has ended.
+func (p *process) leave() {
 	p.w.mu.Lock()
 	p.unwait()
 	p.returned = true

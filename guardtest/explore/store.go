@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -105,11 +106,12 @@ func (s *store) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (a l
 // AcquireAll implements [locker.Several].
 func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
-	what := "take"
+	words := []string{"take"}
 	for _, c := range cs {
 		s.see(c)
-		what += " " + c.Key
+		words = append(words, c.Key)
 	}
+	what := strings.Join(words, " ")
 	if e := s.ask(ctx, what, askKinds, func(ctx context.Context) string {
 		as, held, err = s.Locker.AcquireAll(ctx, cs, prefix)
 		if held < len(cs) {

@@ -3,6 +3,8 @@ package explore
 import (
 	"fmt"
 	"hash/fnv"
+	"path"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -178,6 +180,12 @@ func waiting(dump string) string {
 	return strings.Join(found, "\n")
 }
 
+// goroot is the directory of the standard library, as stacks have it.
+var goroot = func() string {
+	file, _ := runtime.FuncForPC(reflect.ValueOf(regexp.QuoteMeta).Pointer()).FileLine(0)
+	return strings.TrimSuffix(path.Dir(file), "regexp")
+}()
+
 // ownCode returns the innermost line of a stack that is neither of Go nor of
 // this package.
 func ownCode(frames string) string {
@@ -185,7 +193,7 @@ func ownCode(frames string) string {
 		at, _, _ = strings.Cut(strings.TrimSpace(at), " +")
 		file, _, isPlace := strings.Cut(at, ".go:")
 		here := strings.Contains(file, "/guardtest/explore/") && !strings.HasSuffix(file, "_test")
-		if isPlace && !here && !strings.HasPrefix(file, runtime.GOROOT()) {
+		if isPlace && !here && !strings.HasPrefix(file, goroot) {
 			return at
 		}
 	}

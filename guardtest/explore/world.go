@@ -130,7 +130,7 @@ func (w *World) Background(name string, fn func(ctx context.Context, g *guard.Gu
 		for try := 0; ; try++ {
 			p := w.spawn(name + strings.Repeat("'", try))
 			select {
-			case <-p.run(fn, false):
+			case <-p.run(fn, false): //nolint:errcheck // run has told the error
 			case <-p.gone:
 			case <-w.end:
 				return
