@@ -111,7 +111,7 @@ func idOf(process, short string, n int) string {
 // short is the name of a step in a plan: the first words, with what a shell
 // leaves as it is.
 func short(what string) string {
-	const words, most = 3, 24
+	const words, most = 3, 32
 	parts := strings.Fields(strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" :_.-", r) {
 			return r

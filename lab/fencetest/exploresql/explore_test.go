@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,8 +22,9 @@ import (
 )
 
 var (
-	runs atomic.Int64
-	dir  string
+	runs  atomic.Int64
+	dir   string
+	empty []byte
 )
 
 var (
@@ -37,36 +39,52 @@ type shop struct {
 	db  *sql.DB // of the scenario, not of a process
 }
 
+const settings = "?_pragma=journal_mode(wal)&_pragma=synchronous(off)"
+
+// newShop copies the empty database, which is faster than making one.
 func newShop(w *explore.World) *shop {
-	file := filepath.Join(dir, fmt.Sprint(runs.Add(1)))
-	s := &shop{w: w, dsn: "file:" + file + "?_pragma=journal_mode(wal)&_pragma=synchronous(off)"}
+	file := filepath.Join(dir, strconv.FormatInt(runs.Add(1), 10))
+	must(os.WriteFile(file, empty, 0o600))
+	db, err := sql.Open("sqlite", "file:"+file+settings)
+	must(err)
 	w.Cleanup(func() {
+		_ = db.Close()
 		for _, end := range []string{"", "-wal", "-shm"} {
 			_ = os.Remove(file + end)
 		}
 	})
-	var err error
-	if s.db, err = sql.Open("sqlite", s.dsn); err != nil {
-		panic(err)
-	}
-	w.Cleanup(func() { _ = s.db.Close() })
+	return &shop{w: w, dsn: "file:" + file + settings, db: db}
+}
+
+// makeEmpty makes the database that newShop copies.
+func makeEmpty(t *testing.T) {
+	t.Helper()
+	dir = t.TempDir()
+	file := filepath.Join(dir, "empty")
+	db, err := sql.Open("sqlite", "file:"+file+settings)
+	must(err)
 	for _, q := range []string{
 		`CREATE TABLE stock (sku TEXT PRIMARY KEY, n INTEGER)`, `INSERT INTO stock VALUES ('42', 3)`,
-		`CREATE TABLE orders (id TEXT PRIMARY KEY)`,
-		`CREATE TABLE charges (order_id TEXT)`, `CREATE TABLE outbox (order_id TEXT)`, fences.Schema(),
-		results.Schema(),
+		`CREATE TABLE orders (id TEXT PRIMARY KEY)`, `CREATE TABLE charges (order_id TEXT)`,
+		`CREATE TABLE outbox (order_id TEXT)`, fences.Schema(), results.Schema(),
 	} {
-		if _, err := s.db.Exec(q); err != nil {
-			panic(err)
-		}
+		_, err := db.ExecContext(t.Context(), q)
+		must(err)
 	}
-	return s
+	must(db.Close()) // which puts all into the file
+	empty, err = os.ReadFile(file)
+	must(err)
+}
+
+// must is for the scenario, which must not call t.Fatal.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
 }
 
 func (s *shop) number(query string) (n int) {
-	if err := s.db.QueryRow(query).Scan(&n); err != nil {
-		panic(err)
-	}
+	must(s.db.QueryRowContext(context.Background(), query).Scan(&n))
 	return n
 }
 
@@ -266,7 +284,7 @@ func sellWithOutbox(ctx context.Context, g *guard.Guard, _ *shop, db *sql.DB, te
 }
 
 func TestExploreSQL(t *testing.T) {
-	dir = t.TempDir()
+	makeEmpty(t)
 	for name, c := range map[string]struct {
 		scenario func(*explore.World)
 		breaks   bool
