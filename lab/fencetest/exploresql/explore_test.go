@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	_ "modernc.org/sqlite" // the driver
+
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/fence/sqlfence"
 	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/guardtest/explore"
 	"github.com/go-lockguard/guard/internal/testsize"
-	_ "modernc.org/sqlite" // the driver
 )
 
 var (
