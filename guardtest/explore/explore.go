@@ -1,5 +1,5 @@
 // Package explore tests code that uses a guard at every point where its process
-// may die. It is experimental: its names may change in any version.
+// may die. The package is experimental: its names may change in any version.
 //
 // A test describes once what happens: processes that call the code under test,
 // and a check of what must be true at the end. [Test] runs that again and again
@@ -29,8 +29,8 @@
 // each statement of a database/sql driver one.
 //
 // A scenario must do the same in each run: no real I/O or clocks, no random
-// decisions, no order of a map. It must hold no mutex across a Step and must not
-// call t.Fatal. A run that stands still, because of a mutex or of real I/O, fails
+// decisions, no order of a map. A scenario must hold no mutex across a Step and
+// must not call t.Fatal. A run that stands still, because of a mutex or of real I/O, fails
 // the test after 10 s.
 //
 // docs/testing-crashes.md takes one payment from Do to a result in the database.
@@ -59,7 +59,7 @@ type settings struct {
 	flush  bool
 
 	// For tests of this package.
-	stats *Stats
+	stats *stats
 	not   []kind
 	twice bool // each run is done twice, and must be the same
 }
@@ -76,8 +76,8 @@ func Level(n int) Option { return func(s *settings) { s.faults = n } }
 // of [guard.WithAtMostOnce].
 func StoreMayForget() Option { return func(s *settings) { s.flush = true } }
 
-// Stats are what a search has done.
-type Stats struct {
+// stats are what a search has done.
+type stats struct {
 	Runs, Broken, Steps int
 	Level               int // faults at once in the last run
 	Diverged            int // runs in which a planned fault did not come

@@ -2,6 +2,9 @@ package explore
 
 import "time"
 
+// Stats are what a search has done.
+type Stats = stats
+
 func Without(names ...string) Option {
 	return func(s *settings) {
 		for _, n := range names {

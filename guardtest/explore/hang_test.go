@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -95,7 +96,7 @@ func TestWhatADeadProcessLeavesIsNoFailure(t *testing.T) {
 	}, false, explore.Without("lost-request", "lost-answer", "late"))
 }
 
-// A story has at most 30 lines, whatever happens. It keeps the faults.
+// A story has at most 30 lines, whatever happens, and keeps the faults.
 func TestAStoryIsShort(t *testing.T) {
 	story := explore.Find(t, func(w *explore.World) {
 		steps := 0
@@ -124,6 +125,17 @@ func TestAStoryIsShort(t *testing.T) {
 	} {
 		if !strings.Contains(story, says) {
 			t.Errorf("the story does not say %q", says)
+		}
+	}
+}
+
+// The runs of a search leave no goroutines behind, those with a crash neither.
+func TestRunsLeaveNoGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	explore.Find(t, paying(payAtMostOnce, false), explore.Runs(100))
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
 	}
 }

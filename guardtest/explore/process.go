@@ -172,7 +172,7 @@ func (p *process) standFor(d time.Duration) {
 	p.stands = time.Now().Add(d)
 }
 
-// stand lets the process stand still, for longer than any TTL. It returns over
+// stand lets the process stand still, for longer than any TTL, and returns over
 // if the run has ended meanwhile.
 func (p *process) stand(k kind) kind {
 	d := p.length(k)

@@ -20,14 +20,14 @@ type search struct {
 	t        *testing.T
 	set      settings
 	scenario func(*World)
-	st       Stats
+	st       stats
 	seen     map[uint64]bool // traces
 	broken   []*result
 	stalled  atomic.Bool // a run stands still, so there are no more
 }
 
 // all runs the scenario without a fault, with each single one, and with several.
-// It returns the story of the smallest run that broke, or "".
+// all returns the story of the smallest run that broke, or "".
 func (x *search) all() (story string) {
 	x.t.Helper()
 	start := time.Now()

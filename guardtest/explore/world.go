@@ -81,10 +81,10 @@ func (w *World) Go(name string, fn func(ctx context.Context, g *guard.Guard) err
 }
 
 // Deliver does what a client or a queue does that wants fn done, and returns at
-// once. It calls fn in a process of its own. It calls fn in another one 5 s after
-// that process died, fn returned an error or 15 s went by without an answer. It
-// gives up after the fifth try. If fn returns an error in a run without a fault,
-// the test fails.
+// once. The client calls fn in a process of its own, and in another one 5 s after
+// that process died, fn returned an error or 15 s went by without an answer. The
+// client gives up after the fifth try. If fn returns an error in a run without a
+// fault, the test fails.
 func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard) error) {
 	w.mu.Lock()
 	w.running++
@@ -116,10 +116,10 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 	}()
 }
 
-// Background calls fn in a process of its own, and returns at once. It is for
-// what runs as long as its service, such as guard.Lead or the relay of an outbox.
-// It calls fn in another process 5 s after fn returned or its process died. A run
-// lasts for 1 min of virtual time after all other processes have ended, so that
+// Background calls fn in a process of its own, and returns at once. Use Background
+// for what runs as long as its service, such as [guard.Guard.Lead] or the relay of
+// an outbox. fn is called in another process 5 s after fn returned or its process
+// died. A run lasts for 1 min of virtual time after all other processes have ended, so that
 // fn can finish. The ctx of fn ends after the check. If fn returns an error in a
 // run without a fault, the test fails.
 func (w *World) Background(name string, fn func(ctx context.Context, g *guard.Guard) error) {
@@ -156,7 +156,7 @@ func (w *World) Calm() bool {
 	return w.faults == 0
 }
 
-// Log adds a line to the story of the process of ctx. It panics if ctx is not
+// Log adds a line to the story of the process of ctx. Log panics if ctx is not
 // that of a process.
 func (w *World) Log(ctx context.Context, format string, args ...any) {
 	w.log(processOf(ctx), fmt.Sprintf(format, args...))
@@ -397,8 +397,8 @@ func (w *World) hung() {
 	w.errs = append(w.errs, fmt.Errorf("%s: not ended after %v of virtual time", strings.Join(who, ", "), lifetime))
 }
 
-// next chooses a goroutine that may go on, and what happens to it. It returns
-// nil if there is none.
+// next chooses a goroutine that may go on, and what happens to it. next
+// returns nil if there is none.
 func (w *World) next(set *settings) (*gate, kind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -435,7 +435,7 @@ func (w *World) next(set *settings) (*gate, kind) {
 	}
 }
 
-// could returns what else might happen at g. It needs mu.
+// could returns what else might happen at g. could needs mu.
 func (w *World) could(g *gate, did kind, now time.Time, set *settings) (ks []kind) {
 	others := slices.ContainsFunc(w.parked, func(o *gate) bool { return o.p != g.p && !now.Before(o.p.stands) })
 	for _, k := range g.kinds {
@@ -451,8 +451,8 @@ func (w *World) could(g *gate, did kind, now time.Time, set *settings) (ks []kin
 }
 
 // pick returns the gate whose turn it is: of the process that went on last, then
-// of the others in their order, and at last of those that have yielded. It needs
-// mu.
+// of the others in their order, and at last of those that have yielded. pick
+// needs mu.
 func (w *World) pick(now time.Time) *gate {
 	rank := func(p *process) int {
 		switch {
