@@ -100,7 +100,7 @@ func (p *process) unwait() {
 	}
 }
 
-// pass waits at a gate until the driver opens it. In a process that has died or
+// pass waits at a gate until the controller opens it. In a process that has died or
 // stands still it waits for longer, at most until the run is over.
 func (p *process) pass(what string, kinds []kind) kind {
 	p.freeze()

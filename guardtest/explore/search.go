@@ -116,7 +116,7 @@ func (x *search) run(p plan) *result {
 				panic(err)
 			}
 			w.Store(world)
-			world.drive(x)
+			controller{x, world}.drive()
 			if world.check != nil {
 				if err := world.check(); err != nil {
 					world.fail(err)

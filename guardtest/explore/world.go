@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +29,7 @@ const (
 // World is one run of a scenario. Its methods are safe for concurrent use,
 // unless they say otherwise.
 //
-// A controller lets one goroutine go on at a time, from one gate to the next. A
+// A [controller] lets one goroutine go on at a time, from one gate to the next. A
 // gate is before each step, and before each message that a process hears.
 type World struct {
 	plan    plan
@@ -55,13 +54,6 @@ type World struct {
 	keys       map[string]bool
 	ttl        time.Duration // the longest that was seen
 	cleanups   []func()
-}
-
-// decision is what the driver has done at a gate.
-type decision struct {
-	id    string
-	did   kind
-	could []kind // beside did
 }
 
 func newWorld(p plan) *World {
@@ -327,153 +319,6 @@ func (w *World) spawn(name string) *process {
 	}
 	p.ctx, p.cancel = context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
 	return p
-}
-
-// drive runs the scenario until all has ended, or for its lifetime.
-func (w *World) drive(x *search) {
-	w.scenario(x.scenario)
-	limit := time.NewTimer(lifetime)
-	defer limit.Stop()
-	var settled <-chan time.Time
-	for {
-		synctest.Wait()
-		if x.stalled.Load() {
-			select {} // Test has told it, and nothing must go on
-		}
-		if g, k := w.next(&x.set); g != nil {
-			if k == flush {
-				w.forget()
-			}
-			g.open <- k
-			time.Sleep(tick) // so that no two timers end at once
-			continue
-		}
-		switch ended, background := w.ended(); {
-		case ended && !background:
-			return
-		case ended && settled == nil:
-			settled = time.After(settling)
-		}
-		select {
-		case <-w.arrived:
-		case <-settled:
-			if ended, _ := w.ended(); ended {
-				return
-			}
-			settled = nil
-		case <-limit.C:
-			w.hung()
-			return
-		}
-	}
-}
-
-// scenario calls f, and keeps a panic as an error.
-func (w *World) scenario(f func(*World)) {
-	defer func() {
-		if r := recover(); r != nil {
-			w.fail(fmt.Errorf("the scenario panics: %v\n%s", r, ownCode(string(debug.Stack()))))
-		}
-	}()
-	f(w)
-}
-
-func (w *World) ended() (ended, background bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.running == 0, w.background
-}
-
-// hung notes who has not ended.
-func (w *World) hung() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var who []string
-	for _, p := range w.procs {
-		if p.waited {
-			who = append(who, p.name)
-		}
-	}
-	w.errs = append(w.errs, fmt.Errorf("%s: not ended after %v of virtual time", strings.Join(who, ", "), lifetime))
-}
-
-// next chooses a goroutine that may go on, and what happens to it. next
-// returns nil if there is none.
-func (w *World) next(set *settings) (*gate, kind) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-w.arrived:
-	default:
-	}
-	now := time.Now()
-	for {
-		g := w.pick(now)
-		if g == nil {
-			return nil, goOn
-		}
-		d := decision{id: g.id, did: w.plan.at(g.id, g.yielded)}
-		if d.did == yield {
-			w.decisions = append(w.decisions, d)
-			g.p.low, g.yielded = true, true
-			continue
-		}
-		d.could = w.could(g, d.did, now, set)
-		g.p.low = false
-		w.last = g.p
-		w.unpark(func(o *gate) bool { return o == g })
-		if len(g.kinds) > 0 {
-			w.decisions = append(w.decisions, d)
-		}
-		if d.did != goOn {
-			w.faults++
-			if d.did != crash && d.did != lostAnswer { // these come behind the effect
-				w.say(g.p, d.did.say(g.what), true)
-			}
-		}
-		return g, d.did
-	}
-}
-
-// could returns what else might happen at g. could needs mu.
-func (w *World) could(g *gate, did kind, now time.Time, set *settings) (ks []kind) {
-	others := slices.ContainsFunc(w.parked, func(o *gate) bool { return o.p != g.p && !now.Before(o.p.stands) })
-	for _, k := range g.kinds {
-		switch {
-		case k == did, slices.Contains(set.not, k):
-		case k == yield && (!others || g.yielded):
-		case k == flush && !set.flush:
-		default:
-			ks = append(ks, k)
-		}
-	}
-	return ks
-}
-
-// pick returns the gate whose turn it is: of the process that went on last, then
-// of the others in their order, and at last of those that have yielded. pick
-// needs mu.
-func (w *World) pick(now time.Time) *gate {
-	rank := func(p *process) int {
-		switch {
-		case p.low:
-			return 2
-		case p == w.last:
-			return 0
-		}
-		return 1
-	}
-	var best *gate
-	for _, g := range w.parked {
-		if now.Before(g.p.stands) {
-			continue
-		}
-		if best == nil || cmp.Or(cmp.Compare(rank(g.p), rank(best.p)), cmp.Compare(g.p.name, best.p.name),
-			cmp.Compare(g.id, best.id)) < 0 {
-			best = g
-		}
-	}
-	return best
 }
 
 // forget loses all keys and results.
