@@ -300,11 +300,17 @@ func TestExploreSQL(t *testing.T) {
 		"outbox, in one transaction": {outbox(sellWithOutbox), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story := explore.Find(t, c.scenario, explore.StoreMayForget(), explore.Level(2),
-				explore.Runs(testsize.Pick(3000, 100)))
+			find := func() string {
+				return explore.Find(t, c.scenario, explore.StoreMayForget(), explore.Level(2),
+					explore.Runs(testsize.Pick(3000, 100)))
+			}
+			story := find()
 			t.Log(story)
 			if (story != "") != c.breaks {
 				t.Errorf("broken: %t, want %t", story != "", c.breaks)
+			}
+			if c.breaks && find() != story {
+				t.Error("the second search has another story")
 			}
 		})
 	}
