@@ -304,8 +304,10 @@ func TestExploreSQL(t *testing.T) {
 				return explore.Find(t, c.scenario, explore.StoreMayForget(), explore.Level(2),
 					explore.Runs(testsize.Pick(3000, 100)))
 			}
+			start, before := time.Now(), runs.Load()
 			story := find()
-			t.Log(story)
+			n := runs.Load() - before
+			t.Logf("%d runs, %.0f runs/s\n%s", n, float64(n)/time.Since(start).Seconds(), story)
 			if (story != "") != c.breaks {
 				t.Errorf("broken: %t, want %t", story != "", c.breaks)
 			}
