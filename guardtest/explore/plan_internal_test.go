@@ -63,10 +63,7 @@ func TestThePagesOfTheStoriesExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	links := func(to ...string) []string {
-		text := "# Stories\n"
-		for _, page := range to {
-			text += "\n[x](" + page + ")\n"
-		}
+		text := "# Stories\n\n[x](" + strings.Join(to, ")\n[x](") + ")\n"
 		return doccheck.BrokenLinks("../..", append(pages, doccheck.Parse("docs/stories.md", text)))
 	}
 	all := []string{(&result{}).page(), (&result{plan: plan{{"a/b", crash}}, stalled: true}).page()}
