@@ -17,7 +17,7 @@ func TestNamesOfStepsAreShortAndShellSafe(t *testing.T) {
 		"INSERT INTO charges VALUES ('7')":         "INSERT-INTO-charges",
 		"write left=2; for order A":                "write-left-2",
 		"SELECT * FROM \"orders\"":                 "SELECT-FROM-orders",
-		"扣款 $1":                                    "扣款-1",
+		"\u6263\u6b3e $1":                          "\u6263\u6b3e-1",
 		"record " + strings.Repeat("very-long", 9): "record-very-longvery-longvery-lo",
 	} {
 		if got := short(what); got != want {
