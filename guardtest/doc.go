@@ -25,6 +25,9 @@
 // A test also fails if calls take keys inside each other in orders that make a
 // circle, in whichever tests they do so: see [LockOrder].
 //
+// Package explore stages what none of these do: the process of the code under
+// test dies, at each of its steps in turn. See docs/testing-crashes.md.
+//
 // The guard has the defaults of production. A call waits 3 s for a key that is
 // held. A lost lease is noticed at its next renewal, after a third of the TTL
 // of 10 s. Set shorter times, or run the test in a testing/synctest bubble.

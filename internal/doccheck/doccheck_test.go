@@ -109,7 +109,7 @@ var translated = []string{
 	"README.md", "examples/flashsale/README.md", "guardgen/README.md",
 	"docs/choosing.md", "docs/compare.md", "docs/errors.md", "docs/frameworks.md", "docs/from-java.md",
 	"docs/how-it-works.md", "docs/http.md", "docs/jobs.md", "docs/migrating.md", "docs/operations.md",
-	"docs/settings.md",
+	"docs/settings.md", "docs/testing-crashes.md",
 	"tracing/README.md",
 }
 

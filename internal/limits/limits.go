@@ -3,7 +3,6 @@
 package limits
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -46,7 +45,7 @@ func StopMargin(length time.Duration) time.Duration { return max(length/20, 5*ti
 // a tenth of that third. So leases that began together spread.
 func RenewalTime(sent time.Time, length time.Duration) time.Time {
 	third := length / 3
-	return sent.Add(third - third/10 + rand.N(third/5))
+	return sent.Add(third - third/10 + Jitter(third/5))
 }
 
 // OfferRenewal is when a key that was handed over is renewed for the first

@@ -1,9 +1,9 @@
 package turns
 
 import (
-	"math/rand/v2"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -17,7 +17,7 @@ func (b Backoff) Pause(n int) time.Duration {
 	if n < 30 && b.Initial < b.Max>>n {
 		d = b.Initial << n
 	}
-	return rand.N(d) + 1
+	return limits.Jitter(d) + 1
 }
 
 // look returns the pause before the next look of a claim that is queued. offer
@@ -30,7 +30,7 @@ func (b Backoff) Pause(n int) time.Duration {
 // counts the rest from its own clock.
 func (b Backoff) look(offer, rest time.Duration) time.Duration {
 	longest := max(min(b.Max, locker.LookEvery, offer/2), rest-locker.LookEvery)
-	return longest/2 + rand.N(longest/2+1)
+	return longest/2 + limits.Jitter(longest/2+1)
 }
 
 const (

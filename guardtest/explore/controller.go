@@ -1,0 +1,177 @@
+package explore
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+)
+
+// controller lets the goroutines of one run go on, one at a time. The order is
+// the same each time, and the plan says what happens to them.
+type controller struct {
+	x *search
+	w *World
+}
+
+// decision is what the controller has done at a gate.
+type decision struct {
+	id    string
+	did   kind
+	could []kind // beside did
+}
+
+// drive runs the scenario until all has ended, or for its lifetime.
+func (c controller) drive() {
+	w := c.w
+	c.scenario()
+	limit := time.NewTimer(lifetime)
+	defer limit.Stop()
+	var settled <-chan time.Time
+	for {
+		synctest.Wait()
+		if c.x.stalled.Load() {
+			select {} // Test has told it, and nothing must go on
+		}
+		if g, k := c.next(); g != nil {
+			if k == flush {
+				w.forget()
+			}
+			g.open <- k
+			time.Sleep(tick) // so that no two timers end at once
+			continue
+		}
+		switch ended, background := c.ended(); {
+		case ended && !background:
+			return
+		case ended && settled == nil:
+			settled = time.After(settling)
+		}
+		select {
+		case <-w.arrived:
+		case <-settled:
+			if ended, _ := c.ended(); ended {
+				return
+			}
+			settled = nil
+		case <-limit.C:
+			c.hung()
+			return
+		}
+	}
+}
+
+// scenario calls the scenario, and keeps a panic as an error.
+func (c controller) scenario() {
+	defer func() {
+		if r := recover(); r != nil {
+			c.w.fail(fmt.Errorf("the scenario panics: %v\n%s", r, ownCode(string(debug.Stack()))))
+		}
+	}()
+	c.x.scenario(c.w)
+}
+
+func (c controller) ended() (ended, background bool) {
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running == 0, w.background
+}
+
+// hung notes who has not ended.
+func (c controller) hung() {
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var who []string
+	for _, p := range w.procs {
+		if p.waited {
+			who = append(who, p.name)
+		}
+	}
+	w.errs = append(w.errs, fmt.Errorf("%s: not ended after %v of virtual time", strings.Join(who, ", "), lifetime))
+}
+
+// next chooses a goroutine that may go on, and what happens to it. next
+// returns nil if there is none.
+func (c controller) next() (*gate, kind) {
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.arrived:
+	default:
+	}
+	now := time.Now()
+	for {
+		g := c.pick(now)
+		if g == nil {
+			return nil, goOn
+		}
+		d := decision{id: g.id, did: w.plan.at(g.id, g.yielded)}
+		if d.did == yield {
+			w.decisions = append(w.decisions, d)
+			g.p.low, g.yielded = true, true
+			continue
+		}
+		d.could = c.could(g, d.did, now)
+		g.p.low = false
+		w.last = g.p
+		w.unpark(func(o *gate) bool { return o == g })
+		if len(g.kinds) > 0 {
+			w.decisions = append(w.decisions, d)
+		}
+		if d.did != goOn {
+			w.faults++
+			if d.did != crash && d.did != lostAnswer { // these come behind the effect
+				w.say(g.p, d.did.say(g.what), true)
+			}
+		}
+		return g, d.did
+	}
+}
+
+// could returns what else might happen at g. could needs w.mu.
+func (c controller) could(g *gate, did kind, now time.Time) (ks []kind) {
+	set := &c.x.set
+	others := slices.ContainsFunc(c.w.parked, func(o *gate) bool { return o.p != g.p && !now.Before(o.p.stands) })
+	for _, k := range g.kinds {
+		switch {
+		case k == did, slices.Contains(set.not, k):
+		case k == yield && (!others || g.yielded):
+		case k == flush && !set.flush:
+		default:
+			ks = append(ks, k)
+		}
+	}
+	return ks
+}
+
+// pick returns the gate whose turn it is: of the process that went on last, then
+// of the others in their order, and at last of those that have yielded. pick
+// needs w.mu.
+func (c controller) pick(now time.Time) *gate {
+	rank := func(p *process) int {
+		switch {
+		case p.low:
+			return 2
+		case p == c.w.last:
+			return 0
+		}
+		return 1
+	}
+	var best *gate
+	for _, g := range c.w.parked {
+		if now.Before(g.p.stands) {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(rank(g.p), rank(best.p)), cmp.Compare(g.p.name, best.p.name),
+			cmp.Compare(g.id, best.id)) < 0 {
+			best = g
+		}
+	}
+	return best
+}

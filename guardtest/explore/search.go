@@ -1,0 +1,150 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// patient is how long, in real time, a run may stand still.
+var patient = 10 * time.Second
+
+// search is the runs of one Test.
+type search struct {
+	t        *testing.T
+	set      settings
+	scenario func(*World)
+	st       stats
+	seen     map[uint64]bool // traces
+	broken   []*result
+	stalled  atomic.Bool // a run stands still, so there are no more
+}
+
+// all runs the scenario without a fault, with each single one, and with several.
+// all returns the story of the smallest run that broke, or "".
+func (x *search) all() (story string) {
+	x.t.Helper()
+	start := time.Now()
+	level := []*result{x.try(nil)}
+	for x.st.Level < x.set.faults && len(x.broken) == 0 {
+		x.st.Level++
+		plans := x.plans(level)
+		level = level[:0]
+		for _, p := range plans {
+			if x.stalled.Load() {
+				break
+			}
+			if r := x.try(p); r != nil {
+				level = append(level, r)
+			}
+		}
+	}
+	x.st.Took = time.Since(start)
+	x.st.Broken = len(x.broken)
+	if x.set.stats != nil {
+		*x.set.stats = x.st
+	}
+	if len(x.broken) > 0 {
+		return x.report()
+	}
+	return ""
+}
+
+// plans returns the plans with one fault more, the simplest first. If the budget
+// does not last for all, it takes some, the same ones each time.
+func (x *search) plans(level []*result) (plans []plan) {
+	for _, r := range level {
+		plans = append(plans, r.more()...)
+	}
+	slices.SortStableFunc(plans, func(a, b plan) int { return a.rank() - b.rank() })
+	if left := max(x.set.runs-x.st.Runs, 0); len(plans) > left {
+		rng := rand.New(rand.NewPCG(uint64(x.st.Level), 0))
+		rng.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
+		x.st.Untried += len(plans) - left
+		plans = plans[:left]
+	}
+	return plans
+}
+
+// try returns nil for a run that is like an earlier one.
+func (x *search) try(p plan) *result {
+	r := x.run(p)
+	x.st.Runs++
+	if x.set.twice {
+		if again := x.run(p); again.story(0) != r.story(0) {
+			if x.st.Unlike++; x.st.Unlike <= 2 {
+				x.t.Logf("unlike, %s:\n%s\n%s", p, r.story(0), again.story(0))
+			}
+		}
+	}
+	x.st.Steps += len(r.decisions)
+	if r.came < len(p) {
+		x.st.Diverged++
+	}
+	trace := r.trace()
+	if r.err == nil && x.seen[trace] {
+		return nil
+	}
+	x.seen[trace] = true
+	if r.err != nil {
+		x.broken = append(x.broken, r)
+	}
+	return r
+}
+
+// run runs the scenario once, in a bubble of its own.
+func (x *search) run(p plan) *result {
+	var w atomic.Pointer[World]
+	var left atomic.Value // the panic of a bubble with goroutines that block for good
+	done := make(chan struct{})
+	go func() { // ends with the run; if that stands still, never
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				left.Store(fmt.Sprint(r))
+			}
+		}()
+		synctest.Test(x.t, func(*testing.T) {
+			world := newWorld(p)
+			if err := world.store.Open(deaf{}); err != nil {
+				panic(err)
+			}
+			w.Store(world)
+			controller{x, world}.drive()
+			if world.check != nil {
+				if err := world.check(); err != nil {
+					world.fail(err)
+				}
+			}
+			world.finish()
+		})
+	}()
+	select {
+	case <-done:
+	case <-time.After(patient):
+		x.stalled.Store(true)
+		r := w.Load().result()
+		r.stalled = true
+		r.err = errors.Join(fmt.Errorf("the run stands still: is a mutex held across a Step, "+
+			"or does code do real I/O? These do not go on:\n%s", busy()), r.err)
+		return r
+	}
+	r := w.Load().result()
+	if text, ok := left.Load().(string); ok && r.err == nil && w.Load().Calm() {
+		r.err = fmt.Errorf("goroutines are left at the end of the run: %s", text)
+	}
+	return r
+}
+
+// busy tells of goroutines in bubbles that wait for what is outside.
+func busy() string {
+	const most = 1 << 20
+	buf := make([]byte, most)
+	return waiting(string(buf[:runtime.Stack(buf, true)]))
+}

@@ -1,0 +1,279 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// store is the store of the leases as one process sees it.
+type store struct {
+	*memlocker.Locker
+
+	p *process
+}
+
+var _ interface {
+	locker.Locker
+	locker.Marker
+	locker.Several
+	locker.Sharer
+	locker.Inspector
+} = (*store)(nil)
+
+var errLost = fmt.Errorf("explore: %w: %w", locker.ErrUnavailable, locker.ErrSilent)
+
+// ask sends a request to the store, by do, which returns what came of it.
+func (s *store) ask(ctx context.Context, what string, kinds []kind, do func(ctx context.Context) string) error {
+	p, w := s.p, s.p.w
+	k := p.pass(what, kinds)
+	unanswered := func() error {
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Second):
+		case <-p.end:
+		}
+		p.pass("silence", minor)
+		return errLost
+	}
+	switch k {
+	case over:
+		return errLost
+	case lostRequest:
+		return unanswered()
+	case pause, longPause:
+		if p.stand(k) == over {
+			return errLost
+		}
+	}
+	told := do(ctx)
+	if told != "" {
+		w.log(p, told)
+	}
+	switch k {
+	case crash:
+		p.crash()
+	case lostAnswer:
+		w.unheard(p)
+		return unanswered()
+	}
+	p.freeze()
+	return nil
+}
+
+func (s *store) see(c *locker.Claim) {
+	w := s.p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys[c.Key] = true
+	w.ttl = max(w.ttl, c.TTL)
+}
+
+// Open implements [locker.Locker].
+func (s *store) Open(w locker.Waker) error { return s.Locker.Open(&ear{w, s}) }
+
+// Acquire implements [locker.Locker].
+func (s *store) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (a locker.Answer, err error) {
+	s.see(c)
+	kinds := askKinds
+	if t.Queued {
+		kinds = minor // it looks again
+	}
+	if e := s.ask(ctx, "take "+c.Key, kinds, func(ctx context.Context) string {
+		a, err = s.Locker.Acquire(ctx, c, t)
+		switch {
+		case err != nil:
+			return outcome("take "+c.Key, err)
+		case a.Acquired:
+			return "has " + c.Key
+		case a.Record != "":
+			return "finds the result of " + c.Key
+		case t.Queued:
+			return ""
+		}
+		return "waits for " + c.Key
+	}); e != nil {
+		return locker.Answer{Queued: t.Queued || t.Wait}, e
+	}
+	return a, err
+}
+
+// AcquireAll implements [locker.Several].
+func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
+) (as []locker.Answer, held int, err error) {
+	words := []string{"take"}
+	for _, c := range cs {
+		s.see(c)
+		words = append(words, c.Key)
+	}
+	what := strings.Join(words, " ")
+	if e := s.ask(ctx, what, askKinds, func(ctx context.Context) string {
+		as, held, err = s.Locker.AcquireAll(ctx, cs, prefix)
+		if held < len(cs) {
+			return what + ": " + cs[held].Key + " is held"
+		}
+		return outcome(what, err)
+	}); e != nil {
+		return nil, 0, e
+	}
+	return as, held, err
+}
+
+// Renew implements [locker.Locker].
+func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	errs := make([]error, len(cs))
+	if e := s.ask(ctx, "renew", minor, func(ctx context.Context) string {
+		s.Locker.Renew(ctx, cs, func(i int, err error) { errs[i] = err })
+		if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
+			return outcome("renew", err)
+		}
+		return ""
+	}); e != nil {
+		for i := range errs {
+			errs[i] = e
+		}
+	}
+	for i, err := range errs {
+		answered(i, err)
+	}
+}
+
+// Fence implements [locker.Locker].
+func (s *store) Fence(ctx context.Context, c *locker.Claim) (token uint64, err error) {
+	if e := s.ask(ctx, "fence "+c.Key, askKinds, func(ctx context.Context) string {
+		token, err = s.Locker.Fence(ctx, c)
+		return outcome("gets a token for "+c.Key, err)
+	}); e != nil {
+		return 0, e
+	}
+	return token, err
+}
+
+// Release implements [locker.Locker].
+func (s *store) Release(ctx context.Context, c, next *locker.Claim) (r locker.Released, err error) {
+	if e := s.ask(ctx, "free "+c.Key, askKinds, func(ctx context.Context) string {
+		r, err = s.Locker.Release(ctx, c, next)
+		return outcome("frees "+c.Key, err)
+	}); e != nil {
+		return locker.Released{}, e
+	}
+	return r, err
+}
+
+// ReleaseAll implements [locker.Several].
+func (s *store) ReleaseAll(ctx context.Context, cs, nexts []*locker.Claim,
+	answered func(i int, r locker.Released, err error),
+) {
+	for i, c := range cs {
+		r, err := s.Release(ctx, c, nexts[i])
+		answered(i, r, err)
+	}
+}
+
+// Keep implements [locker.Recorder].
+func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Record) (r locker.Released, err error) {
+	if e := s.ask(ctx, "record "+c.Key, askKinds, func(ctx context.Context) string {
+		r, err = s.Locker.Keep(ctx, c, next, rec)
+		return outcome("records the result of "+c.Key, err)
+	}); e != nil {
+		return locker.Released{}, e
+	}
+	return r, err
+}
+
+// Begin implements [locker.Marker].
+func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (record string, err error) {
+	if e := s.ask(ctx, "mark "+c.Key, askKinds, func(ctx context.Context) string {
+		record, err = s.Locker.Begin(ctx, c, rec)
+		return outcome("marks "+c.Key, err)
+	}); e != nil {
+		return "", e
+	}
+	return record, err
+}
+
+// Forget implements [locker.Recorder].
+func (s *store) Forget(ctx context.Context, key string) (found bool, err error) {
+	if e := s.ask(ctx, "forget "+key, askKinds, func(ctx context.Context) string {
+		found, err = s.Locker.Forget(ctx, key)
+		return outcome("forgets "+key, err)
+	}); e != nil {
+		return false, e
+	}
+	return found, err
+}
+
+// Abandon implements [locker.Locker].
+func (s *store) Abandon(c *locker.Claim, again bool) {
+	s.p.w.mu.Lock()
+	dead, rest := s.p.dead, time.Until(s.p.stands)
+	s.p.w.mu.Unlock()
+	switch {
+	case dead:
+	case rest > 0:
+		time.AfterFunc(rest, func() { s.Locker.Abandon(c, again) })
+	default:
+		s.Locker.Abandon(c, again)
+	}
+}
+
+// Close implements [locker.Locker].
+func (s *store) Close(ctx context.Context) error { return s.Locker.Close(ctx) }
+
+// ear hears what the store tells a process, as steps of that process. A process
+// that has died hears nothing.
+type ear struct {
+	w locker.Waker
+	s *store
+}
+
+func (e *ear) hear(tell func()) {
+	p := e.s.p
+	go func() { // ends with tell, or with the process
+		if p.pass("hear", minor) != over {
+			tell()
+		}
+	}()
+}
+
+func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
+	e.hear(func() {
+		if e.w.Granted(key, owner, o) {
+			e.s.p.w.log(e.s.p, "is handed "+key)
+			return
+		}
+		_, _ = e.s.Locker.Release(context.Background(), &locker.Claim{Key: key, Owner: owner}, nil)
+	})
+	return true
+}
+func (e *ear) Wanted(key string) { e.hear(func() { e.w.Wanted(key) }) }
+func (e *ear) Wake(key string)   { e.hear(func() { e.w.Wake(key) }) }
+func (e *ear) WakeAll()          { e.hear(e.w.WakeAll) }
+func (e *ear) Revoked(key, owner string) {
+	e.hear(func() {
+		if w, ok := e.w.(locker.Revoker); ok {
+			w.Revoked(key, owner)
+		}
+	})
+}
+
+func (e *ear) Recorded(key, owner, value string) {
+	e.hear(func() {
+		if w, ok := e.w.(locker.Joiner); ok {
+			w.Recorded(key, owner, value)
+		}
+	})
+}
+
+// deaf hears nothing.
+type deaf struct{}
+
+func (deaf) Granted(string, string, locker.Offer) bool { return false }
+func (deaf) Wanted(string)                             {}
+func (deaf) Wake(string)                               {}
+func (deaf) WakeAll()                                  {}

@@ -1,0 +1,28 @@
+package explore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest/explore"
+	"github.com/go-lockguard/guard/internal/testsize"
+)
+
+// A run that is done twice tells the same story, with the same times.
+func TestReplaysAreExact(t *testing.T) {
+	for name, s := range map[string]func(*explore.World){
+		"paying once": paying(payWithOnce, true), "at most": paying(payAtMostOnce, false),
+		"fenced": selling(sellFenced), "atomic": selling(sellAtomically), "carts": moving(moveAll),
+		"crowd": crowd(3, guard.WithMaxWait(20*time.Second)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var st explore.Stats
+			explore.Find(t, s, explore.Twice(), explore.Count(&st), explore.Runs(testsize.Pick(2000, 60)))
+			t.Logf("%+v", st)
+			if st.Unlike+st.Diverged > 0 {
+				t.Errorf("%d runs were not the same again, in %d a fault did not come", st.Unlike, st.Diverged)
+			}
+		})
+	}
+}

@@ -1,0 +1,379 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+const (
+	tries    = 5                // of one Deliver
+	patience = 15 * time.Second // of a client, for one try
+	comeback = 5 * time.Second  // of a client, after a failure
+	settling = time.Minute      // for Background, after all others
+	lifetime = 10 * time.Minute // of a run
+	tick     = time.Microsecond // of a step
+)
+
+// World is one run of a scenario. Its methods are safe for concurrent use,
+// unless they say otherwise.
+//
+// A [controller] lets one goroutine go on at a time, from one gate to the next. A
+// gate is before each step, and before each message that a process hears.
+type World struct {
+	plan    plan
+	start   time.Time
+	store   *memlocker.Locker // whose peers the processes have
+	wire    *process          // what is under way
+	arrived chan struct{}     // a goroutine has come to a gate
+	end     chan struct{}     // closed after the check
+	check   func() error
+
+	mu         sync.Mutex // guards all below, and the fields of the processes
+	procs      []*process // sorted by name
+	parked     []*gate
+	last       *process
+	running    int // processes and clients that have not ended, and requests under way
+	clients    int
+	background bool
+	decisions  []decision
+	lines      []line
+	errs       []error // of processes, and panics
+	faults     int     // that have come to pass
+	keys       map[string]bool
+	ttl        time.Duration // the longest that was seen
+	cleanups   []func()
+}
+
+func newWorld(p plan) *World {
+	w := &World{
+		plan: p, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
+		end: make(chan struct{}), keys: make(map[string]bool), ttl: 10 * time.Second,
+	}
+	w.wire = w.newProcess("~")
+	w.wire.returned = true
+	return w
+}
+
+// Go calls fn in a process of its own, with a guard of its own, and returns at
+// once. If fn returns an error in a run without a fault, the test fails.
+func (w *World) Go(name string, fn func(ctx context.Context, g *guard.Guard) error) {
+	w.spawn(name).run(fn, true)
+}
+
+// Deliver does what a client or a queue does that wants fn done, and returns at
+// once. The client calls fn in a process of its own, and in another one 5 s after
+// that process died, fn returned an error or 15 s went by without an answer. The
+// client gives up after the fifth try. If fn returns an error in a run without a
+// fault, the test fails.
+func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard) error) {
+	w.mu.Lock()
+	w.running++
+	w.clients++
+	own := time.Duration(w.clients) * 10 * time.Millisecond // no two clients do anything at once
+	w.mu.Unlock()
+	go func() { // ends with the last try, or with the run
+		defer w.leave()
+		for try := range tries {
+			p := w.spawn(name + strings.Repeat("'", try))
+			select {
+			case err := <-p.run(fn, true):
+				if err == nil {
+					return
+				}
+			case <-p.gone:
+				w.log(p, "(its client tries again)")
+			case <-time.After(patience + own):
+				w.log(p, "(its client has no answer, and tries again)")
+			case <-w.end:
+				return
+			}
+			select {
+			case <-time.After(comeback + own):
+			case <-w.end:
+				return
+			}
+		}
+	}()
+}
+
+// Background calls fn in a process of its own, and returns at once. Use Background
+// for what runs as long as its service, such as [guard.Guard.Lead] or the relay of
+// an outbox. fn is called in another process 5 s after fn returned or its process
+// died. A run lasts for 1 min of virtual time after all other processes have ended, so that
+// fn can finish. The ctx of fn ends after the check. If fn returns an error in a
+// run without a fault, the test fails.
+func (w *World) Background(name string, fn func(ctx context.Context, g *guard.Guard) error) {
+	w.mu.Lock()
+	w.background = true
+	w.mu.Unlock()
+	go func() { // ends with the run
+		for try := 0; ; try++ {
+			p := w.spawn(name + strings.Repeat("'", try))
+			select {
+			case <-p.run(fn, false): //nolint:errcheck // run has told the error
+			case <-p.gone:
+			case <-w.end:
+				return
+			}
+			select {
+			case <-time.After(comeback):
+			case <-w.end:
+				return
+			}
+		}
+	}()
+}
+
+// Check sets what must be true when all processes have ended or died. The
+// scenario calls it once, before it returns.
+func (w *World) Check(check func() error) { w.check = check }
+
+// Calm reports whether no fault has come to pass in this run. A check may ask
+// for more then.
+func (w *World) Calm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.faults == 0
+}
+
+// Log adds a line to the story of the process of ctx. Log panics if ctx is not
+// that of a process.
+func (w *World) Log(ctx context.Context, format string, args ...any) {
+	w.log(processOf(ctx), fmt.Sprintf(format, args...))
+}
+
+// Cleanup calls f at the end of the run, after the check. What was added last is
+// called first.
+func (w *World) Cleanup(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cleanups = append(w.cleanups, f)
+}
+
+// Step calls effect, which does something outside the process: it writes to a
+// database, or asks a service. what names the step in the story, and its first
+// words in the line that replays it. ctx is that of the code under test. If ctx
+// has ended, Step returns its error and does nothing.
+//
+// Step blocks until the controller lets its process go on. The process may die
+// behind effect, stand still before it, or get no answer: that is [ErrNoAnswer],
+// with effect done, undone, or done later. Otherwise Step returns the error of
+// effect. effect must be one step for those who look from outside, and must not
+// block. Step panics if ctx is not that of a process.
+func (w *World) Step(ctx context.Context, what string, effect func() error) error {
+	p := processOf(ctx)
+	if err := ctx.Err(); err != nil {
+		p.freeze()
+		w.log(p, outcome(what+": not sent, its ctx has ended", context.Cause(ctx)))
+		return err
+	}
+	k := p.pass(what, stepKinds)
+	switch k {
+	case lostRequest:
+		return ErrNoAnswer
+	case late:
+		return w.stepLate(ctx, what, effect)
+	case pause, longPause:
+		if p.stand(k) == over {
+			k = over
+		}
+	}
+	if k == over {
+		runtime.Goexit()
+	}
+	err := effect()
+	w.log(p, outcome(what, err))
+	switch k {
+	case crash:
+		p.crash()
+	case lostAnswer:
+		w.unheard(p)
+		err = ErrNoAnswer
+	}
+	p.freeze()
+	return err
+}
+
+// stepLate is Step for a request that arrives late.
+func (w *World) stepLate(ctx context.Context, what string, effect func() error) (err error) {
+	p := processOf(ctx)
+	var arrived error
+	done := w.network(p.length(late), func() {
+		arrived = effect()
+		w.log(p, outcome(what+" arrives", arrived))
+	})
+	select {
+	case <-done:
+		err = arrived
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-p.end:
+	}
+	p.freeze()
+	return err
+}
+
+// network carries a request that is late.
+func (w *World) network(d time.Duration, arrive func()) (done chan struct{}) {
+	done = make(chan struct{})
+	w.mu.Lock()
+	w.running++
+	w.mu.Unlock()
+	go func() { // ends after d
+		defer w.leave()
+		defer close(done)
+		select {
+		case <-time.After(d):
+		case <-w.end:
+			return
+		}
+		if w.wire.passUntil(context.Background(), "arrival", minor) != over {
+			arrive()
+		}
+	}()
+	return done
+}
+
+func (w *World) leave() {
+	w.mu.Lock()
+	w.running--
+	w.mu.Unlock()
+	w.notify()
+}
+
+func (w *World) notify() {
+	select {
+	case w.arrived <- struct{}{}:
+	default: // one is there already
+	}
+}
+
+func (w *World) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.errs = append(w.errs, err)
+}
+
+func (w *World) log(p *process, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.say(p, text, false)
+}
+
+// say needs mu. After the end of the run it says nothing.
+func (w *World) say(p *process, text string, fault bool) {
+	select {
+	case <-w.end:
+	default:
+		text = strings.ReplaceAll(text, "\n", "; ")
+		w.lines = append(w.lines, line{time.Since(w.start), p.name, text, fault})
+	}
+}
+
+// unheard tells that there is no answer, though the effect is there.
+func (w *World) unheard(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.say(p, "THE ANSWER IS LOST", true)
+}
+
+// unpark needs mu.
+func (w *World) unpark(which func(*gate) bool) { w.parked = slices.DeleteFunc(w.parked, which) }
+
+func (w *World) newProcess(name string) *process {
+	p := &process{
+		w: w, name: name, gates: make(map[string]int), gone: make(chan struct{}), end: make(chan struct{}),
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.procs = append(w.procs, p)
+	slices.SortStableFunc(w.procs, func(a, b *process) int { return cmp.Compare(a.name, b.name) })
+	return p
+}
+
+// spawn makes a process. After the end of the run it ends the goroutine.
+func (w *World) spawn(name string) *process {
+	select {
+	case <-w.end:
+		runtime.Goexit()
+	default:
+	}
+	p := w.newProcess(name)
+	var err error
+	p.guard, err = guard.New(&store{Locker: w.store.Peer(), p: p}, guard.WithName(name),
+		guard.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		panic(err)
+	}
+	p.ctx, p.cancel = context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
+	return p
+}
+
+// forget loses all keys and results.
+func (w *World) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.keys {
+		w.store.Lose(key)
+		_, _ = w.store.Forget(context.Background(), key)
+	}
+}
+
+// finish ends all goroutines of the run, after the check.
+func (w *World) finish() {
+	close(w.end)
+	close(w.wire.end)
+	w.mu.Lock()
+	procs := slices.DeleteFunc(slices.Clone(w.procs), func(p *process) bool { return p == w.wire })
+	w.mu.Unlock()
+	synctest.Wait()
+	for _, p := range procs {
+		p.cancel()
+		close(p.end)
+		synctest.Wait()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	for _, p := range procs {
+		_ = p.guard.Close(ctx)
+	}
+	for _, f := range slices.Backward(w.cleanups) {
+		f()
+	}
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range procs {
+		if !p.returned && !p.dead {
+			w.errs = append(w.errs, fmt.Errorf("process %s blocks for good, even when its ctx has ended", p.name))
+		}
+	}
+}
+
+// result returns what came of the run.
+func (w *World) result() *result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := &result{
+		plan: w.plan, err: errors.Join(w.errs...),
+		decisions: slices.Clone(w.decisions), lines: slices.Clone(w.lines),
+	}
+	for _, d := range r.decisions {
+		if d.did != goOn {
+			r.came++
+		}
+	}
+	return r
+}

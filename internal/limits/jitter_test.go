@@ -1,0 +1,44 @@
+package limits_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
+)
+
+func TestJitterIsWithinItsBounds(t *testing.T) {
+	for _, d := range []time.Duration{1, 2, time.Millisecond, time.Hour} {
+		for range 1000 {
+			if j := limits.Jitter(d); j < 0 || j >= d {
+				t.Fatalf("%v of %v", j, d)
+			}
+		}
+	}
+}
+
+func TestJitterRepeatsInABubble(t *testing.T) {
+	draw := func() (js []time.Duration) {
+		synctest.Test(t, func(*testing.T) {
+			for range 100 {
+				js = append(js, limits.Jitter(time.Second))
+				time.Sleep(time.Microsecond)
+			}
+		})
+		return js
+	}
+	if slices.Equal(draw(), draw()) {
+		t.Error("jitter repeats before RepeatJitter")
+	}
+	limits.RepeatJitter()
+	js := draw()
+	if !slices.Equal(js, draw()) {
+		t.Error("jitter does not repeat")
+	}
+	slices.Sort(js)
+	if js[10] > 300*time.Millisecond || js[89] < 700*time.Millisecond {
+		t.Errorf("jitter does not spread: %v", js)
+	}
+}
