@@ -40,13 +40,11 @@ func (s *Shop) Look(ctx context.Context, sku string) (Page, error) {
 func addPage(r gin.IRoutes, g *guard.Guard, s *Shop, mode Mode) {
 	look := func(c *gin.Context) {
 		page, err := s.Look(c.Request.Context(), c.Param("sku"))
-		switch {
-		case err == nil:
-			c.JSON(http.StatusOK, page)
-		case lockmw.Abort(c, err):
-		default:
-			c.JSON(http.StatusInternalServerError, AnswerBody{Code: CodeFailed, Detail: err.Error()})
+		if err != nil {
+			refuse(c, err)
+			return
 		}
+		c.JSON(http.StatusOK, page)
 	}
 	if !mode.Locked() {
 		r.GET("/skus/:sku", look)

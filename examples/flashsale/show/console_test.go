@@ -41,7 +41,7 @@ func testSale() (*sale, result) {
 		}
 	}
 	return s, result{
-		setting: setting{Mode: shop.ModeFence, Requests: 2000, Stock: 500, EmbeddedRedis: true},
+		setting: setting{Mode: shop.ModeFence, Requests: 2000, Stock: 500}, EmbeddedRedis: true,
 		counts: counts{
 			Sold: 499, Orders: 501, Oversold: 1, LostUpdates: 1, Refused: 1400, Errors: 1,
 			RefusedByReason: map[string]int{shop.CodeSoldOut: 1200, "lock_held": 100, "lock_queue_full": 100},

@@ -73,7 +73,7 @@ func TestKilledHolderDelaysTheSaleByAtMostOneTTL(t *testing.T) {
 			killed := time.Now()
 			s.ledger.heard(<-answered)
 			first := make(chan time.Duration, 1) // until the first sale after the kill
-			s.buyers.buy(t.Context(), 52, s.cfg.Requests-51, s.fleet, func(a answer) {
+			s.buyers.buy(t.Context(), 52, s.cfg.Requests-51, inTurn(s.fleet), func(a answer) {
 				s.ledger.heard(a)
 				if a.Code == shop.CodeSold {
 					select {

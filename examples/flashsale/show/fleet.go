@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
 // Limits of the parent's patience with a child.
@@ -129,33 +131,11 @@ func (in *instance) kill() { _ = in.cmd.Process.Kill() }
 // pid returns the process id.
 func (in *instance) pid() int { return in.cmd.Process.Pid }
 
-// get asks an instance for something, until ctx ends.
-func (in *instance) get(ctx context.Context, client *http.Client, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+path, http.NoBody) //nolint:gosec // our child's
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req) //nolint:gosec // see above
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		return nil, fmt.Errorf("%s: %s", path, resp.Status)
-	}
-	return resp.Body, nil
-}
-
 // ask reads an answer in JSON.
 func (in *instance) ask(ctx context.Context, client *http.Client, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	body, err := in.get(ctx, client, path)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	return json.NewDecoder(body).Decode(into)
+	return shop.GetJSON(ctx, client, in.url+path, into)
 }
 
 // tail keeps the last part of what a child logs, to be read once it has ended.

@@ -1,11 +1,13 @@
 package show
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -75,21 +77,23 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) err
 	if err != nil {
 		return err
 	}
-	rdb.AddHook(t.redisHook())
+	rdb.AddHook(t)
 	f := newFollower(cfg)
 	g, err := newGuard(cfg, rdb, server, t, f)
 	if err != nil {
 		return err
 	}
 	s := &shop.Shop{
-		Book: followedBook{server.book(rdb, cfg.Prefix)}, Fenced: cfg.Mode == shop.ModeFence, Deaf: cfg.Deaf,
+		Book: followedBook{server.book(rdb, cfg.Prefix), f}, Fenced: cfg.Mode == shop.ModeFence, Deaf: cfg.Deaf,
 		Prices: &shop.PriceClient{HTTP: newHTTPClient(0), Base: cfg.Prices, Instance: cfg.Name},
 	}
 
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.Use(gin.Recovery())
-	r.GET("/spans", t.serveSpans)
+	if t.spans != nil {
+		r.GET("/spans", func(c *gin.Context) { c.JSON(http.StatusOK, spansOf(t.spans.GetSpans())) })
+	}
 	r.GET("/visits", f.stream)
 	r.Use(f.follow, otelgin.Middleware("flashsale", otelgin.WithTracerProvider(t.traces)))
 	shop.AddRoutes(r, g, s, cfg.Mode, cfg.Style)
@@ -116,7 +120,7 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) err
 func newGuard(cfg instanceConfig, rdb redis.UniversalClient, server endpoint, t *telemetry, f *follower) (
 	*guard.Guard, error,
 ) {
-	leases := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t.redisHook())}
+	leases := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t)}
 	if server.sentinel != nil {
 		leases = append(leases, redislocker.WithSentinel(server.sentinel))
 	}
@@ -140,22 +144,16 @@ type follower struct {
 	done chan struct{} // closed by close: the stream ends
 	soon chan struct{} // holds one: something should be told before the next tick
 
-	mu      sync.Mutex // guards what follows and the fields of every visit; not held across I/O
-	changed []*visit   // not yet told, in the order of their first change
-	pending map[*visit]bool
+	mu      sync.Mutex      // guards what follows and the fields of every visit; not held across I/O
+	changed map[*visit]bool // not yet told
 }
 
 func newFollower(cfg instanceConfig) *follower {
-	return &follower{cfg: cfg, done: make(chan struct{}), soon: make(chan struct{}, 1), pending: map[*visit]bool{}}
+	return &follower{cfg: cfg, done: make(chan struct{}), soon: make(chan struct{}, 1), changed: map[*visit]bool{}}
 }
 
 // close ends the stream once it has told everything.
 func (f *follower) close() { close(f.done) }
-
-type followed struct {
-	f *follower
-	v *visit
-}
 
 type visitKey struct{}
 
@@ -165,54 +163,41 @@ func (f *follower) follow(c *gin.Context) {
 	if order == "" {
 		return
 	}
-	v := &visit{Order: order, Lane: f.cfg.Name, Came: now()}
-	on := followed{f, v}
-	on.note(func(v *visit) {
+	ctx := context.WithValue(c.Request.Context(), visitKey{}, &visit{Order: order, Lane: f.cfg.Name, Came: now()})
+	f.note(ctx, func(v *visit) {
 		if !f.cfg.Mode.Locked() {
 			v.Held = v.Came
 		}
 	})
-	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), visitKey{}, on))
+	c.Request = c.Request.WithContext(ctx)
 	c.Next()
-	on.note(func(v *visit) {
-		if v.Ended == 0 {
-			v.Ended = now()
-		}
-	})
-}
-
-// note changes what is known about a visit.
-func (on followed) note(change func(v *visit)) {
-	on.f.mu.Lock()
-	defer on.f.mu.Unlock()
-	change(on.v)
-	if !on.f.pending[on.v] {
-		on.f.pending[on.v] = true
-		on.f.changed = append(on.f.changed, on.v)
-	}
+	f.note(ctx, func(v *visit) { v.Ended = cmp.Or(v.Ended, now()) })
 }
 
 // now is the time as instances tell it: in µs since 1970.
 func now() int64 { return time.Now().UnixMicro() }
 
-// noteVisit changes what is known about the request in ctx, if it is a buyer's.
-func noteVisit(ctx context.Context, change func(v *visit)) {
-	if on, ok := ctx.Value(visitKey{}).(followed); ok {
-		on.note(change)
+// note changes what is known about the request in ctx, if it is a buyer's.
+func (f *follower) note(ctx context.Context, change func(v *visit)) {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		change(v)
+		f.changed[v] = true
 	}
 }
 
-// noteKey is noteVisit for what happens to the key of the sale. The guard of
-// style once has keys of orders too.
-func noteKey(ctx context.Context, w guard.WaitInfo, change func(v *visit)) {
+// noteKey is note for what happens to the key of the sale. The guard of style
+// once has keys of orders too.
+func (f *follower) noteKey(ctx context.Context, w guard.WaitInfo, change func(v *visit)) {
 	if strings.HasPrefix(w.Key, "stock:") {
-		noteVisit(ctx, change)
+		f.note(ctx, change)
 	}
 }
 
 // WaitEnd notes who was in the way.
 func (f *follower) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitResult) {
-	noteKey(ctx, w, func(v *visit) {
+	f.noteKey(ctx, w, func(v *visit) {
 		v.Tries, v.Handoff, v.Behind = r.Attempts, r.Handoff, orderOf(r.Blocker.Traceparent)
 		if r.Err != nil {
 			v.Ended = now()
@@ -222,7 +207,7 @@ func (f *follower) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitRe
 
 // HoldStart notes the start of the section.
 func (f *follower) HoldStart(ctx context.Context, w guard.WaitInfo) context.Context {
-	noteKey(ctx, w, func(v *visit) { v.Held = now() })
+	f.noteKey(ctx, w, func(v *visit) { v.Held = now() })
 	select {
 	case f.soon <- struct{}{}: // pages want to know the holder, and this process may be stopped any moment
 	default:
@@ -232,7 +217,7 @@ func (f *follower) HoldStart(ctx context.Context, w guard.WaitInfo) context.Cont
 
 // HoldEnd notes its end. It may overtake LeaseLost.
 func (f *follower) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldResult) {
-	noteKey(ctx, w, func(v *visit) {
+	f.noteKey(ctx, w, func(v *visit) {
 		v.Ended = now()
 		if v.Lost == 0 && errors.Is(r.Err, guard.ErrLeaseLost) {
 			v.Lost = v.Ended
@@ -242,21 +227,18 @@ func (f *follower) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldRe
 
 // LeaseLost notes the moment.
 func (f *follower) LeaseLost(ctx context.Context, w guard.WaitInfo, _ error) {
-	noteKey(ctx, w, func(v *visit) { v.Lost = now() })
+	f.noteKey(ctx, w, func(v *visit) { v.Lost = now() })
 }
 
 // Traceparent stores the order with the key, in the form of a trace, so that a
 // waiter knows whom it waited for.
 func (f *follower) Traceparent(ctx context.Context) string {
-	on, _ := ctx.Value(visitKey{}).(followed)
-	if on.v == nil {
-		return ""
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		if n, err := strconv.ParseUint(v.Order, 10, 64); err == nil && n > 0 {
+			return fmt.Sprintf("00-%032x-%016x-01", n, n)
+		}
 	}
-	n, err := strconv.ParseUint(on.v.Order, 10, 64)
-	if err != nil || n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("00-%032x-%016x-01", n, n)
+	return ""
 }
 
 // orderOf reads what Traceparent wrote.
@@ -303,21 +285,23 @@ func (f *follower) stream(c *gin.Context) {
 func (f *follower) take() []visit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	visits := make([]visit, len(f.changed))
-	for i, v := range f.changed {
-		visits[i] = *v
+	var visits []visit
+	for v := range f.changed {
+		visits = append(visits, *v)
 	}
-	f.changed = f.changed[:0]
-	clear(f.pending)
+	clear(f.changed)
 	return visits
 }
 
 // followedBook notes what a request reads and writes.
-type followedBook struct{ shop.OrderBook }
+type followedBook struct {
+	shop.OrderBook
+	f *follower
+}
 
 func (b followedBook) Read(ctx context.Context, sku string, token uint64) (left int, err error) {
 	left, err = b.OrderBook.Read(ctx, sku, token)
-	noteVisit(ctx, func(v *visit) {
+	b.f.note(ctx, func(v *visit) {
 		v.Token = token
 		if err == nil {
 			v.Read = &left
@@ -328,6 +312,6 @@ func (b followedBook) Read(ctx context.Context, sku string, token uint64) (left 
 
 func (b followedBook) Place(ctx context.Context, sku, order string, left int, token uint64) error {
 	err := b.OrderBook.Place(ctx, sku, order, left, token)
-	noteVisit(ctx, func(v *visit) { v.Wrote = now() })
+	b.f.note(ctx, func(v *visit) { v.Wrote = now() })
 	return err
 }

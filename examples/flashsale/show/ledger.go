@@ -137,7 +137,7 @@ func (l *ledger) follow(in *instance, guarded bool) {
 	l.mu.Unlock()
 	l.work.Go(func() {
 		// The stream has no time limit: it ends with the instance.
-		if body, err := in.get(context.Background(), &http.Client{}, "/visits"); err == nil {
+		if body, err := shop.Get(context.Background(), &http.Client{}, in.url+"/visits"); err == nil {
 			for lines, v := json.NewDecoder(body), (visit{}); lines.Decode(&v) == nil; v = (visit{}) {
 				l.saw(v, guarded)
 			}

@@ -142,17 +142,13 @@ func usage(w io.Writer, all bool) {
 // config is one sale, as the flags or the page describe it. Its instances and
 // the pages get what is exported: no address, which may have a password.
 type config struct {
-	Mode      shop.Mode     `json:"mode"`
-	Style     shop.Style    `json:"style"`
-	Instances int           `json:"instances"`
-	Requests  int           `json:"requests"`
-	Buyers    int           `json:"buyers"`
-	Stock     int           `json:"stock"`
-	Think     time.Duration `json:"think"`
-	TTL       time.Duration `json:"ttl"`
-	Wait      time.Duration `json:"wait"`
-	Trace     bool          `json:"trace"`
-	Deaf      bool          `json:"deaf"` // no flag: see shop.Shop.Deaf
+	setting
+	Buyers int           `json:"buyers"`
+	Think  time.Duration `json:"think"`
+	TTL    time.Duration `json:"ttl"`
+	Wait   time.Duration `json:"wait"`
+	Trace  bool          `json:"trace"`
+	Deaf   bool          `json:"deaf"` // no flag: see shop.Shop.Deaf
 
 	redis  string // see parseRedis; "" is the embedded one
 	otlp   string // URL; "": nowhere
@@ -163,12 +159,21 @@ type config struct {
 	record string // file for the page with the run frozen in it; "": none
 }
 
+// setting is what is played, which a result tells too.
+type setting struct {
+	Mode      shop.Mode  `json:"mode"`
+	Style     shop.Style `json:"style"`
+	Instances int        `json:"instances"`
+	Requests  int        `json:"requests"`
+	Stock     int        `json:"stock"`
+}
+
 // defaultConfig is the sale without flags. The TTL is below the wait, so that
 // the crash of an instance delays buyers but turns nobody away.
 func defaultConfig() config {
 	return config{
-		Mode: shop.ModeFence, Style: shop.StyleRoute, Instances: 4, Requests: 2000, Buyers: 100, Stock: 500,
-		Think: 2 * time.Millisecond, TTL: 2 * time.Second, Wait: 5 * time.Second,
+		setting: setting{Mode: shop.ModeFence, Style: shop.StyleRoute, Instances: 4, Requests: 2000, Stock: 500},
+		Buyers:  100, Think: 2 * time.Millisecond, TTL: 2 * time.Second, Wait: 5 * time.Second,
 	}
 }
 

@@ -11,23 +11,14 @@ import (
 // result is what a sale came to, and the JSON object of -json.
 type result struct {
 	setting
+	Redis         string `json:"redis"`
+	EmbeddedRedis bool   `json:"embedded_redis"` // then the rates are not a measurement
+	replicated    bool   // a failover may take back what a page has shown
 	counts
 	pace
 	reach
 	twice
 	views
-}
-
-// setting is what was played.
-type setting struct {
-	Mode          shop.Mode  `json:"mode"`
-	Style         shop.Style `json:"style"`
-	Redis         string     `json:"redis"`
-	EmbeddedRedis bool       `json:"embedded_redis"` // then the rates are not a measurement
-	Instances     int        `json:"instances"`
-	Requests      int        `json:"requests"`
-	Stock         int        `json:"stock"`
-	replicated    bool       // a failover may take back what a page has shown
 }
 
 // pace is how fast it went.

@@ -26,10 +26,10 @@ type sale struct {
 	cutter *faultpipe.Lossy // in front of Redis; nil: nobody may cut it off
 	buyers *buyers
 	ledger *ledger
-	views  views
 
-	mu    sync.Mutex // guards fleet, to which instances are added during the sale
-	fleet []*instance
+	mu    sync.Mutex  // guards what follows
+	fleet []*instance // instances are added during the sale
+	views views
 }
 
 // runSale plays one sale from start to clean end.
@@ -44,9 +44,8 @@ func runSale(ctx context.Context, cfg config, con *console) (res result, err err
 	watching, stop := context.WithCancel(ctx)
 	var watched sync.WaitGroup
 	watched.Go(func() { s.watch(watching, con) })
-	stopViewers := s.startViewers(ctx)
+	watched.Go(func() { s.look(watching) })
 	s.sell(ctx, 1, cfg.Requests, s.fleet)
-	s.views = stopViewers()
 	stop()
 	watched.Wait()
 	var spans []traced
@@ -148,7 +147,7 @@ func (s *sale) resume(in *instance) error {
 // sell lets buyers send the requests numbered from to from+n-1 to the given
 // instances, and counts the answers.
 func (s *sale) sell(ctx context.Context, from, n int, at []*instance) {
-	s.buyers.buy(ctx, from, n, at, s.ledger.heard)
+	s.buyers.buy(ctx, from, n, inTurn(at), s.ledger.heard)
 }
 
 // end ends the instances. It returns when all that they had to tell is in the
@@ -196,17 +195,15 @@ var errLeft = errors.New("not all of this run could be removed")
 // result ends the instances, and asks Redis and the ledger what came of it.
 func (s *sale) result(ctx context.Context) (result, error) {
 	s.end()
-	left, orders, err := s.count(ctx)
-	if err != nil {
+	left, err1 := s.store.book.Read(ctx, shop.SKU, 0)
+	orders, err2 := s.store.book.Orders(ctx)
+	if err := errors.Join(err1, err2); err != nil {
 		return result{}, fmt.Errorf("count the orders: %w", err)
 	}
 	l := s.ledger
 	res := result{
-		setting: setting{
-			Mode: s.cfg.Mode, Style: s.cfg.Style, Redis: s.store.name, EmbeddedRedis: s.store.mini != nil,
-			Instances: s.cfg.Instances, Requests: s.cfg.Requests, Stock: s.cfg.Stock,
-			replicated: s.store.redis.replicated(),
-		},
+		setting: s.cfg.setting, Redis: s.store.name, EmbeddedRedis: s.store.mini != nil,
+		replicated: s.store.redis.replicated(),
 		pace: pace{
 			Seconds: round(max(0.001, l.latest.Sub(l.began).Seconds()), 3),
 			WaitP50: known(quantile(l.waits, 0.50)), WaitP99: known(quantile(l.waits, 0.99)),
@@ -221,21 +218,6 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	return res, nil
 }
 
-// countLimit is for how long the book is asked: a failover may be on its way.
-const countLimit = 15 * time.Second
-
-// count returns what is left, and all orders.
-func (s *sale) count(ctx context.Context) (left int, orders []string, err error) {
-	for end := time.Now().Add(countLimit); ; shop.Pause(ctx, 100*time.Millisecond) {
-		if left, _, err = s.store.book.Glance(ctx); err == nil {
-			orders, err = s.store.book.Orders(ctx)
-		}
-		if err == nil || ctx.Err() != nil || !s.store.redis.replicated() || time.Now().After(end) {
-			return left, orders, err
-		}
-	}
-}
-
 // viewPause is between two looks of a viewer.
 const viewPause = 10 * time.Millisecond
 
@@ -245,36 +227,28 @@ type views struct {
 	OddViews int `json:"odd_page_views"` // with a stock and orders that do not add up
 }
 
-// startViewers looks at the page of the item again and again, at each instance,
-// until stop is called. stop blocks until the looks under way have ended. Each
-// viewer looks at least once.
-func (s *sale) startViewers(ctx context.Context) (stop func() views) {
-	ctx, end := context.WithCancel(ctx)
+// look looks at the page of the item again and again, at each instance, until
+// ctx ends and the looks under way have ended. Each viewer looks at least once.
+func (s *sale) look(ctx context.Context) {
 	var wg sync.WaitGroup
-	var mu sync.Mutex // guards all
-	var all views
 	for _, in := range s.fleet {
 		wg.Go(func() {
 			for more := true; more; more = ctx.Err() == nil {
 				var page shop.Page
 				err := in.ask(context.WithoutCancel(ctx), s.buyers.http, "/skus/"+url.PathEscape(shop.SKU), &page)
 				if err == nil {
-					mu.Lock()
-					all.Views++
+					s.mu.Lock()
+					s.views.Views++
 					if page.Left+page.Orders != s.cfg.Stock {
-						all.OddViews++
+						s.views.OddViews++
 					}
-					mu.Unlock()
+					s.mu.Unlock()
 				}
 				shop.Pause(ctx, viewPause)
 			}
 		})
 	}
-	return func() views {
-		end()
-		wg.Wait()
-		return all
-	}
+	wg.Wait()
 }
 
 // priceService is the other side, in the parent process: it takes its time, and
@@ -283,13 +257,7 @@ type priceService struct {
 	url   string
 	think time.Duration
 	srv   *http.Server
-	held  sync.Map // of heldCall, by order
-}
-
-// heldCall is a call whose answer waits for a word from the parent.
-type heldCall struct {
-	asked  chan string   // gets the name of the instance once it has asked
-	answer chan struct{} // closed by the parent
+	held  sync.Map // by order: a func(*http.Request) that returns when it may be answered
 }
 
 // anyOrder stands for the order that is asked for next.
@@ -308,20 +276,21 @@ func startPriceService(ctx context.Context, think time.Duration) (*priceService,
 // hold keeps back the answer to one order. asked gets the name of the instance
 // that asks: it is in mid-step then. answer lets the answer go.
 func (p *priceService) hold(order string) (asked <-chan string, answer func()) {
-	h := heldCall{asked: make(chan string, 1), answer: make(chan struct{})}
-	p.held.Store(order, h)
-	return h.asked, sync.OnceFunc(func() { close(h.answer) })
+	by, word := make(chan string, 1), make(chan struct{})
+	p.held.Store(order, func(r *http.Request) {
+		by <- r.FormValue("instance") // has room
+		select {
+		case <-word:
+		case <-r.Context().Done():
+		}
+	})
+	return by, sync.OnceFunc(func() { close(word) })
 }
 
 func (p *priceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, order := range []string{anyOrder, r.FormValue("order")} {
-		if held, found := p.held.LoadAndDelete(order); found {
-			h := held.(heldCall)               //nolint:forcetypeassert // nothing else is stored
-			h.asked <- r.FormValue("instance") // has room
-			select {
-			case <-h.answer:
-			case <-r.Context().Done():
-			}
+		if wait, found := p.held.LoadAndDelete(order); found {
+			wait.(func(*http.Request))(r) //nolint:forcetypeassert // nothing else is stored
 		}
 	}
 	shop.Pause(r.Context(), p.think)

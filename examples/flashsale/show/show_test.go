@@ -30,7 +30,7 @@ func (b *lockedBuffer) String() string {
 func TestAWaiterIsToldWhoseGrantWasInItsWay(t *testing.T) {
 	f := newFollower(instanceConfig{})
 	v := &visit{Order: "42"}
-	ctx := context.WithValue(t.Context(), visitKey{}, followed{f, v})
+	ctx := context.WithValue(t.Context(), visitKey{}, v)
 	f.WaitEnd(ctx, guard.WaitInfo{Key: "stock:lamp"},
 		guard.WaitResult{Blocker: guard.Holder{Traceparent: f.Traceparent(ctx)}})
 	if v.Behind != "42" {

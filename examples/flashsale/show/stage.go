@@ -19,11 +19,6 @@ import (
 // What pages are told. Times are µs since the run began, unless their name says
 // ms; 0 is what has not happened.
 
-// opening is the first message of a run: it resets a page.
-type opening struct {
-	Run runInfo `json:"run"`
-}
-
 // runInfo describes a run.
 type runInfo struct {
 	config
@@ -34,10 +29,11 @@ type runInfo struct {
 	Started string `json:"started"`
 }
 
-// update is every other message. Each part says how things are now; what is
-// missing has not changed.
+// update is a message. Each part says how things are now; what is missing has
+// not changed.
 type update struct {
-	Now     int64    `json:"now"`
+	Run     *runInfo `json:"run,omitempty"` // in the first message of a run, which resets a page
+	Now     int64    `json:"now,omitempty"`
 	Phase   phase    `json:"phase,omitempty"`
 	Lanes   []lane   `json:"lanes,omitempty"`
 	Visits  []visit  `json:"visits,omitempty"`
@@ -109,7 +105,7 @@ func (st *stage) clear() {
 }
 
 func (st *stage) begin(cfg config, id, act int) {
-	st.hub.begin(opening{Run: runInfo{
+	st.hub.begin(update{Run: &runInfo{
 		config: cfg, ID: id, Act: act, Own: st.cfg, CanStop: canStop, Started: time.Now().Format(time.DateTime),
 	}})
 }
@@ -351,7 +347,7 @@ func (r *performance) sellFreely() error {
 	r.hands.Lock()
 	r.open = r.selling.Err() == nil
 	r.hands.Unlock()
-	r.sale.buyers.crowd(r.ctx, 1, r.cfg.Requests, r.pick, r.note)
+	r.sale.buyers.buy(r.ctx, 1, r.cfg.Requests, r.pick, r.note)
 	r.stop()
 	waking.Wait()
 	return woken

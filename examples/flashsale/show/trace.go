@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
@@ -33,21 +32,16 @@ func spansOf(stubs tracetest.SpanStubs) []traced {
 			Instance: instance.AsString(),
 			Trace:    s.SpanContext.TraceID().String(), ID: s.SpanContext.SpanID().String(),
 			Parent: s.Parent.SpanID().String(),
-			Name:   s.Name, From: s.StartTime, To: s.EndTime, Attrs: texts(s.Attributes),
+			Name:   s.Name, From: s.StartTime, To: s.EndTime, Attrs: map[string]string{},
+		}
+		for _, a := range s.Attributes {
+			spans[i].Attrs[string(a.Key)] = a.Value.String()
 		}
 		for _, l := range s.Links {
 			spans[i].Links = append(spans[i].Links, l.SpanContext.SpanID().String())
 		}
 	}
 	return spans
-}
-
-func texts(attrs []attribute.KeyValue) map[string]string {
-	m := map[string]string{}
-	for _, a := range attrs {
-		m[string(a.Key)] = a.Value.String()
-	}
-	return m
 }
 
 func (s traced) took() time.Duration { return s.To.Sub(s.From) }
@@ -95,42 +89,34 @@ func (t *book) waiter() (wait, behind traced, found bool) {
 	return wait, behind, found
 }
 
-// hold returns the hold that an acquire span led to.
-func (t *book) hold(acquire traced) (traced, bool) {
+// where returns the spans for which is holds, in the order of their beginning.
+func (t *book) where(is func(s traced) bool) (found []traced) {
 	for _, s := range t.spans {
-		if s.Name == holdSpan && s.Trace == acquire.Trace && s.Parent == acquire.Parent {
-			return s, true
+		if is(s) {
+			found = append(found, s)
 		}
 	}
-	return traced{}, false
+	return found
 }
 
-// turns returns the other turns that an instance had between two moments.
-func (t *book) turns(instance string, from, to time.Time) (turns []traced) {
-	for _, s := range t.spans {
-		if s.Name == holdSpan && s.Instance == instance && !s.From.Before(from) && s.From.Before(to) {
-			turns = append(turns, s)
-		}
-	}
-	return turns
+// hold returns the hold that an acquire span led to.
+func (t *book) hold(acquire traced) (traced, bool) {
+	holds := t.where(func(s traced) bool {
+		return s.Name == holdSpan && s.Trace == acquire.Trace && s.Parent == acquire.Parent
+	})
+	return append(holds, traced{})[0], len(holds) > 0
 }
 
 // children returns the spans right below parent.
-func (t *book) children(parent traced) (below []traced) {
-	for _, s := range t.spans {
-		if s.Trace == parent.Trace && s.Parent == parent.ID {
-			below = append(below, s)
-		}
-	}
-	return below
+func (t *book) children(parent traced) []traced {
+	return t.where(func(s traced) bool { return s.Trace == parent.Trace && s.Parent == parent.ID })
 }
 
-// Widths of the waterfall: a row has a name, a lane, the time it took, and a
-// note. The rest of a row is waterfallFrame.
+// Widths of a lane of the waterfall. The title stands behind it, where fit can
+// wrap it.
 const (
 	mostWaterfall  = 48
-	leastWaterfall = 24
-	waterfallFrame = len("  app-123") + len(" |") + len("| ") + len("12345.67 ms  ")
+	leastWaterfall = 12
 )
 
 // A row of the waterfall is one span, or several of one kind that are told
@@ -166,39 +152,23 @@ func printTrace(con *console, all []traced) {
 		return
 	}
 	request := t.byID[wait.Parent]
-	rows := t.rows(request, wait, behind)
 	con.printf("\n%s  trace %s: waited %.1f of %.1f ms, at last behind %s\n", con.paint(bold, "one buyer's wait"),
 		request.Trace, ms(wait.took()), ms(request.took()), behind.Instance)
 	con.printf("  . request   ~ waits   # holds the key   + Redis; from %d spans\n\n", len(all))
 	con.narrow()
-	printRows(con, rows, request)
+	printRows(con, t.rows(request, wait, behind), request)
 }
 
-// printRows draws the rows over the time of the request: a line for each, or
-// two where a line has no room for a lane.
+// printRows draws the rows over the time of the request. A name is set in as far
+// as its row is below the request.
 func printRows(con *console, rows []row, request traced) {
-	names, notes := 0, 0
+	width := min(mostWaterfall, max(leastWaterfall, con.width-90))
 	for _, r := range rows {
-		names, notes = max(names, len(r.title())), max(notes, len(r.note))
-	}
-	width := con.width - waterfallFrame - names
-	if width < leastWaterfall {
-		width = max(1, min(mostWaterfall, con.width-len("  ||")))
-		for _, r := range rows {
-			con.printf("  %-7s%s  \t%.2f ms  %s\n", r.instance, r.title(), ms(r.took()), con.paint(dim, r.note))
-			con.printf("  |%s|\n", con.paintLane(r.lane(request.From, request.To, width)))
-		}
-		return
-	}
-	width = min(mostWaterfall, max(leastWaterfall, width-notes))
-	for _, r := range rows {
-		con.printf("  %-7s%-*s |%s| %8.2f ms  \t%s\n", r.instance, names, r.title(),
-			con.paintLane(r.lane(request.From, request.To, width)), ms(r.took()), con.paint(dim, r.note))
+		con.printf("  %-7s|%s| %8.2f ms  \t%s%s  %s\n", r.instance,
+			con.paintLane(r.lane(request.From, request.To, width)), ms(r.took()),
+			strings.Repeat("  ", r.depth), r.name, con.paint(dim, r.note))
 	}
 }
-
-// title is the row's name, set in as far as it is below the request.
-func (r row) title() string { return strings.Repeat("  ", r.depth) + r.name }
 
 // rows tells the request from top to bottom, and below the wait, who was in its
 // way.
@@ -259,7 +229,10 @@ func (t *book) blockers(wait, behind traced, depth int) []row {
 			note: "trace " + behind.Trace,
 		},
 	}
-	if more := t.turns(behind.Instance, hold.To, wait.To); len(more) > 0 {
+	more := t.where(func(s traced) bool {
+		return s.Name == holdSpan && s.Instance == behind.Instance && !s.From.Before(hold.To) && s.From.Before(wait.To)
+	})
+	if len(more) > 0 {
 		rows = append(rows, row{
 			instance: behind.Instance, depth: depth, name: "and its other turns", mark: '#', spans: more,
 			note: fmt.Sprintf("%d of them", len(more)),

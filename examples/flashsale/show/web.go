@@ -32,14 +32,13 @@ func serveWeb(ctx context.Context, cfg config, con *console, stdout io.Writer) e
 	if err != nil {
 		return err
 	}
-	guarded := access{token: rand.Text()}
-	h := newHub()
+	h, token := newHub(), rand.Text()
 	st := newStage(ctx, cfg, h, func(res result) { report(cfg, res, h, con, stdout) })
-	srv, failed, err := serve(ctx, addr, guarded.protect(newPage(h, st)))
+	srv, failed, err := serve(ctx, addr, protect(token, newPage(h, st)))
 	if err != nil {
 		return fmt.Errorf("-web: %w", err)
 	}
-	con.raw("flash sale, live:  http://%s/?token=%s\n", srv.Addr, guarded.token)
+	con.raw("flash sale, live:  http://%s/?token=%s\n", srv.Addr, token)
 	con.printf("Open it in a browser on this machine; whoever has the whole URL can start, stop and kill. " +
 		"Ctrl-C ends it.\n")
 	select {
@@ -118,10 +117,6 @@ var pageHeaders = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// access decides who may look and who may touch. Anybody on this machine may
-// look; the URL that is printed has a token for those who may touch.
-type access struct{ token string }
-
 // loopbackAddr checks that an address for -web is on this machine only. "" is a
 // free port.
 func loopbackAddr(addr string) (string, error) {
@@ -142,8 +137,9 @@ func loopbackAddr(addr string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// protect puts the checks in front of the page.
-func (a access) protect(next http.Handler) http.Handler {
+// protect puts the checks in front of the page. Anybody on this machine may
+// look; the URL that is printed has a token for those who may touch.
+func protect(token string, next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection() // by Sec-Fetch-Site, or Origin against Host
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range pageHeaders {
@@ -157,16 +153,13 @@ func (a access) protect(next http.Handler) http.Handler {
 		case r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.URL.Path != "/", // a link to the page is fine
 			foreign.Check(r) != nil:
 			refuse(w, http.StatusForbidden, "requests of other sites are refused")
-		case r.Method != http.MethodGet && r.Method != http.MethodHead && !a.hasToken(r):
+		case r.Method != http.MethodGet && r.Method != http.MethodHead &&
+			subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("token")), []byte(token)) != 1:
 			refuse(w, http.StatusForbidden, "the token is missing: open the URL that the program has printed")
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-func (a access) hasToken(r *http.Request) bool {
-	return subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("token")), []byte(a.token)) == 1
 }
 
 // hostIsOurs checks the name under which a browser has found this page.
@@ -210,7 +203,7 @@ func newHub() *hub {
 }
 
 // begin forgets the last run.
-func (h *hub) begin(first opening) {
+func (h *hub) begin(first update) {
 	h.mu.Lock()
 	h.run++
 	h.log = nil
@@ -219,7 +212,7 @@ func (h *hub) begin(first opening) {
 }
 
 // publish adds a message.
-func (h *hub) publish(m any) {
+func (h *hub) publish(m update) {
 	text, err := json.Marshal(m)
 	if err != nil {
 		panic(err) // a message of ours that is no JSON

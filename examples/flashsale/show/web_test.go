@@ -31,7 +31,7 @@ func servePage(t *testing.T) *testPage {
 	p := &testPage{stage: newStage(ctx, cfg, h, func(result) {}), token: "secret"}
 	srv := httptest.NewUnstartedServer(nil)
 	p.addr = srv.Listener.Addr().String()
-	srv.Config.Handler = access{token: p.token}.protect(newPage(h, p.stage))
+	srv.Config.Handler = protect(p.token, newPage(h, p.stage))
 	srv.Start()
 	t.Cleanup(func() {
 		cancel()
