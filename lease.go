@@ -98,6 +98,7 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Grou
 		}
 	}()
 	g, info := l.guard, l.info()
+	info.Try = p.Once || !p.Until.After(p.Start)
 	waitCtx := g.observers.waitStart(ctx, info)
 	r := l.wait(waitCtx, p, group)
 	g.observers.waitEnd(waitCtx, info, r)

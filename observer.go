@@ -57,6 +57,7 @@ type WaitInfo struct {
 	Name    string // of the guard, see WithName: low cardinality, fit for metrics
 	Key     string // not fit for metrics; fit for traces only by decision
 	Reentry bool   // the call runs inside a lease that its ctx already carries
+	Try     bool   // the call makes one attempt and does not wait
 	Mode    string // "shared" or "permits", see WithShared and WithPermits; "" is exclusive
 	Permits int    // how many leases may have the key at once, in the mode "permits"; else 0
 }

@@ -9,7 +9,6 @@ require (
 	github.com/redis/go-redis/v9 v9.19.0
 	github.com/urfave/cli/v3 v3.4.1
 	go.uber.org/goleak v1.3.0
-	golang.org/x/sys v0.45.0
 	golang.org/x/term v0.33.0
 )
 
@@ -19,4 +18,5 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
+	golang.org/x/sys v0.45.0 // indirect
 )

@@ -22,8 +22,8 @@ import (
 //
 // The kind of a key is its first part, such as stock of guard.Key("stock", 42).
 // Keys of one kind must be taken in sorted order, as DoAll takes them. A key
-// that is taken again, and readers inside readers, count for nothing. Nor does
-// a circle whose nestings all happen under one other key. A key is held by what
+// that is taken again, one that is only tried, and readers inside readers count
+// for nothing. Nor does a circle whose nestings all happen under one other key. A key is held by what
 // has its ctx, and by the goroutine that took it.
 //
 // Each [Guard] of this package has such an observer. Give one to a guard on a
@@ -121,7 +121,7 @@ func newWitness(t testing.TB, all *orders) *witness {
 type takenKey struct{}
 
 func (w *witness) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
-	if !i.Reentry {
+	if !i.Reentry && !i.Try {
 		wants := &taken{key: i.Key, shared: i.Mode == "shared", stack: callers()}
 		for _, circle := range w.all.want(ctx, wants) {
 			w.tell(circle)

@@ -107,6 +107,19 @@ func TestLockOrder_FailsTheTestThatClosesACircle(t *testing.T) {
 			nest(s, "a:1", "b:1")
 			nest(s, "b:1", "a:1")
 		}, 0},
+		"a try": {func(g *guard.Guard) {
+			nest(g.With(guard.WithMaxWait(0)), "a:1", "b:1")
+			nest(g, "b:1", "a:1")
+		}, 0},
+		"inside a try": {func(g *guard.Guard) {
+			l, err := g.TryAcquire(context.Background(), "a:1")
+			if err != nil {
+				panic(err)
+			}
+			nest(g, "b:1")
+			_ = l.Release(context.Background())
+			nest(g, "b:1", "a:1")
+		}, 1},
 		"permits": {func(g *guard.Guard) {
 			p := g.With(guard.WithPermits(2))
 			nest(p, "a:1", "b:1")

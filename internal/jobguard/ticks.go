@@ -19,6 +19,7 @@ import (
 type Ticks struct {
 	Guard   *guard.Guard
 	Name    string                          // of the job, the same on all instances
+	Spec    string                          // of its schedule, not empty
 	Next    func(time.Time) time.Time       // the first tick after a time, or zero if there is none
 	Work    func(ctx context.Context) error // the job
 	CatchUp int                             // how many missed ticks a run makes up for
@@ -29,6 +30,9 @@ type Ticks struct {
 }
 
 const (
+	// mostCatchUp is the largest CatchUp. Each tick is recorded for as long as an
+	// instance with it may look back, so that CatchUp may change at any time.
+	mostCatchUp = 100
 	// recordedFor is the shortest time for which a tick is recorded. An instance
 	// whose clock is late, or that was paused, finds the record.
 	recordedFor = 10 * time.Minute
@@ -42,12 +46,19 @@ func NewTicks(t *Ticks) (*Ticks, error) {
 	switch {
 	case t.Name == "":
 		return nil, fmt.Errorf("%w: a tick needs the name of its job", guard.ErrInvalidOption)
-	case t.CatchUp < 0:
-		return nil, fmt.Errorf("%w: CatchUp is %d, want at least 0", guard.ErrInvalidOption, t.CatchUp)
+	case t.CatchUp < 0 || t.CatchUp > mostCatchUp:
+		return nil, fmt.Errorf("%w: CatchUp is %d, want 0 to %d", guard.ErrInvalidOption, t.CatchUp, mostCatchUp)
 	case t.Work == nil:
 		return nil, fmt.Errorf("%w: the job is nil", guard.ErrInvalidOption)
-	case t.Guard.MinHold() > 0:
-		return nil, fmt.Errorf("%w: a tick is recorded, so it needs no MinHold", guard.ErrInvalidOption)
+	}
+	// A call whose ctx has ended sends nothing, and is refused what Once refuses.
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends at once
+	cancel()
+	_, err := guard.Once(ctx, t.Guard, t.key("first", t.Spec), ever, func(context.Context) (time.Time, error) {
+		return time.Time{}, nil
+	})
+	if errors.Is(err, guard.ErrInvalidOption) {
+		return nil, fmt.Errorf("a tick is recorded by guard.Once: %w", err)
 	}
 	return t, nil
 }
@@ -64,12 +75,18 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) {
 // set back meanwhile.
 const early = 100 * time.Millisecond
 
+// earlyShare bounds early to a part of the time between two ticks.
+const earlyShare = 10
+
 // RunLatest is Run for the last tick before now, and logs what came of it. Next
 // must read times in the location of now.
 func (t *Ticks) RunLatest(ctx context.Context, now time.Time) {
-	due := Latest(t.Next, now.Add(early))
+	due := Latest(t.Next, now)
 	if due.IsZero() {
-		return
+		due = now
+	}
+	if next := t.Next(due); !next.IsZero() && next.Sub(now) <= min(early, next.Sub(due)/earlyShare) {
+		due = next
 	}
 	key := guard.Key("job", t.Name)
 	switch err := t.Run(ctx, due); {
@@ -96,7 +113,10 @@ func (t *Ticks) Run(ctx context.Context, due time.Time) error {
 	}
 	wait := time.Duration(0)
 	if next := t.Next(due); !next.IsZero() {
-		wait = max(0, time.Until(next))
+		wait = time.Until(next)
+	}
+	if wait < time.Millisecond { // the shortest wait that there is
+		wait = 0
 	}
 	all := t.Guard.With(guard.WithMaxWait(wait), guard.WithMaxHold(0))
 	return all.Do(ctx, guard.Key("job", t.Name), func(ctx context.Context) error {
@@ -105,34 +125,35 @@ func (t *Ticks) Run(ctx context.Context, due time.Time) error {
 			return err
 		}
 		for _, at := range append(ticks, due) {
-			err = errors.Join(err, t.once(ctx, at))
-			if ctx.Err() != nil {
-				return errors.Join(err, context.Cause(ctx))
+			failed, wrong := t.once(ctx, at)
+			err = errors.Join(err, failed, wrong)
+			if wrong != nil { // the later ticks wait for this one
+				return err
 			}
 		}
 		return err
 	})
 }
 
-// once runs the tick at, unless it has run. A job that fails has run.
-func (t *Ticks) once(ctx context.Context, at time.Time) error {
-	var failed error
+// once runs the tick at, unless it has run. A job that has failed has run. err
+// says that nobody knows whether the tick has run.
+func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
 	// The key of the tick may be left of a process that died inside it.
 	one := t.Guard.With(guard.WithMaxWait(time.Minute))
-	_, err := guard.Once(ctx, one, t.key(at.UTC().Format(time.RFC3339Nano)), t.lifetime(at),
+	_, err = guard.Once(ctx, one, t.key(at.UTC().Format(time.RFC3339Nano)), t.lifetime(at),
 		func(ctx context.Context) (struct{}, error) {
 			failed = t.Work(context.WithValue(ctx, tickKey{}, at))
 			return struct{}{}, nil
 		})
 	if errors.Is(err, guard.ErrInterrupted) {
 		t.Guard.Logger().LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: an instance died inside it",
-			append(About(t.Guard, t.key("first"), err), slog.Time("tick", at))...)
+			append(About(t.Guard, guard.Key("job", t.Name), err), slog.Time("tick", at))...)
 		err = nil
 	}
 	if err == nil {
 		t.see(time.Time{}, at)
 	}
-	return errors.Join(failed, err)
+	return failed, err
 }
 
 // seen returns what this instance knows of the ticks.
@@ -163,8 +184,12 @@ func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) 
 	first, over := t.seen()
 	if first.IsZero() {
 		var err error
-		first, err = guard.Once(ctx, t.Guard, t.key("first"), ever,
-			func(context.Context) (time.Time, error) { return due, nil })
+		key := t.key("first", t.Spec)
+		first, err = guard.Once(ctx, t.Guard, key, ever, func(context.Context) (time.Time, error) { return due, nil })
+		if errors.Is(err, guard.ErrInterrupted) { // under WithAtMostOnce: nothing was done, so the next run may
+			_, err = t.Guard.Forget(ctx, key)
+			return nil, err
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -177,13 +202,15 @@ func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) 
 	return before(t.Next, due, after, t.CatchUp), nil
 }
 
-func (t *Ticks) key(part string) string { return guard.Key("tick", t.Name, part) }
+func (t *Ticks) key(parts ...any) string {
+	return guard.Key(append([]any{"tick", t.Name}, parts...)...)
+}
 
 // lifetime is how long the tick at is recorded: for as long as an instance may
 // look for it.
 func (t *Ticks) lifetime(at time.Time) time.Duration {
 	end := at
-	for range t.CatchUp + 2 {
+	for range mostCatchUp + 2 {
 		next := t.Next(end)
 		if next.IsZero() {
 			break

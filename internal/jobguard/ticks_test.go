@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/jobguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -79,7 +80,7 @@ func ticks(t *testing.T, l guard.Locker, catchUp int, work func(context.Context)
 	}
 	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
 	all, err := jobguard.NewTicks(&jobguard.Ticks{
-		Guard: g, Name: "report", Next: nextTick, Work: work, CatchUp: catchUp,
+		Guard: g, Name: "report", Spec: "@every 2s", Next: nextTick, Work: work, CatchUp: catchUp,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -131,12 +132,6 @@ func TestTicks_MissedOnesRunOnceOldestFirst(t *testing.T) {
 		ran.ticks = nil
 		run(2, first.Add(400*interval)) // 395 are missed, longer ago than ticks are recorded
 		ran.wantEach(t, first.Add(398*interval), first.Add(400*interval))
-		ran.ticks = nil
-		run(400, first.Add(801*interval))
-		ran.wantEach(t, first.Add(401*interval), first.Add(801*interval))
-		ran.ticks = nil
-		run(400, first.Add(1151*interval)) // 350 ticks take more than recordedFor
-		ran.wantEach(t, first.Add(802*interval), first.Add(1151*interval))
 	})
 }
 
@@ -268,14 +263,148 @@ func TestTicks_LatestIsNotAfterNow(t *testing.T) {
 func TestTicks_ATickNeedsANameAJobAndNoMinHold(t *testing.T) {
 	work := func(context.Context) error { return nil }
 	g := (*guard.Guard)(nil).With()
+	own, err := guard.New(memlocker.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = own.Close(context.WithoutCancel(t.Context())) }()
 	for name, bad := range map[string]*jobguard.Ticks{
 		"no name":          {Guard: g, Work: work},
 		"no job":           {Guard: g, Name: "a"},
 		"negative CatchUp": {Guard: g, Name: "a", Work: work, CatchUp: -1},
-		"MinHold":          {Guard: g.With(guard.WithMinHold(time.Second)), Name: "a", Work: work},
+		"large CatchUp":    {Guard: g, Name: "a", Work: work, CatchUp: 101},
+		"permits":          {Guard: own.With(guard.WithPermits(2)), Name: "a", Work: work},
+		"readers":          {Guard: own.With(guard.WithShared()), Name: "a", Work: work},
+		"MinHold":          {Guard: own.With(guard.WithMinHold(time.Second)), Name: "a", Work: work},
 	} {
 		if _, err := jobguard.NewTicks(bad); !errors.Is(err, guard.ErrInvalidOption) {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// Ticks an hour apart are recorded for longer than an instance looks back,
+// whatever it looks back.
+func TestTicks_ALargerCatchUpRunsNoTickAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), new(book)
+		next := jobguard.Every(time.Hour)
+		at := next(time.Now())
+		run := func(spec string, catchUp int) {
+			time.Sleep(time.Until(at))
+			instance := ticks(t, store.Peer(), catchUp, ran.work(0))
+			instance.Next, instance.Spec = next, spec
+			if err := instance.Run(t.Context(), at); err != nil {
+				t.Error(err)
+			}
+			at = next(at)
+		}
+		for range 10 {
+			run("@every 1h", 1)
+		}
+		if run("@every 1h", 10); len(ran.ticks) != 11 {
+			t.Errorf("%d runs of 11 ticks", len(ran.ticks))
+		}
+		if run("0 * * * *", 10); len(ran.ticks) != 12 {
+			t.Errorf("%d runs of 12 ticks after a change of the schedule", len(ran.ticks))
+		}
+	})
+}
+
+func TestTicks_OneThatIsDueJustBeforeTheNextRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran, at := new(book), nextTick(time.Now())
+		time.Sleep(time.Until(nextTick(at)) - time.Microsecond)
+		if err := ticks(t, memlocker.New(), 0, ran.work(0)).Run(t.Context(), at); err != nil {
+			t.Error(err)
+		}
+		ran.wantEach(t, at, at)
+	})
+}
+
+// A timer may seem to fire too early. A run that is late is not taken for that.
+func TestTicks_ATimerThatFiresEarlyServesItsOwnTick(t *testing.T) {
+	for early, want := range map[time.Duration]int{0: 1, 50 * time.Millisecond: 1, 300 * time.Millisecond: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			ran, at := new(book), nextTick(time.Now())
+			ticks(t, memlocker.New(), 0, ran.work(0)).RunLatest(t.Context(), at.Add(-early))
+			if n := len(ran.ticks); n != 1 || ran.ticks[0].Equal(at) != (want == 1) {
+				t.Errorf("%v early: ran %v, want %v: %d", early, ran.ticks, at, want)
+			}
+		})
+	}
+}
+
+// The first tick of a job is recorded for ever. A process that dies meanwhile
+// must not leave its mark there.
+func TestTicks_AnInterruptedStartIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guardtest.New(t, guard.WithAtMostOnce(), guard.WithLogger(slog.New(slog.DiscardHandler)))
+		g.Crash(guard.Key("tick", "report", "first", "@every 2s"))
+		ran, at := new(book), nextTick(time.Now())
+		all, err := jobguard.NewTicks(&jobguard.Ticks{
+			Guard: g.Guard, Name: "report", Spec: "@every 2s", Next: nextTick, Work: ran.work(0), CatchUp: 3,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(time.Until(at))
+			if err := all.Run(t.Context(), at); err != nil {
+				t.Error(err)
+			}
+			at = nextTick(at)
+		}
+		if len(ran.ticks) != 3 {
+			t.Errorf("ran %v, want three", ran.ticks)
+		}
+	})
+}
+
+// A tick of which nobody knows whether it has run keeps the later ones back.
+func TestTicks_AnErrorOfTheStoreLosesNoTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), new(book)
+		first := nextTick(time.Now())
+		time.Sleep(time.Until(first))
+		var mend func()
+		all := ticks(t, store.Peer(), 10, func(ctx context.Context) error {
+			at, _ := jobguard.TickOf(ctx)
+			if at.Equal(first.Add(interval)) && mend == nil {
+				mend = store.Break()
+			}
+			return ran.work(0)(ctx)
+		})
+		if err := all.Run(t.Context(), first); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * interval)
+		if err := all.Run(t.Context(), first.Add(3*interval)); err == nil || len(ran.ticks) != 2 {
+			t.Errorf("while the store is silent: %v, ran %v", err, ran.ticks)
+		}
+		mend()
+		time.Sleep(30 * time.Second)
+		ran.ticks = nil
+		if err := all.Run(t.Context(), first.Add(10*interval)); err != nil {
+			t.Error(err)
+		}
+		ran.wantEach(t, first.Add(interval), first.Add(10*interval)) // the first of them again: it was not recorded
+	})
+}
+
+// attempts counts the tries that are sent.
+type attempts struct {
+	guard.NopObserver
+
+	n int
+}
+
+func (a *attempts) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) { a.n += r.Attempts }
+
+func TestTicks_NothingIsSentBeforeTheFirstTick(t *testing.T) {
+	sent := new(attempts)
+	ticks(t, memlocker.New(), 3, func(context.Context) error { return nil }, guard.WithObserver(sent))
+	if sent.n != 0 {
+		t.Errorf("%d tries", sent.n)
 	}
 }

@@ -19,7 +19,7 @@ type TickOption func(*jobguard.Ticks)
 // oldest first, before its own tick. Ticks are missed while no instance is up,
 // while the store gives no answer, and while a run takes longer than the time
 // between two ticks. A job that has never run catches up on nothing. The default
-// is 0. [AddTick] refuses a negative n.
+// is 0. [AddTick] refuses a negative n, and one above 100.
 //
 // A new instance sends up to n requests more at its first tick.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
@@ -39,8 +39,8 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // location. The ticks of "@every 2s" are the multiples of 2 s since the Unix
 // epoch, because c would count them from each instance's start. AddTick refuses
 // a schedule of any other kind, since instances could not agree on its ticks,
-// with [guard.ErrInvalidOption]. It also refuses an empty name, a nil job, a
-// guard with MinHold, and a spec that c does not parse.
+// with [guard.ErrInvalidOption]. AddTick also refuses an empty name, a nil job,
+// a spec that c does not parse, and a guard with MinHold, readers or permits.
 //
 // An instance waits for a run elsewhere until the next tick. If the other
 // process dies inside the job, the waiting instance runs the tick when the
@@ -50,7 +50,7 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // error has run; c's guard logs the error. A run whose lease is lost may run
 // again elsewhere, so the job must heed its ctx.
 //
-// A nil g is the default guard, looked up now. The job runs under a lease on
+// A nil g is the default guard, looked up at each tick. The job runs under a lease on
 // guard.Key("job", name), so its runs do not overlap, whichever tick they are
 // for, and [Key] with the same key keeps apart from them. A tick costs an
 // instance three requests, and the one that runs it four. AddTick does not
@@ -66,7 +66,7 @@ func AddTick(c *cron.Cron, spec string, g *guard.Guard, name string, job Func, o
 	if err != nil {
 		return 0, err
 	}
-	ticks := &jobguard.Ticks{Guard: g.With(), Name: name, Next: schedule.Next, Work: job}
+	ticks := &jobguard.Ticks{Guard: g.With(), Name: name, Spec: spec, Next: schedule.Next, Work: job}
 	for _, o := range opts {
 		o(ticks)
 	}

@@ -20,7 +20,7 @@ type TickOption func(*jobguard.Ticks)
 // oldest first, before its own tick. Ticks are missed while no instance is up,
 // while the store gives no answer, and while a run takes longer than the time
 // between two ticks. A job that has never run catches up on nothing. The default
-// is 0. [AddTick] refuses a negative n.
+// is 0. [AddTick] refuses a negative n, and one above 100.
 //
 // A new instance sends up to n requests more at its first tick.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
@@ -40,20 +40,20 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // spec is a crontab line, with or without seconds, in the location of s, or a
 // descriptor such as "@daily". The ticks of "@every 2s" are the multiples of 2 s
 // since the Unix epoch, because those of a gocron.DurationJob count from each
-// instance's start. AddTick refuses an empty name, a nil job, a guard with
-// MinHold and a spec that it cannot parse with [guard.ErrInvalidOption]. Other
-// errors are those of gocron.
+// instance's start. AddTick refuses an empty name, a nil job, a spec that it
+// cannot parse, and a guard with MinHold, readers or permits, with
+// [guard.ErrInvalidOption]. Other errors are those of gocron.
 //
-// A nil g is the default guard, looked up now. The job runs under a lease on
-// guard.Key("job", name), with a ctx that ends when the lease is lost, MaxHold
-// is over or s is shut down. A Locker
-// of s does not apply; an Elector does. A tick costs an instance three requests,
-// and the one that runs it four. AddTick is safe for concurrent use.
+// A nil g is the default guard, looked up at each tick. The job runs under a
+// lease on guard.Key("job", name), with a ctx that ends when the lease is lost,
+// MaxHold is over or s is shut down. A Locker of s does not apply; an Elector
+// does. A tick costs an instance three requests, and the one that runs it four.
+// AddTick is safe for concurrent use.
 func AddTick(s gocron.Scheduler, spec string, g *guard.Guard, name string, job func(ctx context.Context) error,
 	opts ...TickOption,
 ) (gocron.Job, error) {
 	sc := &schedule{}
-	ticks := &jobguard.Ticks{Guard: g.With(), Name: name, Next: sc.Next, Work: job}
+	ticks := &jobguard.Ticks{Guard: g.With(), Name: name, Spec: spec, Next: sc.Next, Work: job}
 	for _, o := range opts {
 		o(ticks)
 	}

@@ -20,7 +20,7 @@ import (
 // blocks until the command is done, or the process is interrupted.
 func Main() (status int) {
 	redis.SetLogger(silent{}) // errors are returned, and printed once
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	return Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 }

@@ -6,60 +6,69 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
-// group is the process group of a command. A command that reads a terminal has
-// the foreground of it.
+// group is a command and what it starts: a process group of its own, unless the
+// command reads a terminal. There it stays in guardctl's group, so that it may
+// read, and Ctrl-C and Ctrl-Z reach both.
 type group struct {
 	command  *exec.Cmd
-	terminal int       // its file, or -1
+	own      bool
 	deadline time.Time // after terminate: when what is left of the group is killed
 }
 
 func newGroup(c *exec.Cmd) *group {
-	g := &group{command: c, terminal: -1}
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	f, ok := c.Stdin.(*os.File)
+	g := &group{command: c, own: !ok || !term.IsTerminal(int(f.Fd()))}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: g.own}
 	dieWithParent(c.SysProcAttr)
-	if f, ok := c.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		g.terminal = int(f.Fd())
-		c.SysProcAttr.Foreground, c.SysProcAttr.Ctty = true, g.terminal
-	}
 	return g
 }
 
-// terminate asks the group to end. It runs before Wait returns. Package exec
-// kills the command itself when its WaitDelay is over.
+// terminate asks the command to end, and its group. It runs before Wait
+// returns. Package exec kills the command itself when its WaitDelay is over.
 func (g *group) terminate() error {
 	g.deadline = time.Now().Add(g.command.WaitDelay)
-	err := syscall.Kill(-g.command.Process.Pid, syscall.SIGTERM)
+	err := g.signal(syscall.SIGTERM)
 	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone
 	}
 	return err
 }
 
-// end comes after the command has ended. If the group was told to end, end
-// blocks until it has, and kills what is left at the deadline. Then it takes the
-// terminal back.
+func (g *group) signal(s syscall.Signal) error {
+	if g.own {
+		return syscall.Kill(-g.command.Process.Pid, s)
+	}
+	return g.command.Process.Signal(s)
+}
+
+// goneLimit is how long a killed process may take to be gone.
+const goneLimit = time.Second
+
+// end comes after the command has ended. If its own group was told to end, end
+// blocks until that is gone. It kills what is left at the deadline.
 func (g *group) end() {
-	if !g.deadline.IsZero() {
-		pid := g.command.Process.Pid
-		for time.Now().Before(g.deadline) && syscall.Kill(-pid, 0) == nil {
-			time.Sleep(10 * time.Millisecond)
+	if !g.own || g.deadline.IsZero() || g.gone(g.deadline) {
+		return
+	}
+	_ = g.signal(syscall.SIGKILL)
+	g.gone(time.Now().Add(goneLimit))
+}
+
+// gone reports whether nothing is left of the group by the deadline.
+func (g *group) gone(by time.Time) bool {
+	for g.signal(0) == nil {
+		if time.Now().After(by) {
+			return false
 		}
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		time.Sleep(10 * time.Millisecond)
 	}
-	if g.terminal >= 0 {
-		signal.Ignore(syscall.SIGTTOU) // which stops who is not in the foreground
-		defer signal.Reset(syscall.SIGTTOU)
-		_ = unix.IoctlSetPointerInt(g.terminal, unix.TIOCSPGRP, syscall.Getpgrp())
-	}
+	return true
 }
 
 func exitStatus(state *os.ProcessState) int {

@@ -44,9 +44,11 @@ func (c *console) run() *cli.Command {
 		Description: `The lease renews itself for as long as the command runs. The command finds GUARD_KEY and GUARD_TOKEN, a fencing token, in
 its environment.
 
-If the lease is lost, or guardctl is told to end, the command's process group gets SIGTERM, and SIGKILL after --grace. If guardctl
-itself is killed with SIGKILL, Linux kills the command with it, but not the processes that the command has started; on other systems
-the command goes on without a lease. On Windows the command is ended at once, and its own processes go on.
+If the lease is lost, or guardctl is told to end, the command's process group gets SIGTERM, and SIGKILL after --grace. If the input
+is a terminal, only the command itself gets them: it stays in guardctl's group, so that it can read, and Ctrl-C and Ctrl-Z reach both.
+A stopped guardctl renews nothing. If guardctl itself is killed with SIGKILL, Linux kills the command with it, but not the processes
+that the command has started; on other systems the command goes on without a lease. On Windows the command is ended at once, and its
+own processes go on.
 
 With --once a command that ended with status 0 is recorded: a later run does nothing and ends with 0. A run that failed is not
 recorded.
@@ -61,8 +63,13 @@ while the command ended with 0, or a record that the store did not confirm.`,
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "between SIGTERM and SIGKILL"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if cmd.Args().Len() < 2 {
+			switch {
+			case cmd.Args().Len() < 2:
 				return errors.New("run takes a key and a command: guardctl run KEY -- COMMAND [ARGUMENT...]")
+			case cmd.IsSet("once") && cmd.Duration("once") <= 0:
+				return errors.New("--once must be above 0: it says for how long success is recorded")
+			case cmd.Duration("grace") < 0:
+				return errors.New("--grace must not be negative")
 			}
 			l, closeClient, err := open(cmd)
 			if err != nil {
@@ -148,7 +155,7 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 	c := exec.CommandContext(ctx, j.command[0], j.command[1:]...) //nolint:gosec // the user's own
-	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = j.in, j.out, j.errs, j.grace
+	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = j.in, j.out, j.errs, max(j.grace, time.Millisecond)
 	c.Env = append(os.Environ(), "GUARD_KEY="+j.key, "GUARD_TOKEN="+strconv.FormatUint(token, 10))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

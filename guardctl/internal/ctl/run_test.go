@@ -51,6 +51,8 @@ func TestRunEndsWithTheStatusThatTheCallerExpects(t *testing.T) {
 		"no arguments":   {s.Addr, "k", 1, "", "COMMAND"},
 		"a bad TTL":      {s.Addr, "--ttl 1ms k -- echo no", 1, "", "TTL"},
 		"a bad lifetime": {s.Addr, "--once 1us k -- echo no", 1, "", "1ms"},
+		"no lifetime":    {s.Addr, "--once 0 k -- echo no", 1, "", "--once"},
+		"a bad grace":    {s.Addr, "--grace -1s k -- echo no", 1, "", "--grace"},
 	} {
 		args := strings.Fields(row.args)
 		for i := range args {
@@ -102,7 +104,7 @@ sh -c 'trap "" TERM; echo $$ > stubborn; exec sleep 60' &
 trap 'echo told > told; exit 5' TERM
 echo $$ > leader
 while :; do sleep 0.01; done`
-	c, errs := program(t, s.Addr, "run", "--ttl", "300ms", "--grace", "300ms", "k", "--", "sh", "-c", script)
+	c, errs := program(t, s.Addr, "run", "--grace", "3s", "k", "--", "sh", "-c", script)
 	stubborn := pidIn(t, dir, "stubborn")
 	pidIn(t, dir, "leader")
 	mustRun(t, s, "release", "--yes", "k")
@@ -113,6 +115,18 @@ while :; do sleep 0.01; done`
 		t.Error("the command got no SIGTERM:", err)
 	}
 	eventually(t, "the command's process is gone", func() bool { return syscall.Kill(stubborn, 0) != nil })
+}
+
+func TestRunKillsAtOnceWithoutGrace(t *testing.T) {
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	c, errs := program(t, s.Addr, "run", "--grace", "0", "k", "--", "sh", "-c",
+		"cd "+dir+"; trap '' TERM; echo $$ > leader; while :; do sleep 0.01; done")
+	pidIn(t, dir, "leader")
+	mustRun(t, s, "release", "--yes", "k")
+	if _ = c.Wait(); c.ProcessState.ExitCode() != 137 {
+		t.Errorf("%v, %s; want 137", c.ProcessState, errs)
+	}
 }
 
 func TestRunHandsItsOwnSIGTERMToTheCommand(t *testing.T) {
