@@ -2,6 +2,7 @@ package doccheck
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,3 +72,62 @@ func clicks(pages map[string]*Page, from string, chineseOnly bool) map[string]in
 	}
 	return found
 }
+
+const chineseIndex = "docs/README.zh-CN.md"
+
+// searched lists the words by which readers of Chinese articles on locks search.
+var searched = []string{
+	"续命", "续约", "羊群", "惊群", "数据库锁", "悲观锁", "分段锁", "锁误删", "GETSET", "楼层", "全局ID", "NPC", "时钟漂移",
+	"守护线程", "主从延迟", "AOP", "QPS", "读写锁", "信号量", "联锁", "红锁", "选主", "ZooKeeper",
+}
+
+func TestEachSearchWordIsOneClickFromTheChineseIndex(t *testing.T) {
+	pages := load(t)
+	for _, word := range searched {
+		if !leads(pages, chineseIndex, word) {
+			t.Errorf("%s: %s leads to no section that has it", chineseIndex, word)
+		}
+	}
+}
+
+func TestASearchWordThatLeadsNowhereIsFound(t *testing.T) {
+	pages := map[string]*Page{
+		"README.zh-CN.md": Parse("README.zh-CN.md", "- 续命 [x](a.zh-CN.md#锁)\n- 惊群 [x](a.zh-CN.md#锁)\n- 红锁\n"),
+		"a.zh-CN.md":      Parse("a.zh-CN.md", "# 惊群\n## 锁\n续 命\n"),
+	}
+	for word, ok := range map[string]bool{"续命": true, "惊群": false, "红锁": false, "选主": false} {
+		if leads(pages, "README.zh-CN.md", word) != ok {
+			t.Errorf("%s: want %t", word, ok)
+		}
+	}
+}
+
+// leads reports whether a page has a line with the word and a link to a section
+// with the word.
+func leads(pages map[string]*Page, from, word string) bool {
+	for _, s := range pages[from].Sections {
+		for line := range strings.Lines(s.Prose) {
+			if !has(line, word) {
+				continue
+			}
+			for _, to := range link.FindAllStringSubmatch(line, -1) {
+				file, id, _ := strings.Cut(to[2], "#")
+				if page := pages[path.Join(path.Dir(from), file)]; page != nil && explains(page, id, word) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// explains reports whether the section of a page, or any section if id is "",
+// has the word.
+func explains(p *Page, id, word string) bool {
+	return slices.ContainsFunc(p.Sections, func(s Section) bool {
+		return (id == "" || s.Anchor == id) && has(s.Title+s.text(), word)
+	})
+}
+
+// has reports whether a text has the word. Spaces do not count.
+func has(text, word string) bool { return strings.Contains(strings.ReplaceAll(text, " ", ""), word) }

@@ -157,6 +157,37 @@ func TestALinkThatChangesTheLanguageSaysSo(t *testing.T) {
 	}
 }
 
+func TestChinesePagesUseTheWordsOfTheGlossary(t *testing.T) {
+	pages := load(t)
+	words := RejectedWords(pages[chineseIndex])
+	if len(words) < 10 {
+		t.Errorf("the glossary rejects only %q", words)
+	}
+	for _, place := range Misworded(all(pages), words) {
+		t.Error(place)
+	}
+}
+
+func TestARejectedWordIsFound(t *testing.T) {
+	glossary := Parse(chineseIndex, "# 文档\n- 主从切换：不写「故障转移」\n- 释放：不写「交还」「归还」；\n")
+	words := RejectedWords(glossary)
+	if want := []string{"故障转移", "交还", "归还"}; !slices.Equal(words, want) {
+		t.Fatalf("%q, want %q", words, want)
+	}
+	for text, want := range map[string]int{
+		"# 故障转移\n":                     1,
+		"# 锁\n先交还，再归还\n":               2,
+		"# 锁\n| A |\n|---|\n| 归还 |\n":  1,
+		"# 锁\n```go\nx() // 交还\n```\n": 1,
+		"# 锁\n释放\n":                    0,
+	} {
+		pages := []*Page{glossary, Parse("page.zh-CN.md", text), Parse("page.md", text)}
+		if found := Misworded(pages, words); len(found) != want {
+			t.Errorf("%q: found %q, want %d", text, found, want)
+		}
+	}
+}
+
 func TestSourceIsReadable(t *testing.T) {
 	inDocuments := map[string]bool{}
 	for _, page := range load(t) {

@@ -1,7 +1,7 @@
 // Package doccheck reads the project's Markdown and reports what is wrong with
-// it. It finds links that lead nowhere, code that nothing compiles or runs, and
-// translations that have fallen behind. It knows only the Markdown that is
-// written here.
+// it. It finds links that lead nowhere, code that nothing compiles or runs,
+// translations that have fallen behind, and words that the glossary rejects. It
+// knows only the Markdown that is written here.
 package doccheck
 
 import (

@@ -130,9 +130,10 @@ func spans(text string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(codeSpan.FindAllString(text, -1))))
 }
 
-// targets returns the sorted targets of a section's links, without language and
-// heading, because headings are translated. The link to the other language is
-// left out.
+// targets returns the targets of a section's links, sorted and without
+// duplicates. Language and heading are left out, because headings are
+// translated, and so is the link to the other language. A translation may link
+// to several headings of a page.
 func targets(s Section) []string {
 	var to []string
 	for _, t := range s.links() {
@@ -142,7 +143,7 @@ func targets(s Section) []string {
 		}
 		to = append(to, strings.Replace(file, Translation, ".md", 1))
 	}
-	return slices.Sorted(slices.Values(to))
+	return slices.Compact(slices.Sorted(slices.Values(to)))
 }
 
 var (
