@@ -399,7 +399,9 @@ type attempts struct {
 	n int
 }
 
-func (a *attempts) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) { a.n += r.Attempts }
+func (a *attempts) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) {
+	a.n += r.Attempts
+}
 
 func TestTicks_NothingIsSentBeforeTheFirstTick(t *testing.T) {
 	sent := new(attempts)

@@ -17,7 +17,7 @@ type Book[T any] struct {
 	instance string
 	over     func(c *locker.Claim, entry string)
 
-	mu     sync.Mutex          // guards queued and the Pages; never held across I/O or a callback
+	mu     sync.Mutex          // guards queued and the Pages; never held across I/O; a cancel is called under it
 	queued map[string]*Page[T] // claims of this process that may be in a queue, by owner id
 }
 

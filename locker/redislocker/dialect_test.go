@@ -36,7 +36,7 @@ func TestCheckFindsThatScriptsMayNotPublish(t *testing.T) {
 }
 
 func TestCheckRefusesAServerWhoseScriptsAreNotOneStep(t *testing.T) {
-	for range 10 {
+	for range 3 {
 		text := wantFinding(t, in(t, redistest.Dialect{Steps: true}), redislocker.FindingScripts, locker.Refuse)
 		if !strings.Contains(text, "lua-transaction-mode") {
 			t.Errorf("%q, want it to say what to change", text)

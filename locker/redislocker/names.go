@@ -133,7 +133,7 @@ func (n *names) lock(key string) string {
 	return n.prefix + ":{" + key + "}"
 }
 
-// recordName returns the name of a key's record, which is the owner id of the
+// record returns the name of a key's record, which is the owner id of the
 // claim that kept it and the value. A mark is the same behind a markSign.
 func (n *names) record(key string) string {
 	if raw := n.rawName(key); raw != "" {
@@ -165,7 +165,7 @@ func hashTag(name string) string {
 	return name
 }
 
-// parseName returns the key of a name in Redis. ok is false unless the name is
+// parse returns the key of a name in Redis. ok is false unless the name is
 // that of a lock or a queue.
 func (n *names) parse(name string) (key string, queue, ok bool) {
 	name, ok = strings.CutPrefix(name, n.prefix+":{")

@@ -23,13 +23,13 @@ return redis.call("del", KEYS[1])`
 
 // steps remembers that scripts are one step on the server of a locker, so that
 // a readiness probe does not try it again and again.
-type steps struct{ known atomic.Bool }
+type steps struct{ known, garnet atomic.Bool }
 
 // checkSteps finds a server whose scripts are not one step: somebody else sees
 // a flag that a script raises and lowers.
 func (l checker) checkSteps(ctx context.Context) error {
 	if l.steps.known.Load() {
-		return nil
+		return l.steps.warning()
 	}
 	flag := l.names.lock(probeKey())
 	watch, done, err := l.conn.OneConn(ctx, flag)
@@ -52,14 +52,23 @@ func (l checker) checkSteps(ctx context.Context) error {
 			return l.tryError(err)
 		}
 	}
-	l.steps.known.Store(true)
-	return l.readInfo(ctx, "server", func(info map[string]string, _ error) error {
-		if info["garnet_version"] == "" {
-			return nil
+	return l.readInfo(ctx, "server", func(info map[string]string, err error) error {
+		if info["garnet_version"] != "" {
+			l.steps.garnet.Store(true)
 		}
-		return finding(FindingScripts, locker.Warn, "the server is Garnet, whose scripts are one step only with "+
-			"--lua-transaction-mode: the opposite was not seen, so see that it is set")
+		l.steps.known.Store(err == nil || l.refused(err))
+		return l.steps.warning()
 	})
+}
+
+// warning is about a server whose scripts may not be one step, though that was
+// not seen.
+func (s *steps) warning() error {
+	if !s.garnet.Load() {
+		return nil
+	}
+	return finding(FindingScripts, locker.Warn, "the server is Garnet, whose scripts are one step only with "+
+		"--lua-transaction-mode: the opposite was not seen, so see that it is set")
 }
 
 // sees reports whether one of many reads finds the flag raised.
