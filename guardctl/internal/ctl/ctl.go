@@ -87,7 +87,7 @@ Examples:
   guardctl forget pay:42                               # deletes the result of guard.Once
   guardctl run report -- ./report --daily              # runs a command while it holds a key`,
 		Flags:          globalFlags(),
-		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.forget(), c.check(), c.run()},
+		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.forget(), c.check(), c.prove(), c.run()},
 		Version:        version(),
 		Writer:         c.out,
 		ErrWriter:      c.out,
