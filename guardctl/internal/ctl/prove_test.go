@@ -107,8 +107,9 @@ func TestProveFindsAServerThatDropsKeys(t *testing.T) {
 
 func TestProveFindsAFailoverThatForgetsTheLastSecond(t *testing.T) {
 	p, status := failsOver(t, true)
-	violates(t, p, status, badToken)
-	if f := p.Failover; f == nil || !f.Seen || f.TokensLost == 0 || f.Gap == 0 {
+	violates(t, p, status, badOverlap, badToken)
+	violates(t, p, status, badLease)
+	if f := p.Failover; f == nil || !f.Seen || f.LeasesLost == 0 || f.Gap == 0 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -124,7 +125,7 @@ func TestAFailoverThatForgetsNothingIsProven(t *testing.T) {
 // is set.
 func failsOver(t *testing.T, forgets bool) (proof, int) {
 	t.Helper()
-	old := redistest.Start(t)
+	old := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := redistest.Start(t, "--replicaof", strings.ReplaceAll(old.Addr, ":", " "))
 	link := redistest.NewProxy(t, old.Addr)
 	r := redistest.Client(t, replica.Addr)
