@@ -42,7 +42,7 @@ The report goes to standard output, as Markdown or, with --json, as JSON. It has
 only if nothing was violated.`,
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "time", Value: 30 * time.Second, Usage: "of the storm, at most 5m"},
-			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "the TTL of the services, see guard.WithTTL"},
+			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "of the services, see guard.WithTTL"},
 			&cli.BoolFlag{Name: "failover", Usage: "wait for a failover that you trigger"},
 			&cli.BoolFlag{Name: "yes", Usage: "load the server although it holds other keys"},
 		},

@@ -146,7 +146,7 @@ func (p *proof) write(out io.Writer, asJSON bool) error {
 // advice says what a kind of violation means, and what to do.
 var advice = map[string]string{
 	badCheck: "Change what the finding says.",
-	badOverlap: "Two had the key at once. The server forgets keys (eviction, FLUSHALL, a failover) or runs scripts in " +
+	badOverlap: "Two had the key at once. The server forgets keys (eviction, a failover) or runs scripts in " +
 		"parts: do not use it for leases as it is.",
 	badPermits: "More had the key than there are permits: as for overlap.",
 	badToken:   "A fencing token came twice or went down: the server forgets writes, as for overlap.",
@@ -171,14 +171,15 @@ func (p *proof) markdown(out io.Writer) {
 	case !p.OK:
 		line("**Not proven.** No failover was seen: start again, and trigger one while the storm is on.")
 	default:
-		line("**Proven: nothing was violated.** A storm shows faults, not their absence: it says nothing about settings that " +
-			"change later, nor about failovers unless one is below.")
+		line("**Proven: nothing was violated.** A storm shows faults, not their absence: it says nothing about " +
+			"settings that change later, nor about failovers unless one is below.")
 	}
 	if p.Left != "" {
 		line("\nKeys could not be deleted. They begin with `%s`.", p.Left)
 	}
 	line("\n## Server\n\n| | |\n|---|---|")
-	line("| Topology | %s, primaries: %d, replicas each: %s, TLS: %v |", s.Mode, s.Primaries, cmp.Or(s.Replicas, "unknown"), s.TLS)
+	line("| Topology | %s, primaries: %d, replicas each: %s, TLS: %v |", s.Mode, s.Primaries,
+		cmp.Or(s.Replicas, "unknown"), s.TLS)
 	line("| maxmemory, policy | %s, %s |", cmp.Or(s.MaxMemory, "unknown"), cmp.Or(s.Policy, "unknown"))
 	line("| Tools | guardctl %s, %s |", p.Guardctl, p.Go)
 	line("\n## Check, %d times\n", p.Checks)
@@ -209,7 +210,8 @@ func (p *proof) numbers(line func(format string, args ...any)) {
 		took spread
 	}{
 		{"Round trip", m.RoundTrip}, {"A message, from PUBLISH to its arrival", m.Message},
-		{"A script of two commands, in the server", m.Script}, {"A hand-over, from the end of a turn to the next", m.HandOver},
+		{"A script of two commands, in the server", m.Script},
+		{"A hand-over, from the end of a turn to the next", m.HandOver},
 	} {
 		if row.took == (spread{}) {
 			line("| %s | not measured | |", row.name)

@@ -68,7 +68,8 @@ func TestAClusterIsProven(t *testing.T) {
 func TestProveRefusesAServerWithOtherKeys(t *testing.T) {
 	s := redistest.Start(t)
 	fill(t, redistest.Client(t, s.Addr), 1)
-	if out, err := run(t, s, "", "prove", "--time", "1s"); err == nil || !strings.Contains(err.Error(), "--yes") || out != "" {
+	out, err := run(t, s, "", "prove", "--time", "1s")
+	if err == nil || !strings.Contains(err.Error(), "--yes") || out != "" {
 		t.Errorf("%v, %s", err, out)
 	}
 	if p, status := proves(t, nil, "--yes "+s.Addr); status != 0 || !p.OK {
@@ -142,7 +143,10 @@ func failsOver(t *testing.T, forgets bool) (proof, int) {
 	return p, status
 }
 
-func move(t *testing.T, errs *screen, link *redistest.Proxy, old, replica *redis.Client, addr string, forgets bool) error {
+// move moves the name to the replica once the storm is on.
+func move(
+	t *testing.T, errs *screen, link *redistest.Proxy, old, replica *redis.Client, addr string, forgets bool,
+) error {
 	for !errs.has("trigger the failover now") && t.Context().Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
