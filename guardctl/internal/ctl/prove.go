@@ -38,8 +38,8 @@ other keys, unless --yes is given.
 With --failover the storm goes on until the primary changes, and for --time after that, 5 minutes at most: trigger the failover when
 prove says so.
 
-The report goes to standard output, as Markdown or, with --json, as JSON. It has no address, user or password. Exit status 0
-only if nothing was violated.`,
+The report goes to standard output, as Markdown or, with --json, as JSON. It has no URL, user or password, but the text of a
+failure may name an address. Exit status 0 only if nothing was violated.`,
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "time", Value: 30 * time.Second, Usage: "of the storm, at most 5m"},
 			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "of the services, see guard.WithTTL"},

@@ -75,7 +75,7 @@ func (p *prover) storm(ctx context.Context) error {
 	}
 	first, err := p.runIDs(ctx)
 	if p.proof.Failover != nil && (err != nil || first == "") {
-		return fmt.Errorf("INFO does not tell a run_id, so prove cannot see a failover: %w", err)
+		return errors.Join(errors.New("INFO does not tell a run_id, so prove cannot see a failover"), err)
 	}
 	start, most := time.Now(), p.proof.Time
 	if p.proof.Failover != nil {
