@@ -209,7 +209,8 @@ func (p *proof) numbers(line func(format string, args ...any)) {
 		name string
 		took spread
 	}{
-		{"Round trip", m.RoundTrip}, {"A message, from PUBLISH to its arrival", m.Message},
+		{"Round trip", m.RoundTrip},
+		{"A message, from PUBLISH to its arrival", m.Message},
 		{"A script of two commands, in the server", m.Script},
 		{"A hand-over, from the end of a turn to the next", m.HandOver},
 	} {

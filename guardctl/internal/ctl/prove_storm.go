@@ -122,7 +122,7 @@ func (p *prover) ask(ctx context.Context, c *court, first string, end func()) {
 // play takes turns until ctx ends.
 func (r role) play(ctx context.Context, c *court, number int, g *guard.Guard) {
 	for ctx.Err() == nil {
-		t := &turn{key: r.key + strconv.Itoa(rand.N(r.keys)), guard: number, limit: r.limit} //nolint:gosec // no secret
+		t := &turn{key: r.key + strconv.Itoa(rand.N(r.keys)), guard: number, limit: r.limit}
 		c.asks(t)
 		err := g.Do(ctx, t.key, func(ctx context.Context) error {
 			token, err := guard.FencingToken(ctx)
@@ -131,7 +131,7 @@ func (r role) play(ctx context.Context, c *court, number int, g *guard.Guard) {
 			}
 			c.enters(t, token)
 			defer c.leaves(t)
-			pause(ctx, r.hold/2+rand.N(r.hold/2)) //nolint:gosec // no secret
+			pause(ctx, r.hold/2+rand.N(r.hold/2))
 			return nil
 		})
 		over := ctx.Err() != nil

@@ -147,6 +147,7 @@ func failsOver(t *testing.T, forgets bool) (proof, int) {
 func move(
 	t *testing.T, errs *screen, link *redistest.Proxy, old, replica *redis.Client, addr string, forgets bool,
 ) error {
+	t.Helper()
 	for !errs.has("trigger the failover now") && t.Context().Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
