@@ -13,7 +13,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// The table of cloud-redis.md: servers without a command, and what g.Check says.
+// The table of ../servers.md: servers without a command, and what g.Check says.
 
 var span = regexp.MustCompile("`([^`]+)`")
 
@@ -26,7 +26,7 @@ type reported struct {
 
 func tableOfCommands(t *testing.T) (rows []reported) {
 	t.Helper()
-	for _, s := range page(t, "cloud-redis.md").Sections {
+	for _, s := range page(t, "../servers.md").Sections {
 		for _, table := range s.Tables {
 			if table.Rows[0][0] != "The server refuses" {
 				continue

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-lockguard/guard/lab/judge"
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
 // court listens to what the workers do. A caller tells of a section before it

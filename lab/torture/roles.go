@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-lockguard/guard/lab/judge"
+	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 	"github.com/go-lockguard/guard/locker"
 )

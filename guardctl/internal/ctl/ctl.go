@@ -86,8 +86,10 @@ Examples:
   guardctl release stock:42                            # shows whom it hurts, and asks
   guardctl forget pay:42                               # deletes the result of guard.Once
   guardctl run report -- ./report --daily              # runs a command while it holds a key`,
-		Flags:          globalFlags(),
-		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.forget(), c.check(), c.run()},
+		Flags: globalFlags(),
+		Commands: []*cli.Command{
+			c.list(), c.show(), c.watch(), c.release(), c.forget(), c.check(), c.prove(), c.run(),
+		},
 		Version:        version(),
 		Writer:         c.out,
 		ErrWriter:      c.out,

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard/lab/judge"
+	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/locker"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/lab/judge"
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
 const leaseTTL = 10 * time.Second

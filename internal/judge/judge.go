@@ -1,7 +1,7 @@
 // Package judge says whether more have a key at once than may. Every check of
-// exclusion in this module asks it. Torture asks about a history, storm while
-// its processes tell of their sections, and the benches of stores about the
-// sections that they measure.
+// exclusion asks it. Torture asks about a history, storm while its processes
+// tell of their sections, the benches of stores about the sections that they
+// measure, and guardctl prove about the turns of its storm.
 package judge
 
 import "slices"

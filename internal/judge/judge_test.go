@@ -3,7 +3,7 @@ package judge_test
 import (
 	"testing"
 
-	"github.com/go-lockguard/guard/lab/judge"
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
 type guest struct{ number, limit int }
