@@ -54,12 +54,12 @@ func TestEngineExcludes(t *testing.T) {
 	not := explore.Without("pause", "long-pause", "late", "crash")
 	for _, n := range []int{2, 3} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			judge(t, crowd(n, guard.WithMaxWait(20*time.Second)), false, not, explore.Runs(testsize.Pick(6000, 100)))
+			judge(t, crowd(n, guard.WithMaxWait(20*time.Second)), false, not, explore.Runs(testsize.Pick(400, 100)))
 		})
 	}
 	t.Run("MinHold", func(t *testing.T) {
 		scenario := crowd(2, guard.WithMaxWait(20*time.Second), guard.WithMinHold(time.Second))
-		judge(t, scenario, false, not, explore.Runs(testsize.Pick(6000, 100)))
+		judge(t, scenario, false, not, explore.Runs(testsize.Pick(400, 100)))
 	})
 }
 
@@ -92,7 +92,7 @@ func TestEngineTokensRise(t *testing.T) {
 		}
 		w.Check(func() error { return err })
 	}
-	judge(t, scenario, false, explore.StoreMayForget(), explore.Runs(testsize.Pick(6000, 100)))
+	judge(t, scenario, false, explore.StoreMayForget(), explore.Runs(testsize.Pick(400, 100)))
 }
 
 // A function under WithAtMostOnce begins at most once, whatever happens but a
@@ -125,7 +125,7 @@ func TestEngineAtMostOnce(t *testing.T) {
 			return nil
 		})
 	}
-	judge(t, scenario, false, explore.Runs(testsize.Pick(20_000, 150)))
+	judge(t, scenario, false, explore.Runs(testsize.Pick(600, 150)))
 }
 
 // After one crash, another process works when the lease has ended, and not

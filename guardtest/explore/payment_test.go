@@ -103,7 +103,7 @@ var deep = flag.Int("runs", 0, "how many runs a scenario that holds gets, instea
 func judge(t *testing.T, scenario func(*explore.World), breaks bool, opts ...explore.Option) string {
 	t.Helper()
 	var st explore.Stats
-	runs := testsize.Pick(2000, 100)
+	runs := testsize.Pick(400, 100)
 	if breaks {
 		runs = 2000
 	}

@@ -18,7 +18,7 @@ func TestReplaysAreExact(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var st explore.Stats
-			explore.Find(t, s, explore.Twice(), explore.Count(&st), explore.Runs(testsize.Pick(2000, 60)))
+			explore.Find(t, s, explore.Twice(), explore.Count(&st), explore.Runs(testsize.Pick(200, 60)))
 			t.Logf("%+v", st)
 			if st.Unlike+st.Diverged > 0 {
 				t.Errorf("%d runs were not the same again, in %d a fault did not come", st.Unlike, st.Diverged)

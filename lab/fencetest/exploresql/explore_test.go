@@ -300,7 +300,7 @@ func TestExploreSQL(t *testing.T) {
 		"outbox, in one transaction": {outbox(sellWithOutbox), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			most := testsize.Pick(3000, 30)
+			most := testsize.Pick(100, 30)
 			if c.breaks {
 				most = 100 // all single faults
 			}
