@@ -3,7 +3,7 @@
 //
 //	mux.Handle("/debug/guard", debug.Handler(g))
 //
-// It is like net/http/pprof, but never mounts itself. Put it where only
+// The page is like net/http/pprof, but never mounts itself. Put it where only
 // operators can reach it, beside pprof, because it exposes host names and
 // process ids. On request it exposes stacks too. Keys are shown as their
 // hashes, as in logs and traces, unless [WithKeys] is given. See

@@ -103,7 +103,7 @@ type builder struct {
 
 // reserve reserves every name of the file outside of functions. It runs before
 // the first function is written, because the names of parameters depend on it.
-// It returns the targets that can have their names.
+// The function returns the targets that can have their names.
 func (b *builder) reserve(ts []*target) []*target {
 	var ok []*target
 	for _, t := range ts {

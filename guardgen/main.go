@@ -10,7 +10,7 @@
 //		Deduct(ctx context.Context, sku string, n int) (left int, err error)
 //	}
 //
-// It writes guard_gen.go beside the sources of each package. Here the file has
+// Guardgen writes guard_gen.go beside the sources of each package. Here the file has
 // func GuardInventory(*guard.Guard, Inventory) Inventory. A mistake in a
 // directive is an error with file, line and column. If there is a mistake
 // nothing is written.

@@ -39,7 +39,7 @@ var (
 )
 
 // Error says where in the request a value was looked for and why there is none.
-// It never contains the value.
+// The text never contains the value.
 type Error struct {
 	// Source is "path", "query", "header", "cookie", "form", "json", "body" or
 	// "context". It is "part" or "value" for a Func of your own, and

@@ -22,8 +22,8 @@ import (
 //
 //	{id|int}  {id|uuid}  {header.X-Tenant|trim|lower}  {query.q|maxlen=64}  {kind|oneof=cart,order}  {json.id|nonzero}
 //
-// They are the methods of [Func] with the same names. A path parameter that is
-// itself called body needs [Path].
+// The normalizers are the methods of [Func] with the same names. A path
+// parameter that is itself called body needs [Path].
 //
 // "stock:{sku}" is guard.Key("stock", sku), and "stock:sku-{sku}" is
 // guard.Key("stock", "sku-"+sku).

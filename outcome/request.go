@@ -9,7 +9,7 @@ import (
 )
 
 // badRequest is the outcome of a request that has no key through its own fault.
-// It says what to correct, and never contains the value.
+// The text says what to correct, and never contains the value.
 func badRequest(err error) Outcome {
 	at := errorAt(err)
 	if at.Source == "body" && !errors.Is(err, keyfunc.ErrMissing) { // for every Func that reads the body

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// This file has the callback of a collection. It waits for nobody.
+// This file has the callback of a collection. The callback waits for nobody.
 
 // collect reports the oldest hold of each series, and the number of ended waits
 // by outcome. It reports outcomes that no wait has had yet as well, which a

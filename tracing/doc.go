@@ -1,5 +1,5 @@
 // Package tracing shows the work of a guard as OpenTelemetry spans and metrics.
-// They tell which call waited for which lock, for how long, behind which
+// Both tell which call waited for which lock, for how long, behind which
 // holder, and how it ended.
 //
 //	obs, err := tracing.New()
@@ -47,7 +47,7 @@
 //	panicked     the function panicked or called runtime.Goexit (an error)
 //	unavailable  the release was not confirmed, and the key ended with its TTL (an error)
 //
-// That of a renewal is renewed, lost or unavailable.
+// A renewal has renewed, lost or unavailable.
 //
 // Contention is no error, so a wait that ends with timeout has no error status.
 // Outcomes marked as an error have it, and the attribute error.type. error.type

@@ -55,8 +55,8 @@ type Fence struct {
 	Key string // a key of its own, in the slot of the data
 
 	// Life is how long the token is kept after its last use. 0 means forever.
-	// It must be at least as long as the data lives. It must also be at least
-	// as long as a late writer may take to come.
+	// Life must be at least as long as the data lives, and at least as long as a
+	// late writer may take to come.
 	Life time.Duration
 }
 

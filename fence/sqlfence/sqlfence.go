@@ -13,7 +13,7 @@
 //	...
 //	return tx.Commit() // inside the guarded function
 //
-// It is tested on PostgreSQL, MariaDB and SQLite. It sends MySQL the same
+// Tests run on PostgreSQL, MariaDB and SQLite. MySQL gets the same
 // statements as MariaDB.
 //
 // # Check comes first

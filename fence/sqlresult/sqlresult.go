@@ -88,10 +88,10 @@ func Once[T any](ctx context.Context, g *guard.Guard, db *sql.DB, t *Table, key 
 
 var errNoFunc = fmt.Errorf("%w: sqlresult: the function is nil", guard.ErrInvalidOption)
 
-// OnceBytes is [Once] for bytes. It says whether it is the result of this call.
-// If fn returns nil, nothing is kept, and what it has written is rolled back.
-// It returns guard.ErrOtherPayload if the result is that of a call with another
-// fingerprint. Other errors are those of Once.
+// OnceBytes is [Once] for bytes. OnceBytes says whether the result is that of
+// this call. If fn returns nil, nothing is kept, and what it has written is
+// rolled back. The error is guard.ErrOtherPayload if the result is that of a
+// call with another fingerprint. Other errors are those of Once.
 func OnceBytes(ctx context.Context, g *guard.Guard, db *sql.DB, t *Table, key string, o guard.OnceOptions,
 	fn func(ctx context.Context, tx *sql.Tx) ([]byte, error),
 ) (guard.OnceResult, error) {

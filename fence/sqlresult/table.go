@@ -50,7 +50,7 @@ type Queryer interface {
 }
 
 // Recall returns what is kept for key, and reports whether there is something.
-// It blocks for one statement. Its error is the database's.
+// The call blocks for one statement. The error is the database's.
 func (t *Table) Recall(ctx context.Context, q Queryer, key string) (r Record, found bool, err error) {
 	err = q.QueryRowContext(ctx, t.recall, key).Scan(&r.Value, &r.Fingerprint, &r.Final)
 	switch {

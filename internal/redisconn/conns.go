@@ -3,8 +3,8 @@
 // sentinels, and logs in on new connections. It leaves connections that are
 // dead, and connections to a primary that was replaced.
 //
-// It knows commands and names in Redis, and nothing of leases. Its errors are
-// those of go-redis, of the network and of contexts, and some of its own. A
+// The package knows commands and names in Redis, and nothing of leases. Errors
+// are those of go-redis, of the network and of contexts, and some of its own. A
 // request without an answer may have been carried out.
 package redisconn
 

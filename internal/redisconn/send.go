@@ -101,8 +101,8 @@ func (c *Conns) exchange(ctx context.Context, client redis.UniversalClient, cmds
 // the cluster had changed.
 func (c *Conns) heed(ctx context.Context, err error) {
 	if c.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
-		// This goes on in the background, and not too often. Without it the
-		// client would learn of a failover much later.
+		// The reload goes on in the background, and not too often. Without it
+		// the client would learn of a failover much later.
 		c.cluster.ReloadState(ctx)
 	}
 }
