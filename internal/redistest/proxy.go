@@ -17,7 +17,7 @@ import (
 type Proxy struct {
 	Addr string
 
-	pipe     *faultpipe.Pipe // closed when the test ends
+	pipe *faultpipe.Pipe // closed when the test ends
 
 	dropUp, dropDown atomic.Bool
 	delay            atomic.Int64 // ns
