@@ -60,7 +60,7 @@ if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then
       redis.call("zrem", KEYS[2], entry)
       redis.pcall("zrem", KEYS[3], string.sub(entry, 7, 28))
       redis.pcall("publish", ARGV[4] .. string.sub(entry, 29, 50),
-        "kept " .. string.sub(entry, 7, 28) .. " " .. ARGV[6] .. "\n" .. ARGV[9])
+        "recorded " .. string.sub(entry, 7, 28) .. " " .. ARGV[6] .. "\n" .. ARGV[9])
     end
   end
 elseif redis.call("getrange", KEYS[6], 0, #ARGV[1] - 1) == ARGV[1] then -- a mark begins with "*"
