@@ -51,7 +51,7 @@ that the command has started; on other systems the command goes on without a lea
 own processes go on.
 
 With --once a command that ended with status 0 is recorded: a later run does nothing and ends with 0. A run that failed is not
-recorded.
+recorded. ZooKeeper and a quorum of Redis servers keep no records.
 
 Exit status: that of the command, or 128 and the signal that ended it; 75 if the key was held for as long as --wait; 69 if the store
 gave no answer; 127 if there is no such command, and 126 if it cannot be started; 1 for all else, such as a lease that was lost
