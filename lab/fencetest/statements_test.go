@@ -29,6 +29,7 @@ var args = map[string][]any{
 	"INSERT INTO accounts (email) VALUES ($1) ON CONFLICT (email) DO NOTHING":             {"ann@example.com"},
 	"INSERT IGNORE INTO accounts (email) VALUES (?)":                                      {"ann@example.com"},
 	"INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING":                        {"r1"},
+	"INSERT INTO charges VALUES ('7')":                                                    {},
 	"INSERT IGNORE INTO requests (id) VALUES (?)":                                         {"r1"},
 	"SELECT id, payload FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED":             nil,
 	"UPDATE stock SET n = $1 WHERE sku = $2":                                              {5, "lamp"},
@@ -43,6 +44,7 @@ const stocked = 3
 // databases know their types.
 var tablesOfTheDocuments = []string{
 	"CREATE TABLE stock (sku VARCHAR(40) PRIMARY KEY, n INTEGER NOT NULL, fence BIGINT NOT NULL DEFAULT 0)",
+	"CREATE TABLE charges (id VARCHAR(40) PRIMARY KEY)",
 	"CREATE TABLE accounts (email VARCHAR(40) PRIMARY KEY)",
 	"CREATE TABLE balances (id VARCHAR(40) PRIMARY KEY, cents BIGINT NOT NULL)",
 	"CREATE TABLE requests (id VARCHAR(40) PRIMARY KEY)",
@@ -56,7 +58,7 @@ var tablesOfTheDocuments = []string{
 func makeTables(t *testing.T, db *sql.DB) {
 	t.Helper()
 	t.Cleanup(func() {
-		for _, table := range []string{"stock", "accounts", "balances", "requests", "jobs", "articles", "fences"} {
+		for _, table := range []string{"stock", "accounts", "balances", "requests", "jobs", "articles", "charges", "fences"} {
 			if _, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP TABLE IF EXISTS "+table); err != nil {
 				t.Error(err)
 			}
