@@ -58,7 +58,8 @@ var tablesOfTheDocuments = []string{
 func makeTables(t *testing.T, db *sql.DB) {
 	t.Helper()
 	t.Cleanup(func() {
-		for _, table := range []string{"stock", "accounts", "balances", "requests", "jobs", "articles", "charges", "fences"} {
+		tables := []string{"stock", "accounts", "balances", "requests", "jobs", "articles", "charges", "fences"}
+		for _, table := range tables {
 			if _, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP TABLE IF EXISTS "+table); err != nil {
 				t.Error(err)
 			}
