@@ -50,6 +50,8 @@ func NewTicks(t *Ticks) (*Ticks, error) {
 		return nil, fmt.Errorf("%w: CatchUp is %d, want 0 to %d", guard.ErrInvalidOption, t.CatchUp, mostCatchUp)
 	case t.Work == nil:
 		return nil, fmt.Errorf("%w: the job is nil", guard.ErrInvalidOption)
+	case t.Guard.MinHold() > 0: // also of a guard that has no store yet
+		return nil, fmt.Errorf("%w: a tick is recorded, so it needs no MinHold", guard.ErrInvalidOption)
 	}
 	// A call whose ctx has ended sends nothing, and is refused what Once refuses.
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends at once
