@@ -41,6 +41,16 @@ func together(g *guard.Guard, keys ...string) {
 	}
 }
 
+// tried takes one key by a try, and waits for another one under it.
+func tried(g *guard.Guard, key, inner string) {
+	l, err := g.TryAcquire(context.Background(), key)
+	if err != nil {
+		panic(err)
+	}
+	nest(g, inner)
+	_ = l.Release(context.Background())
+}
+
 // held takes keys in turn, each without the context of the one before.
 func held(g *guard.Guard, keys ...string) {
 	for _, key := range keys {
@@ -112,12 +122,7 @@ func TestLockOrder_FailsTheTestThatClosesACircle(t *testing.T) {
 			nest(g, "b:1", "a:1")
 		}, 0},
 		"inside a try": {func(g *guard.Guard) {
-			l, err := g.TryAcquire(context.Background(), "a:1")
-			if err != nil {
-				panic(err)
-			}
-			nest(g, "b:1")
-			_ = l.Release(context.Background())
+			tried(g, "a:1", "b:1")
 			nest(g, "b:1", "a:1")
 		}, 1},
 		"permits": {func(g *guard.Guard) {

@@ -29,10 +29,11 @@ func Misworded(pages []*Page, words []string) []string {
 			continue
 		}
 		for _, s := range p.Sections {
-			text := s.Title + "\n" + rejection.ReplaceAllString(s.text(), "")
+			texts := []string{s.Title, rejection.ReplaceAllString(s.text(), "")}
 			for _, b := range s.Blocks {
-				text += "\n" + b.Text
+				texts = append(texts, b.Text)
 			}
+			text := strings.Join(texts, "\n")
 			for _, word := range words {
 				if strings.Contains(text, word) {
 					found = append(found, fmt.Sprintf("%s:%d: the glossary rejects %s", p.Path, s.Line, word))
