@@ -104,7 +104,7 @@ func (p *prover) ask(ctx context.Context, c *court, first string, end func()) {
 	last, changed := time.Now(), time.Time{}
 	for pause(ctx, askEvery); ctx.Err() == nil; pause(ctx, askEvery) {
 		ids, err := p.runIDs(ctx)
-		if err != nil {
+		if err != nil || p.write(ctx) != nil { // a primary that was replaced answers, and refuses to write
 			continue
 		}
 		if ids != first && changed.IsZero() {
@@ -117,6 +117,13 @@ func (p *prover) ask(ctx context.Context, c *court, first string, end func()) {
 			end()
 		}
 	}
+}
+
+// write reports whether the server takes a write.
+func (p *prover) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return p.rdb.Set(ctx, p.prefix+":write", "", time.Minute).Err()
 }
 
 // play takes turns until ctx ends.

@@ -136,7 +136,11 @@ func failsOver(t *testing.T, forgets bool) (proof, int) {
 	errs := new(screen)
 	failed := make(chan error, 1)
 	go func() { failed <- move(t, errs, link, redistest.Client(t, old.Addr), r, replica.Addr, forgets) }()
-	p, status := proves(t, errs, "--failover "+link.Addr)
+	ttl := "1s"
+	if !forgets { // no lease may be lost, however slow the machine is
+		ttl = "5s"
+	}
+	p, status := proves(t, errs, "--ttl "+ttl+" --failover "+link.Addr)
 	if err := <-failed; err != nil {
 		t.Fatal(err)
 	}
