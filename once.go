@@ -23,12 +23,13 @@ import (
 // made is kept like a result.
 //
 // If fn did not run here and nothing was kept, the error is one of those of Do.
-// It may also be ErrOtherPayload, ErrResultGone or ErrInterrupted. If fn ran, its result comes
-// beside the error: fn's own, ErrNotRecorded, ErrLeaseLost or ErrMaxHold. After the
-// last two nothing is kept, and another call may have run fn too. Once returns
-// ErrInvalidOption inside a lease on the same key, with WithMinHold, WithShared
-// or WithPermits, and for a ttl below 1 ms. It Is errors.ErrUnsupported if the
-// store keeps no results. [WithFailOpen] does not apply.
+// It may also be ErrOtherPayload, ErrResultGone or ErrInterrupted. If fn ran,
+// its result comes beside the error: fn's own, ErrNotRecorded, ErrLeaseLost or
+// ErrMaxHold. After the last two nothing is kept, and another call may have run
+// fn too. Once returns ErrInvalidOption inside a lease on the same key, with
+// WithMinHold, WithShared or WithPermits, and for a ttl below 1 ms. It Is
+// errors.ErrUnsupported if the store keeps no results. [WithFailOpen] does not
+// apply.
 func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	fn func(context.Context) (T, error),
 ) (T, error) {
@@ -83,8 +84,9 @@ type OnceResult struct {
 }
 
 // OnceBytes is [Once] for bytes. It says whether fn ran in this call. If fn
-// returns nil without an error, nothing is kept, and the next call runs fn. Under
-// [WithAtMostOnce] such a nil is like an error of fn. Errors are those of Once.
+// returns nil without an error, nothing is kept, and the next call runs fn.
+// Under [WithAtMostOnce] such a nil is like an error of fn. Errors are those of
+// Once.
 func (g *Guard) OnceBytes(ctx context.Context, key string, o OnceOptions,
 	fn func(context.Context) ([]byte, error),
 ) (OnceResult, error) {

@@ -23,8 +23,8 @@ import (
 // The kind of a key is its first part, such as stock of guard.Key("stock", 42).
 // Keys of one kind must be taken in sorted order, as DoAll takes them. A key
 // that is taken again, one that is only tried, and readers inside readers count
-// for nothing. Nor does a circle whose nestings all happen under one other key. A key is held by what
-// has its ctx, and by the goroutine that took it.
+// for nothing. Nor does a circle whose nestings all happen under one other key.
+// A key is held by what has its ctx, and by the goroutine that took it.
 //
 // Each [Guard] of this package has such an observer. Give one to a guard on a
 // real store with guard.WithObserver. It is safe for concurrent use, and tells
@@ -214,8 +214,8 @@ func (o *orders) holds(ctx context.Context) (holds []*taken) {
 	return holds
 }
 
-// add notes n and returns the circle that it closes, or nil if there is none, or
-// it was told before. It needs mu.
+// add notes n and returns the circle that it closes, or nil if there is none,
+// or it was told before. It needs mu.
 func (o *orders) add(n *nesting) []*nesting {
 	e := kinds(n.outer.key, n.inner.key)
 	if o.allowed[e] > 0 {

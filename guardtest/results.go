@@ -48,11 +48,11 @@ var errCrash = errors.New("guardtest: a crash")
 
 // Crash leaves key as another process does that dies inside a function of
 // [guard.Once] under [guard.WithAtMostOnce], when its lease has ended. A call
-// under test gets [guard.ErrInterrupted], for 24 h or until [guard.Guard.Forget].
-// t fails at its end if nobody has asked g for key. Without WithAtMostOnce a
-// crash leaves a key that is held until its lease ends, which [Guard.Hold]
-// stages. Crash waits for a call of g that has key. It ends the test if key has
-// a result.
+// under test gets [guard.ErrInterrupted], for 24 h or until
+// [guard.Guard.Forget]. t fails at its end if nobody has asked g for key.
+// Without WithAtMostOnce a crash leaves a key that is held until its lease
+// ends, which [Guard.Hold] stages. Crash waits for a call of g that has key. It
+// ends the test if key has a result.
 func (g *Guard) Crash(key string) {
 	g.t.Helper()
 	process := g.other.With(guard.WithAtMostOnce(), guard.WithMaxHold(time.Minute))

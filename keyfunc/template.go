@@ -32,8 +32,9 @@ import (
 // key for different a and b. It refuses empty parts, and braces that do not
 // make a placeholder. It also refuses placeholders of other languages: $sku,
 // ${sku}, #sku, #{sku}, <sku>, %s, and /:sku or /*sku of a router. A '#' behind
-// a letter or digit is text. It refuses full-width colons and braces. It refuses
-// lists, which only [ParseKeys] has. The error names the column, in characters from 1.
+// a letter or digit is text. It refuses full-width colons and braces. It
+// refuses lists, which only [ParseKeys] has. The error names the column, in
+// characters from 1.
 func Parse(template string) (Func, error) {
 	t, err := ParseTemplate(template)
 	if err != nil {

@@ -85,8 +85,8 @@ const (
 // false if err is nil or not an error of guard or keyfunc. Errors that only
 // wrap context.Canceled or context.DeadlineExceeded are the handler's own, and
 // so Of returns false for them. It returns false for guard.ErrNotRecorded and
-// a guard.FinalError too, because what they mean to a client is the handler's to
-// say. It returns false for guard.ErrOtherPayload, guard.ErrResultGone and
+// a guard.FinalError too, because what they mean to a client is the handler's
+// to say. It returns false for guard.ErrOtherPayload, guard.ErrResultGone and
 // guard.ErrInterrupted unless an Idempotency-Key has caused them.
 //
 // Of uses ctx to tell a client that has gone from a wait that something else

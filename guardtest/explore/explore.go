@@ -4,9 +4,9 @@
 // A test describes once what happens: processes that call the code under test,
 // and a check of what must be true at the end. [Test] runs that again and again
 // in virtual time, each time with another fault at another point. Test begins
-// without a fault, goes on with every single one, and ends with several at once.
-// The first run that breaks the check is the smallest. Test fails with the story
-// of that run, and with a line that replays it.
+// without a fault, goes on with every single one, and ends with several at
+// once. The first run that breaks the check is the smallest. Test fails with
+// the story of that run, and with a line that replays it.
 //
 //	explore.Test(t, func(w *explore.World) {
 //		charges := 0
@@ -25,15 +25,16 @@
 //
 // Between two steps nothing can happen. Each effect outside the process needs a
 // Step around it, which belongs into the fake of the database or service. The
-// requests of the guard to its store are steps by themselves. [World.Open] makes
-// each statement of a database/sql driver one.
+// requests of the guard to its store are steps by themselves. [World.Open]
+// makes each statement of a database/sql driver one.
 //
 // A scenario must do the same in each run: no real I/O or clocks, no random
 // decisions, no order of a map. A scenario must hold no mutex across a Step and
-// must not call t.Fatal. A run that stands still, because of a mutex or of real I/O, fails
-// the test after 10 s.
+// must not call t.Fatal. A run that stands still, because of a mutex or of real
+// I/O, fails the test after 10 s.
 //
-// docs/testing-crashes.md takes one payment from Do to a result in the database.
+// docs/testing-crashes.md takes one payment from Do to a result in the
+// database.
 package explore
 
 import (
@@ -86,11 +87,11 @@ type stats struct {
 	Took                time.Duration
 }
 
-// Test runs scenario with many faults, and fails t with the story of the smallest
-// run that is broken. A run is broken if the check says so, or if a process
-// panics, blocks for good or does not end. A process that returns an error,
-// though no fault has come, breaks a run too. Test blocks until the last run has
-// ended. Call it in the goroutine of t.
+// Test runs scenario with many faults, and fails t with the story of the
+// smallest run that is broken. A run is broken if the check says so, or if a
+// process panics, blocks for good or does not end. A process that returns an
+// error, though no fault has come, breaks a run too. Test blocks until the last
+// run has ended. Call it in the goroutine of t.
 //
 // If the environment has EXPLORE, which a story ends with, Test does that run
 // only, and tells its story.
@@ -117,8 +118,8 @@ func Test(t *testing.T, scenario func(*World), opts ...Option) {
 		x.st.Steps, x.st.Took.Round(time.Millisecond), x.st.Untried)
 }
 
-// Find is [Test] that returns the story instead of failing t, or "" if no run is
-// broken. A test that expects a story proves that its check can fail.
+// Find is [Test] that returns the story instead of failing t, or "" if no run
+// is broken. A test that expects a story proves that its check can fail.
 func Find(t *testing.T, scenario func(*World), opts ...Option) (story string) {
 	t.Helper()
 	return newSearch(t, scenario, opts).all()

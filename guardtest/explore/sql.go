@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// Open opens a database for the process of ctx, through the driver of that name,
-// and sends nothing. Each statement and each COMMIT is a step. If the process
-// dies, the database drops its connections and what they have not committed. A
-// statement that finds SQLite locked waits, up to 5 s. The run closes the
-// database at its end. Open panics if there is no such driver, or if ctx is not
-// that of a process.
+// Open opens a database for the process of ctx, through the driver of that
+// name, and sends nothing. Each statement and each COMMIT is a step. If the
+// process dies, the database drops its connections and what they have not
+// committed. A statement that finds SQLite locked waits, up to 5 s. The run
+// closes the database at its end. Open panics if there is no such driver, or if
+// ctx is not that of a process.
 //
 // The driver must do its work in the goroutine that calls it, as that of SQLite
-// does on a file. Connections to SQLite in memory are refused: those of ":memory:"
-// see a database each, and those of vfs=memdb and mode=memory block each other
-// as no database in production does. Use a file in t.TempDir() with
+// does on a file. Connections to SQLite in memory are refused: those of
+// ":memory:" see a database each, and those of vfs=memdb and mode=memory block
+// each other as no database in production does. Use a file in t.TempDir() with
 // _pragma=journal_mode(wal) and _pragma=synchronous(off), one for each run.
 func (w *World) Open(ctx context.Context, driverName, dsn string) *sql.DB {
 	raw, err := sql.Open(driverName, dsn)
@@ -102,9 +102,9 @@ func (c *conn) Close() error {
 
 var errDead = errors.New("explore: the process has died")
 
-// do sends a statement. Unlike Step it never keeps a goroutine of a process that
-// has died, because database/sql holds a mutex meanwhile, and it returns when ctx
-// ends.
+// do sends a statement. Unlike Step it never keeps a goroutine of a process
+// that has died, because database/sql holds a mutex meanwhile, and it returns
+// when ctx ends.
 func (c *conn) do(ctx context.Context, what string, send func() error) error {
 	p, w := c.p, c.p.w
 	what = clip(what)

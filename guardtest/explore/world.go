@@ -29,8 +29,8 @@ const (
 // World is one run of a scenario. Its methods are safe for concurrent use,
 // unless they say otherwise.
 //
-// A [controller] lets one goroutine go on at a time, from one gate to the next. A
-// gate is before each step, and before each message that a process hears.
+// A [controller] lets one goroutine go on at a time, from one gate to the next.
+// A gate is before each step, and before each message that a process hears.
 type World struct {
 	plan    plan
 	start   time.Time
@@ -73,10 +73,10 @@ func (w *World) Go(name string, fn func(ctx context.Context, g *guard.Guard) err
 }
 
 // Deliver does what a client or a queue does that wants fn done, and returns at
-// once. The client calls fn in a process of its own, and in another one 5 s after
-// that process died, fn returned an error or 15 s went by without an answer. The
-// client gives up after the fifth try. If fn returns an error in a run without a
-// fault, the test fails.
+// once. The client calls fn in a process of its own, and in another one 5 s
+// after that process died, fn returned an error or 15 s went by without an
+// answer. The client gives up after the fifth try. If fn returns an error in a
+// run without a fault, the test fails.
 func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard) error) {
 	w.mu.Lock()
 	w.running++
@@ -108,12 +108,12 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 	}()
 }
 
-// Background calls fn in a process of its own, and returns at once. Use Background
-// for what runs as long as its service, such as [guard.Guard.Lead] or the relay of
-// an outbox. fn is called in another process 5 s after fn returned or its process
-// died. A run lasts for 1 min of virtual time after all other processes have ended, so that
-// fn can finish. The ctx of fn ends after the check. If fn returns an error in a
-// run without a fault, the test fails.
+// Background calls fn in a process of its own, and returns at once. Use
+// Background for what runs as long as its service, such as [guard.Guard.Lead]
+// or the relay of an outbox. fn is called in another process 5 s after fn
+// returned or its process died. A run lasts for 1 min of virtual time after all
+// other processes have ended, so that fn can finish. The ctx of fn ends after
+// the check. If fn returns an error in a run without a fault, the test fails.
 func (w *World) Background(name string, fn func(ctx context.Context, g *guard.Guard) error) {
 	w.mu.Lock()
 	w.background = true
@@ -154,8 +154,8 @@ func (w *World) Log(ctx context.Context, format string, args ...any) {
 	w.log(processOf(ctx), fmt.Sprintf(format, args...))
 }
 
-// Cleanup calls f at the end of the run, after the check. What was added last is
-// called first.
+// Cleanup calls f at the end of the run, after the check. What was added last
+// is called first.
 func (w *World) Cleanup(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,10 +168,10 @@ func (w *World) Cleanup(f func()) {
 // has ended, Step returns its error and does nothing.
 //
 // Step blocks until the controller lets its process go on. The process may die
-// behind effect, stand still before it, or get no answer: that is [ErrNoAnswer],
-// with effect done, undone, or done later. Otherwise Step returns the error of
-// effect. effect must be one step for those who look from outside, and must not
-// block. Step panics if ctx is not that of a process.
+// behind effect, stand still before it, or get no answer: that is
+// [ErrNoAnswer], with effect done, undone, or done later. Otherwise Step
+// returns the error of effect. effect must be one step for those who look from
+// outside, and must not block. Step panics if ctx is not that of a process.
 func (w *World) Step(ctx context.Context, what string, effect func() error) error {
 	p := processOf(ctx)
 	if err := ctx.Err(); err != nil {

@@ -14,8 +14,8 @@ import (
 
 // Ticks runs the ticks of one job, each on one of the instances that have its
 // schedule. The result of [guard.Once] under the tick's time says that the tick
-// has run, and the key of the job keeps its runs apart. Its methods are safe for
-// concurrent use.
+// has run, and the key of the job keeps its runs apart. Its methods are safe
+// for concurrent use.
 type Ticks struct {
 	Guard   *guard.Guard
 	Name    string                          // of the job, the same on all instances
@@ -30,11 +30,12 @@ type Ticks struct {
 }
 
 const (
-	// mostCatchUp is the largest CatchUp. Each tick is recorded for as long as an
-	// instance with it may look back, so that CatchUp may change at any time.
+	// mostCatchUp is the largest CatchUp. Each tick is recorded for as long as
+	// an instance with it may look back, so that CatchUp may change at any
+	// time.
 	mostCatchUp = 100
-	// recordedFor is the shortest time for which a tick is recorded. An instance
-	// whose clock is late, or that was paused, finds the record.
+	// recordedFor is the shortest time for which a tick is recorded. An
+	// instance whose clock is late, or that was paused, finds the record.
 	recordedFor = 10 * time.Minute
 	// ever is how long the first tick of a job is recorded.
 	ever = 100 * 365 * 24 * time.Hour
@@ -53,7 +54,8 @@ func NewTicks(t *Ticks) (*Ticks, error) {
 	case t.Guard.MinHold() > 0: // also of a guard that has no store yet
 		return nil, fmt.Errorf("%w: a tick is recorded, so it needs no MinHold", guard.ErrInvalidOption)
 	}
-	// A call whose ctx has ended sends nothing, and is refused what Once refuses.
+	// A call whose ctx has ended sends nothing, and is refused what Once
+	// refuses.
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends at once
 	cancel()
 	_, err := guard.Once(ctx, t.Guard, t.key("first", t.Spec), ever, func(context.Context) (time.Time, error) {
@@ -106,9 +108,9 @@ func Every(interval time.Duration) (next func(time.Time) time.Time) {
 	return func(t time.Time) time.Time { return t.Add(interval - time.Duration(t.UnixNano()%int64(interval))) }
 }
 
-// Run runs the tick due, unless an instance has run it, and before it the missed
-// ones. It waits until the next tick at most for a run that goes on elsewhere.
-// Its error is that of the guard, and of the job if it ran here.
+// Run runs the tick due, unless an instance has run it, and before it the
+// missed ones. It waits until the next tick at most for a run that goes on
+// elsewhere. Its error is that of the guard, and of the job if it ran here.
 func (t *Ticks) Run(ctx context.Context, due time.Time) error {
 	if _, over := t.seen(); !due.After(over) {
 		return nil

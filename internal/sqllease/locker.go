@@ -245,7 +245,8 @@ func (l *Locker) renewShares(ctx context.Context, cs []*locker.Claim, which []in
 	}
 }
 
-// renewAlone renews the claims which, all of one TTL, that own their keys alone.
+// renewAlone renews the claims which, all of one TTL, that own their keys
+// alone.
 func (l *Locker) renewAlone(
 	ctx context.Context, cs []*locker.Claim, which []int, ttl time.Duration, answered func(i int, err error),
 ) {
@@ -373,9 +374,9 @@ func (*Locker) Unmark(c *locker.Claim) {
 	c.State = s
 }
 
-// Forget deletes the record of key, and reports whether there was one. The first
-// of two requests finds out which record is meant, so that a Forget that arrives
-// late deletes no later one.
+// Forget deletes the record of key, and reports whether there was one. The
+// first of two requests finds out which record is meant, so that a Forget that
+// arrives late deletes no later one.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	if err := l.life.Enter(); err != nil {
 		return false, err
@@ -416,7 +417,8 @@ func (l *Locker) abandon(q request, late bool) {
 	l.life.Abandon(late, l.ends(q))
 }
 
-// ends returns what sends q. Its error is final unless the store is unavailable.
+// ends returns what sends q. Its error is final unless the store is
+// unavailable.
 func (l *Locker) ends(q request) func(ctx context.Context) (done bool) {
 	return func(ctx context.Context) bool {
 		r := l.batcher.do(ctx, q)

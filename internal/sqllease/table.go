@@ -86,8 +86,8 @@ func (t *table) migrate(ctx context.Context) error {
 }
 
 // repeat calls f until it succeeds, fails with an error that is not Again, or
-// ctx ends. The pauses between are short, so that a process among busy ones gets
-// its turn.
+// ctx ends. The pauses between are short, so that a process among busy ones
+// gets its turn.
 func (t *table) repeat(ctx context.Context, f func() error) error {
 	for n := 0; ; n++ {
 		err := f()
@@ -226,7 +226,8 @@ func list[T any](items []T) ([]byte, error) {
 	return json.Marshal(items)
 }
 
-// renew gives each owner that is alone its TTL, and returns those that own their keys.
+// renew gives each owner that is alone its TTL, and returns those that own
+// their keys.
 func (t *table) renew(ctx context.Context, keys, owners []string, ttl time.Duration) (map[string]bool, error) {
 	in := "k IN (" + commas("?", len(keys)) + ") AND owner IN (" + commas("?", len(owners)) + ") AND ends > " + t.Now
 	var names []any
@@ -266,8 +267,9 @@ const (
 	sweepPage  = 500
 )
 
-// sweepOften deletes the rows of keys that nobody uses, from time to time. A row
-// that is deleted and comes back has its tokens from the clock, which is ahead.
+// sweepOften deletes the rows of keys that nobody uses, from time to time. A
+// row that is deleted and comes back has its tokens from the clock, which is
+// ahead.
 func (t *table) sweepOften(ctx context.Context) {
 	for lockerkit.Pause(sweepEvery/2+rand.N(sweepEvery), ctx.Done()) {
 		for more := true; more; {
@@ -278,12 +280,12 @@ func (t *table) sweepOften(ctx context.Context) {
 	}
 }
 
-// Sweep deletes some rows of keys that nobody uses. It returns whether there may
-// be more. A Locker calls it by itself.
+// Sweep deletes some rows of keys that nobody uses. It returns whether there
+// may be more. A Locker calls it by itself.
 func Sweep(ctx context.Context, l *Locker) (more bool, err error) { return l.table.sweep(ctx) }
 
-// sweep deletes the rows of keys that nobody has owned for a time. sweep returns
-// whether there may be more.
+// sweep deletes the rows of keys that nobody has owned for a time. sweep
+// returns whether there may be more.
 func (t *table) sweep(ctx context.Context) (more bool, err error) {
 	now, err := t.now(ctx)
 	if err != nil {

@@ -40,7 +40,8 @@ type sighting struct {
 }
 
 // looks returns how long a look that begins now is likely to take, or 0 if that
-// is not known. An old sighting does not tell, and the claim must be seen again.
+// is not known. An old sighting does not tell, and the claim must be seen
+// again.
 func (s sighting) looks(now time.Time) time.Duration {
 	if now.Sub(s.at) >= locker.LookEvery {
 		return 0
@@ -149,7 +150,8 @@ func (c *contender) beginTry(b *bid, wait bool, now time.Time) locker.Try {
 // tryHeld records that a try, sent at the given time, found the key held.
 //
 // tryHeld returns a bid to abandon, or nil. A bid that was in the queue and is
-// not there any more was granted too late, and must not be queued again (law 2).
+// not there any more was granted too late, and must not be queued again
+// (law 2).
 func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (over *bid) {
 	c.seen, c.fault = sighting{a.Holder, a.Remaining, now, now.Sub(sent)}, nil
 	if a.Place != 0 {
@@ -187,8 +189,8 @@ func (c *contender) notAdmitted(fault error) { c.fault, c.seen = fault, sighting
 
 // tryUnanswered records that a try got no answer. If the try may have queued
 // the bid, the bid is returned to be abandoned. Nobody can say since when it
-// has been in the queue (law 12). A bid granted meanwhile is kept. cut says that
-// the try had less than its full limit.
+// has been in the queue (law 12). A bid granted meanwhile is kept. cut says
+// that the try had less than its full limit.
 func (c *contender) tryUnanswered(queued, cut bool, fault error, now time.Time, b Backoff) (over *bid) {
 	c.bid.unclear = true
 	c.bid.queued = c.bid.queued || queued
@@ -206,8 +208,8 @@ func (c *contender) tryUnsent(cut bool, fault error, now time.Time, b Backoff, s
 	c.failed(fault, cut, now, b.Pause(c.tries)+rand.N(spread+1))
 }
 
-// failed records a try that has told nothing. The next one is due after pause. A
-// try that was cut short does not put what was seen before in doubt.
+// failed records a try that has told nothing. The next one is due after pause.
+// A try that was cut short does not put what was seen before in doubt.
 func (c *contender) failed(fault error, cut bool, now time.Time, pause time.Duration) {
 	if !cut || c.seen.at.IsZero() {
 		c.fault, c.seen = fault, sighting{}
@@ -318,9 +320,9 @@ func (a *alarm) sleep(until time.Time) {
 	}
 }
 
-// wake notes that the key may be free, and that the next try is due at the given
-// time at the latest. A try that begins earlier counts as that try. One that is
-// under way does not.
+// wake notes that the key may be free, and that the next try is due at the
+// given time at the latest. A try that begins earlier counts as that try. One
+// that is under way does not.
 func (a *alarm) wake(at time.Time) {
 	switch a.state {
 	case trying:

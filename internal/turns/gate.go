@@ -452,8 +452,9 @@ func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 	return gt.line.first
 }
 
-// released is [contender.released]. spare reports whether to keep the gate though
-// it is unused, so that the next call knows that another process has the key.
+// released is [contender.released]. spare reports whether to keep the gate
+// though it is unused, so that the next call knows that another process has the
+// key.
 func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (spare bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -539,9 +540,9 @@ func (gt *gate) told(owner, record string) {
 // answer gives a record to the calls that wait for one: those in line, which
 // leave it, and the one that contends. gt.mu is held.
 //
-// Only those of the first joins calls get it, which had joined before the record
-// was looked for, or could be kept. A later call may have begun when the record
-// was forgotten already, so it looks for itself.
+// Only those of the first joins calls get it, which had joined before the
+// record was looked for, or could be kept. A later call may have begun when the
+// record was forgotten already, so it looks for itself.
 func (gt *gate) answer(record string, joins uint32) {
 	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.among(joins) {
 		f.learn(record)

@@ -40,8 +40,8 @@ type grant struct {
 	timer *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
 	cause error       // why it ended; nil while it has not
 
-	// inside counts the turns that crowd has let in and that have not left, begun
-	// or not. The gate's mutex guards it.
+	// inside counts the turns that crowd has let in and that have not left,
+	// begun or not. The gate's mutex guards it.
 	inside int
 
 	renewal renewal // the renewer's, guarded by its mutex
@@ -101,9 +101,9 @@ func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	return cause
 }
 
-// endTurn ends t's turn. on is false if MaxHold has ended the turn before. cools
-// reports that its cooldown begins; may says whether that is allowed. cause is
-// why the grant was lost, or nil.
+// endTurn ends t's turn. on is false if MaxHold has ended the turn before.
+// cools reports that its cooldown begins; may says whether that is allowed.
+// cause is why the grant was lost, or nil.
 func (gr *grant) endTurn(t *Turn, may bool) (on, cools bool, cause error) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -248,7 +248,8 @@ func (gr *grant) state(t *Turn) HoldState {
 	return gr.stateLocked(t)
 }
 
-// states describes the turns on a grant with a limit, and the one that cools down.
+// states describes the turns on a grant with a limit, and the one that cools
+// down.
 func (gr *grant) states() (all []HoldState) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 // and is guarded by the mutex of its grant.
 //
 // On a shared grant any number of turns are on at once, on any other one at
-// most. Between two turns nobody is on, and the last one may be in its cooldown.
+// most. Between two turns nobody is on, and the last one may be in its
+// cooldown.
 //
 // Invariant: cooling is set only while nobody is on. lookAt is zero then.
 // coolUntil is zero unless cooling is set.
@@ -54,18 +55,20 @@ func (te *tenure) end(t *Turn) bool {
 	return true
 }
 
-// cool begins the cooldown of t, whose turn has just ended, until the given time.
+// cool begins the cooldown of t, whose turn has just ended, until the given
+// time.
 func (te *tenure) cool(t *Turn, until time.Time) { te.cooling, te.coolUntil = t, until }
 
-// endCooldown ends the cooldown. The result is its turn, or nil if there is none.
+// endCooldown ends the cooldown. The result is its turn, or nil if there is
+// none.
 func (te *tenure) endCooldown() *Turn {
 	t := te.cooling
 	te.cooling, te.coolUntil = nil, time.Time{}
 	return t
 }
 
-// open reports whether the tenure has room for another turn. The time bounds how
-// long other processes wait if their message is lost.
+// open reports whether the tenure has room for another turn. The time bounds
+// how long other processes wait if their message is lost.
 func (te *tenure) open(now time.Time) bool {
 	return te.begun < te.last && now.Sub(te.since) < limits.TenureTime
 }

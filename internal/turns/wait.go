@@ -193,9 +193,9 @@ func (t *Turn) refusal(now time.Time) (Refusal, error) {
 	return r, ErrHeld
 }
 
-// cooldown returns how long MinHold alone keeps the key that t goes without, or 0.
-// The result is exact for a turn of this process. For another process that does
-// the same work it may be too long, but not too short.
+// cooldown returns how long MinHold alone keeps the key that t goes without, or
+// 0. The result is exact for a turn of this process. For another process that
+// does the same work it may be too long, but not too short.
 func (t *Turn) cooldown(holder locker.Holder, now time.Time) time.Duration {
 	if gr := t.gate.holding(); gr != nil {
 		return gr.cooldown(now)

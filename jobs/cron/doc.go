@@ -14,9 +14,9 @@
 // The key of [Key] is taken while the job runs, and for a moment after it. An
 // instance that comes later than that runs the tick again, and a tick that no
 // instance could run is lost. That suits jobs that may run once more or less,
-// such as sweeping. With [AddTick] the tick itself is claimed: each runs at most
-// once, whatever the clocks and the lengths of runs, and [WithCatchUp] makes up
-// for missed ones.
+// such as sweeping. With [AddTick] the tick itself is claimed: each runs at
+// most once, whatever the clocks and the lengths of runs, and [WithCatchUp]
+// makes up for missed ones.
 //
 //	_, err := cronlock.AddTick(c, "0 3 * * *", g, "report", report, cronlock.WithCatchUp(1))
 //

@@ -18,15 +18,15 @@ type TickOption func(*jobguard.Ticks)
 // WithCatchUp lets a run make up for at most n ticks that nobody has run, the
 // oldest first, before its own tick. Ticks are missed while no instance is up,
 // while the store gives no answer, and while a run takes longer than the time
-// between two ticks. A job that has never run catches up on nothing. The default
-// is 0. [AddTick] refuses a negative n, and one above 100.
+// between two ticks. A job that has never run catches up on nothing. The
+// default is 0. [AddTick] refuses a negative n, and one above 100.
 //
 // A new instance sends up to n requests more at its first tick.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
 
 // TickOf returns the scheduled time of the tick that a job added by [AddTick]
-// runs for. ok is false in any other ctx. TickOf does not block, and is safe for
-// concurrent use.
+// runs for. ok is false in any other ctx. TickOf does not block, and is safe
+// for concurrent use.
 func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickOf(ctx) }
 
 // AddTick adds a job to c whose ticks run at most once each over all instances
@@ -50,10 +50,10 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // error has run; c's guard logs the error. A run whose lease is lost may run
 // again elsewhere, so the job must heed its ctx.
 //
-// A nil g is the default guard, looked up at each tick. The job runs under a lease on
-// guard.Key("job", name), so its runs do not overlap, whichever tick they are
-// for, and [Key] with the same key keeps apart from them. A tick costs an
-// instance three requests, and the one that runs it four. AddTick does not
+// A nil g is the default guard, looked up at each tick. The job runs under a
+// lease on guard.Key("job", name), so its runs do not overlap, whichever tick
+// they are for, and [Key] with the same key keeps apart from them. A tick costs
+// an instance three requests, and the one that runs it four. AddTick does not
 // block, and is safe for concurrent use.
 func AddTick(c *cron.Cron, spec string, g *guard.Guard, name string, job Func, opts ...TickOption,
 ) (cron.EntryID, error) {

@@ -16,14 +16,14 @@
 // name of a job without one is that of its Go function. That is the same for
 // all closures of one line, and another after the code has changed.
 //
-// The ticks of a gocron.DurationJob count from the start of its instance, so they
-// are other moments on each instance, and each runs. Use a CronJob or a
+// The ticks of a gocron.DurationJob count from the start of its instance, so
+// they are other moments on each instance, and each runs. Use a CronJob or a
 // DailyJob, or give it a gocron.WithStartDateTime that is the same everywhere.
 //
-// With a Locker a tick runs again on an instance that comes late, and a tick that
-// no instance could run is lost. [AddTick] claims the tick itself: each runs at
-// most once, whatever the clocks and the lengths of runs, and [WithCatchUp] makes
-// up for missed ones. Its job has the context of its lease.
+// With a Locker a tick runs again on an instance that comes late, and a tick
+// that no instance could run is lost. [AddTick] claims the tick itself: each
+// runs at most once, whatever the clocks and the lengths of runs, and
+// [WithCatchUp] makes up for missed ones. Its job has the context of its lease.
 //
 //	job, err := gocronlock.AddTick(s, "0 3 * * *", g, "report", report, gocronlock.WithCatchUp(1))
 //

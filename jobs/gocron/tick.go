@@ -19,27 +19,27 @@ type TickOption func(*jobguard.Ticks)
 // WithCatchUp lets a run make up for at most n ticks that nobody has run, the
 // oldest first, before its own tick. Ticks are missed while no instance is up,
 // while the store gives no answer, and while a run takes longer than the time
-// between two ticks. A job that has never run catches up on nothing. The default
-// is 0. [AddTick] refuses a negative n, and one above 100.
+// between two ticks. A job that has never run catches up on nothing. The
+// default is 0. [AddTick] refuses a negative n, and one above 100.
 //
 // A new instance sends up to n requests more at its first tick.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
 
 // TickOf returns the scheduled time of the tick that a job added by [AddTick]
-// runs for. ok is false in any other ctx. TickOf does not block, and is safe for
-// concurrent use.
+// runs for. ok is false in any other ctx. TickOf does not block, and is safe
+// for concurrent use.
 func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickOf(ctx) }
 
 // AddTick adds a job to s whose ticks run at most once each over all instances
 // that add it under the same name with the same spec. A lease answers whether
 // somebody runs the job now; AddTick answers whether the tick of 03:00 has run.
 // The clocks of the instances may differ by up to half the time between two
-// ticks. What becomes of ticks whose process dies, of errors and of long runs is
-// as in AddTick of package cronlock, beside jobs/gocron.
+// ticks. What becomes of ticks whose process dies, of errors and of long runs
+// is as in AddTick of package cronlock, beside jobs/gocron.
 //
 // spec is a crontab line, with or without seconds, in the location of s, or a
-// descriptor such as "@daily". The ticks of "@every 2s" are the multiples of 2 s
-// since the Unix epoch, because those of a gocron.DurationJob count from each
+// descriptor such as "@daily". The ticks of "@every 2s" are the multiples of 2
+// s since the Unix epoch, because those of a gocron.DurationJob count from each
 // instance's start. AddTick refuses an empty name, a nil job, a spec that it
 // cannot parse, and a guard with MinHold, readers or permits, with
 // [guard.ErrInvalidOption]. Other errors are those of gocron.

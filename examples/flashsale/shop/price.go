@@ -10,12 +10,12 @@ import (
 	"net/url"
 )
 
-// Quote is the answer of the price-and-risk service.
+// Quote is the answer of the price service.
 type Quote struct {
 	Cents int `json:"cents"`
 }
 
-// PriceClient asks the price-and-risk service. Safe for concurrent use.
+// PriceClient asks the price service. Safe for concurrent use.
 type PriceClient struct {
 	HTTP     *http.Client
 	Base     string
