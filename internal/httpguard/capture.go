@@ -84,9 +84,13 @@ func (c *Capture) Header() http.Header {
 	return c.header
 }
 
-// WriteHeader begins the answer. Informational answers are sent at once.
+// WriteHeader begins the answer. Informational answers are sent at once. As in
+// net/http, WriteHeader panics for a status that is none: a panic at Send would
+// come after the answer was recorded.
 func (c *Capture) WriteHeader(status int) {
 	switch {
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("invalid WriteHeader code %d", status))
 	case c.passed:
 		c.under.WriteHeader(status)
 	case status == http.StatusSwitchingProtocols && c.limit != noLimit:

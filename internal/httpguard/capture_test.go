@@ -28,3 +28,21 @@ func TestAnEmptyWriteBeginsTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// net/http panics for these, and a handler that panics records nothing.
+func TestAStatusThatIsNonePanicsInTheHandler(t *testing.T) {
+	for _, status := range []int{-1, 0, 99, 1000} {
+		c := httpguard.NewCapture(httptest.NewRecorder(), 100)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("status %d: no panic", status)
+				}
+			}()
+			c.WriteHeader(status)
+		}()
+		if !c.Silent() {
+			t.Errorf("status %d begins an answer", status)
+		}
+	}
+}
