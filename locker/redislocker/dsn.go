@@ -42,7 +42,7 @@ func fromDSN(dsn string) (locker.Locker, error) {
 		if err != nil {
 			return nil, errDSN
 		}
-		return owning(redis.NewClusterClient(o)), nil
+		return optionsOf(redis.NewClusterClient(o)), nil
 	case "rediss":
 		u.Scheme = "rediss"
 	}
@@ -50,7 +50,7 @@ func fromDSN(dsn string) (locker.Locker, error) {
 	if err != nil || u.Query().Has("addr") {
 		return nil, errDSN
 	}
-	return owning(redis.NewClient(o)), nil
+	return optionsOf(redis.NewClient(o)), nil
 }
 
 // sentinelDSN has no client to own: [WithSentinel] makes it.
@@ -96,9 +96,9 @@ func dsnURL(left string) (*url.URL, error) {
 	return u, nil
 }
 
-// owning returns a locker that closes its client too.
-func owning(rdb redis.UniversalClient) *Locker {
-	l := New(rdb)
-	l.owned = rdb
-	return l
+// optionsOf returns a locker with the options of rdb. Open makes a client of
+// them. rdb itself is closed, because a client has goroutines.
+func optionsOf(rdb redis.UniversalClient) *Locker {
+	_ = rdb.Close()
+	return New(rdb)
 }

@@ -42,6 +42,9 @@ func TestAddressesOfEveryFormAreRead(t *testing.T) {
 		"redis+sentinel://:p@a:26379,b:26379,c:26379/mymaster?db=1&password=q",
 		"redis+cluster://u:p@a:7000,b:7000",
 	} {
+		if _, err := locker.FromDSN(dsn); err != nil { // TestMain finds what it leaves running
+			t.Errorf("%s: %v", dsn, err)
+		}
 		l, err := locker.FromDSN(dsn)
 		if err != nil {
 			t.Errorf("%s: %v", dsn, err)

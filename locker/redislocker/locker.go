@@ -24,7 +24,6 @@ type Locker struct {
 	settings settings
 	self     describer
 	gate     lockerkit.Gate
-	owned    redis.UniversalClient // nil, or the client that locker.FromDSN made
 
 	// Set by Open, before any other method.
 	*server
@@ -116,9 +115,6 @@ func (l *Locker) shutDown() {
 	l.janitor.finish()
 	l.gate.Wait()
 	l.conn.Close()
-	if l.owned != nil {
-		_ = l.owned.Close()
-	}
 }
 
 // state returns the locker's own part of c.
