@@ -36,6 +36,7 @@ func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 		o.Status = http.StatusInternalServerError
 	}
 	endStream(c)
+	c.RequestCtx().Hijack(nil) // the handler may have wanted to take over the connection
 	if a.OnError == nil && !ours {
 		return hidden(err)
 	}

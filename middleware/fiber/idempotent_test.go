@@ -51,6 +51,26 @@ func TestATakenConnectionIsNotTakenAgain(t *testing.T) {
 	}
 }
 
+// The client gets the refusal, and nobody takes over its connection after that.
+func TestARefusedAnswerTakesNoConnection(t *testing.T) {
+	var taken bool
+	chain := []any{
+		func(c fiber.Ctx) error {
+			err := c.Next()
+			taken = c.RequestCtx().Hijacked()
+			return err
+		},
+		lockmw.Key(newGuard(t), "stock:{sku}"),
+		func(c fiber.Ctx) error {
+			c.RequestCtx().Hijack(func(net.Conn) {})
+			return lockmw.Error(c, guard.ErrLeaseLost)
+		},
+	}
+	if status, body := do(t, fiber.Config{}, "/stock/:sku", nil, chain...); status < http.StatusBadRequest || taken {
+		t.Errorf("got %d %s; the connection is taken: %v", status, body, taken)
+	}
+}
+
 // fiber sends the length that the body has, so no answer is cut.
 func TestALengthThatTheBodyHasNotIsCorrected(t *testing.T) {
 	chain := []any{
