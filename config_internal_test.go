@@ -153,7 +153,8 @@ var statements = map[string][]string{
 	},
 	"docs/operations.md": {
 		"well below MaxHold ({hold}) |", "goes back up to {ttl} every", "half of MaxHold ({half hold});",
-		"about a third of the TTL ({third})", "first renews, a third of the TTL ({third}).", "load where {wait} only keep",
+		"about a third of the TTL ({third})", "first renews, a third of the TTL ({third}).",
+		"load where {wait} only keep",
 		"up to the TTL, {ttl}: 409", "a tenth of the TTL, or than {most trip} |", "more than a try ({most try}):",
 	},
 	"docs/operations.zh-CN.md": {
