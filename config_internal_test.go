@@ -145,20 +145,20 @@ var statements = map[string][]string{
 	},
 	"docs/from-java.md": {
 		"without a limit: {wait} unless", "`WithTTL`, {ttl} |", "ends at MaxHold, {hold} |", "cost {offer} at most",
-		"`wait=`, {wait} |", "`ttl=`, {ttl} |", "loses its lease after {hold},", "the first is the TTL, {ttl}, and",
+		"`wait=`, {wait} |", "`ttl=`, {ttl} |", "loses its lease after {hold}.", "here the TTL, {ttl}, and",
 	},
 	"docs/from-java.zh-CN.md": {
 		"不设置就是 {wait} |", "`WithTTL`，{ttl} |", "最长到 MaxHold，{hold} |", "最多耽误 {offer}，",
-		"`wait=`，{wait} |", "`ttl=`，{ttl} |", "过了 {hold} 就失去租约", "前者是 TTL，{ttl}，后者",
+		"`wait=`，{wait} |", "`ttl=`，{ttl} |", "过了 {hold} 就失去租约", "这里是 TTL，{ttl}；",
 	},
 	"docs/operations.md": {
 		"well below MaxHold ({hold}) |", "goes back up to {ttl} every", "half of MaxHold ({half hold});",
-		"its context after {hold} by itself",
-		"about a third of the TTL ({third})", "a third of the TTL ({third}): use", "load where {wait} only keep",
+		"about a third of the TTL ({third})", "first renews, a third of the TTL ({third}).",
+		"load where {wait} only keep",
 		"up to the TTL, {ttl}: 409", "a tenth of the TTL, or than {most trip} |", "more than a try ({most try}):",
 	},
 	"docs/operations.zh-CN.md": {
-		"远低于 MaxHold（{hold}） |", "每隔几秒回升到 {ttl} |", "MaxHold 的一半（{half hold}）之后", "过了 {hold}，MaxHold 会自动",
+		"远低于 MaxHold（{hold}） |", "每隔几秒回升到 {ttl} |", "MaxHold 的一半（{half hold}）之后",
 		"大约是 TTL 的三分之一（{third}）", "也就是 TTL 的三分之一（{third}）", "等满 {wait} 只会", "占用一个 TTL（{ttl}）",
 		"TTL 的十分之一，或者超过 {most trip} |", "一次尝试的时限（{most try}）",
 	},
@@ -166,7 +166,6 @@ var statements = map[string][]string{
 	"docs/migrating.zh-CN.md":   {"`guard.WithMaxHold`（{hold}） |", "`guard.WithMaxWait`（{wait}）；"},
 	"docs/jobs.md":              {"the TTL, {ttl} by default", "MaxHold is {hold} by default"},
 	"docs/jobs.zh-CN.md":        {"释放，默认 {ttl}。", "MaxHold 默认 {hold}。"},
-	"docs/frameworks.zh-CN.md":  {"到 TTL 结束，默认 {ttl}。"},
 	"docs/choosing.md":          {"within the TTL ({ttl}), after", "MaxWait at most, {wait} by default"},
 	"docs/choosing.zh-CN.md":    {"最长一个 TTL（{ttl}）选出下一个", "最多等 MaxWait，默认 {wait} |"},
 	"llms.txt":                  {"at most {wait} later.", "the TTL ({ttl}) or by"},
@@ -185,7 +184,6 @@ var statements = map[string][]string{
 
 	"docs/compare.md":       {"is bounded by | MaxWait, {wait} |"},
 	"docs/compare.zh-CN.md": {"等待上限 | MaxWait，{等} |"},
-	"docs/frameworks.md":    {"for the TTL, {ttl} by default."},
 }
 
 // unfounded returns the statements that do not stand in the files, given the

@@ -1,6 +1,6 @@
 /* Fencing tokens with hand-offs: two instances take one key in turn, each grant has several turns, one fetch reserves a
    block of tokens, and a resource rejects tokens lower than the highest it has seen. Leases may end under their holders
-   at any time, answers may come late, functions may go on after their turn. README.md says what is modelled.
+   at any time, answers may come late, functions may go on after their turn.
 
    How long a counter must live: Redis needs the counter of a key only while its clock alone would not give a higher token.
    The counter ends by that same clock, so the clock has read at least its end, and reads less only if it steps back. Hence

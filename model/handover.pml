@@ -3,7 +3,16 @@
 
    To read this: Spin tries every order in which the steps below can happen. Whatever stands in atomic { } is one step; an
    if or do takes any of its branches (::) whose first condition holds; a process whose next condition does not hold waits.
-   Every number is small, and may be set with spin -D. README.md says what is left out.
+   Every number is small, and may be set with spin -D.
+
+   Left out are:
+   - how long anything takes, except the order of an offer, a lease and a tick: other tests have the slice, drift and margin;
+   - the order of callers, MaxWaiters, re-entry and terms: one claim has one TTL, and who queues again is last;
+   - the message to the holder that somebody waits, the number of waiters in answers, plain redislock users (their release is
+     like an expiry), renewals without an answer, processes that can never subscribe;
+   - old entries that a failover brings back (law 11);
+   - a request that is executed after the second release of its owner id: it costs the TTL;
+   - whatever needs more instances, callers or mishaps at once than the bounds allow.
 
    The laws of package locker, with what the models have of the guard and of Redis:
    1  An offer is trusted until the time before the look that saw the entry was sent + the offer - drift - margin. After that

@@ -78,7 +78,9 @@ const chineseIndex = "docs/README.zh-CN.md"
 // searched lists the words by which readers of Chinese articles on locks search.
 var searched = []string{
 	"续命", "续约", "羊群", "惊群", "数据库锁", "悲观锁", "分段锁", "锁误删", "GETSET", "楼层", "全局ID", "NPC", "时钟漂移",
-	"守护线程", "主从延迟", "AOP", "QPS", "读写锁", "信号量", "联锁", "红锁", "选主", "ZooKeeper",
+	"守护线程", "主从延迟", "AOP", "QPS", "读写锁", "信号量", "联锁", "红锁", "选主", "ZooKeeper", "死锁", "过期时间", "原子性",
+	"Lua", "UUID", "WATCH", "MULTI", "看门狗", "可重入", "公平锁", "tryLock", "发布订阅", "压测", "进程暂停", "哨兵", "集群",
+	"悲观锁", "乐观锁", "秒杀", "超卖", "号段", "可靠性", "性能", "中间件", "幂等", "注解",
 }
 
 func TestEachSearchWordIsOneClickFromTheChineseIndex(t *testing.T) {

@@ -9,19 +9,28 @@ import (
 )
 
 // The checks, by their names in the table.
+//
+// A promise ends when the library tells of a loss or its deadline passes.
+// Without deadlines it ends when the process first did not run. Servers forget
+// by flush, wipe, failover, death and an election. Then C3 and C4 leave out the
+// time until earlier leases have ended, and C12 the keys of then. C2 asks only
+// that no two turns have one token. The limits of a worker that got
+// no processor are longer by that time. With faults other than kills C11 only
+// measures. C11 leaves out the time in which a cart waits, and with carts there
+// is no C10.
 const (
 	fencedExclusion = "C1"  // nothing is lost on the fenced counter, and its tokens never fall
-	tokenOrder      = "C2"  // tokens rise in real time
-	exclusion       = "C3"  // no holder gets a key that another is promised to have
+	tokenOrder      = "C2"  // tokens rise in real time, and no two turns have one
+	exclusion       = "C3"  // no holder gets a key that another is promised to have, or loses one that it is promised
 	unfencedCounter = "C4"  // each loss on the unfenced counter is explained by a fault
-	toldInTime      = "C5"  // the holder is told of the end before the key can end
-	boundedWait     = "C6"  // waits end
-	liveness        = "C7"  // wanted keys are granted
-	residue         = "C8"  // nothing is left behind
-	handOff         = "C9"  // a grant gives a bounded number of turns, and none after its loss
-	starved         = "C10" // no caller waits forever while others have turns
-	gapBound        = "C11" // no key is free for long while a caller waits
-	oneResult       = "C12" // a key has one result, and a payment begins once
+	toldInTime      = "C5"  // the holder is told before the key ends, by its deadline or by a look at the server
+	boundedWait     = "C6"  // a wait ends with MaxWait, or the limit of a try, + 50 ms + slack
+	liveness        = "C7"  // after the last fault keys are granted in time, and hand-overs are quick
+	residue         = "C8"  // a closed locker leaves no goroutine, file, lease or key without a TTL; held keys have one
+	handOff         = "C9"  // a grant has a bounded number of turns, none after its loss; calls inside share its token
+	starved         = "C10" // in calm times no caller waits for more than 2 s while others have turns
+	gapBound        = "C11" // no wanted key is free for gapslack longer than a killed holder's TTL, or an offer
+	oneResult       = "C12" // a key has one result, of one function, and the function of a payment begins once
 	soundRun        = "run"
 )
 

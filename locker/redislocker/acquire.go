@@ -17,7 +17,7 @@ import (
 
 // fenceLife is how far the server's clock may step back before a fencing token
 // could fall behind. The counter outlives its last token by this time, see
-// model/README.md. NTP clients step by less than 17 minutes of their own
+// model/fence.pml. NTP clients step by less than 17 minutes of their own
 // accord.
 const fenceLife = 20 * time.Minute
 

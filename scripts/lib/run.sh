@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2154 # variables are shared with scripts/test; lists are words
-# The modules of the tree, running steps, and the table at the end. Sourced by scripts/test.
+# The modules of the tree, what steps need beside Go, running them, and the table at the end. Sourced by scripts/test.
 
 small_modules=(. guardctl guardgen middleware/grpc) # those of the small set
 browser_module=examples/flashsale/browsertest        # a step of its own has what it needs
@@ -46,22 +46,67 @@ part() {
   return "$code"
 }
 
-# prepare makes sure of what every run needs, and notes how the tree looks.
+# prepare notes how the tree looks.
 prepare() {
+  command -v go >/dev/null || { echo "scripts/test needs Go 1.25 or newer: https://go.dev/dl/" >&2; exit 1; }
   tmp=$(mktemp -d)
   trap 'chmod -R u+w "$tmp" && rm -rf "$tmp"' EXIT # the module cache of a release is read-only
   trap 'exit 130' INT
   trap 'kill $(our_processes | cut -d " " -f 1) 2>/dev/null || true; exit 143' TERM
-  touch "$tmp/log" "$tmp/table"
-  need_always
   changes >"$tmp/before"
   export GUARD_TEST_RUN=$$-$RANDOM$RANDOM # marks every process of this run
+}
+
+# needs_of prints the commands and files that a step needs, each with the Debian packages that have it.
+needs_of() {
+  local every="guardctl/all lab"
+  echo "$(go env CC) gcc libc6-dev" # for the race detector
+  echo "redis-server redis-server"
+  case $1 in
+    browser) echo "chromium chromium fonts-dejavu-core" ;;
+    test | newest)
+      ! has_chosen $every jobs/river locker/postgreslocker || echo "initdb postgresql"
+      ! has_chosen locker/postgreslocker || echo "pgbouncer pgbouncer"
+      ! has_chosen $every locker/mysqllocker || echo "mariadbd mariadb-server"
+      ! has_chosen $every locker/zookeeperlocker ||
+        echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
+      ;;
+  esac
+}
+
+# need makes sure that command or file $1 is there, and installs the Debian packages behind it if need be. If it fails,
+# lacking names the command that installs them.
+need() {
+  local cmd=$1 as=""
+  shift
+  installed "$cmd" && return
+  lacking="apt-get install $*"
+  ((EUID == 0)) || as="sudo -n"
+  command -v apt-get >/dev/null && $as true 2>/dev/null || return 1
+  echo "$cmd is missing: installing $*"
+  $as apt-get update -qq || true # a stale list may do
+  $as env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" || true
+  installed "$cmd"
+}
+
+# installed looks in PATH, and where Debian keeps servers. A path that begins with / is that of a file.
+installed() {
+  [[ $1 != /* ]] || { [[ -e $1 ]]; return; }
+  PATH="$PATH:/usr/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)" \
+    command -v "${1/#chromium/google-chrome}" "$1" >/dev/null
 }
 
 # changes prints how the tree differs from the last commit, if it is a clone.
 changes() {
   git -c "safe.directory=$root" diff HEAD 2>/dev/null || return 0
   git -c "safe.directory=$root" status --porcelain
+}
+
+# unchanged runs a command, which must leave the tree as it is.
+unchanged() {
+  changes >"$tmp/unchanged"
+  "$@"
+  changes | diff "$tmp/unchanged" -
 }
 
 # our_processes prints the id and the command of each process that this run has started, where the system tells.
@@ -72,19 +117,6 @@ our_processes() {
       printf '%s %s\n' "${dir#/proc/}" "$(tr '\0' ' ' <"$dir/cmdline")"
     fi
   done 2>/dev/null
-}
-
-# run_step runs a step. In a set, one with a + before its name runs beside the next one, and what it prints comes when
-# both have ended.
-run_step() {
-  if [[ $1 == +* && -n $set ]]; then
-    step "${1#+}" "$2" >"$tmp/log" 2>&1 </dev/null &
-  else
-    step "${1#+}" "$2" </dev/null & # stdin has the list of steps
-    wait # a trap ends it
-    cat "$tmp/log"
-    : >"$tmp/log"
-  fi
 }
 
 # step runs a step, unless something is missing for it, and writes its lines of the table.
@@ -101,8 +133,7 @@ step() {
     wait $! || result=FAILED
   fi
   printf -- '--- %s: %s (%ds)\n' "$name" "$result" $((SECONDS - start))
-  printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" | cat - "$parts" >"$tmp/line.$name"
-  cat "$tmp/line.$name" >>"$tmp/table"
+  printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" | cat - "$parts" >>"$tmp/table"
 }
 
 # finish prints the table and ends the run.
@@ -111,9 +142,6 @@ finish() {
   cat "$tmp/table"
   [[ -z $other_steps ]] || echo "not asked for:$other_steps"
   ! grep -q '^FAILED' "$tmp/table" || { echo "FAILED, $SECONDS s in all"; exit 1; }
-  [[ -n $allow_missing ]] || ! grep -q '^NOT RUN' "$tmp/table" || {
-    echo "FAILED: not everything was run; install what is missing, or allow it with -allow-missing"
-    exit 1
-  }
+  ! grep -q '^NOT RUN' "$tmp/table" || { echo "FAILED: not everything was run; install what is missing"; exit 1; }
   echo "ok, $SECONDS s in all"
 }

@@ -20,7 +20,7 @@ const (
 	Yes   Verdict = "yes"
 	No    Verdict = "no"
 	Parts Verdict = "in part"
-	None  Verdict = "n/a" // not applicable, for the reason given
+	None  Verdict = "-" // not tried, or not applicable for the reason given
 )
 
 // Results holds results by the row's number and the library's name.
