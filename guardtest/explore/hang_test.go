@@ -129,10 +129,23 @@ func TestAStoryIsShort(t *testing.T) {
 	}
 }
 
-// The runs of a search leave no goroutines behind, those with a crash neither.
+// The runs of a search leave no goroutines behind, those with a crash neither,
+// even if the dead process sleeps.
 func TestRunsLeaveNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	explore.Find(t, paying(payAtMostOnce, false), explore.Runs(100))
+	explore.Test(t, func(w *explore.World) {
+		w.Go("A", func(ctx context.Context, g *guard.Guard) error {
+			return g.Do(ctx, "k", func(ctx context.Context) error {
+				go func() {
+					time.Sleep(time.Minute)
+					_ = w.Step(ctx, "clean up", func() error { return nil })
+				}()
+				time.Sleep(time.Second)
+				return w.Step(ctx, "work", func() error { return nil })
+			})
+		})
+	}, explore.Runs(100))
 	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)

@@ -349,6 +349,7 @@ func (w *World) finish() {
 	for _, p := range procs {
 		_ = p.guard.Close(ctx)
 	}
+	time.Sleep(lifetime) // so that goroutines that sleep come to their next gate, and end there
 	for _, f := range slices.Backward(w.cleanups) {
 		f()
 	}
