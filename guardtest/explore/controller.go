@@ -124,6 +124,7 @@ func (c controller) next() (*gate, kind) {
 		if len(g.kinds) > 0 {
 			w.decisions = append(w.decisions, d)
 		}
+		w.trace.add(g, d.did)
 		if d.did != goOn {
 			w.faults++
 			if d.did != crash && d.did != lostAnswer { // these come behind the effect

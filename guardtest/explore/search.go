@@ -87,11 +87,10 @@ func (x *search) try(p plan) *result {
 	if r.came < len(p) {
 		x.st.Diverged++
 	}
-	trace := r.trace()
-	if r.err == nil && x.seen[trace] {
+	if r.err == nil && x.seen[r.trace] {
 		return nil
 	}
-	x.seen[trace] = true
+	x.seen[r.trace] = true
 	if r.err != nil {
 		x.broken = append(x.broken, r)
 	}

@@ -48,6 +48,7 @@ type World struct {
 	clients    int
 	background bool
 	decisions  []decision
+	trace      trace
 	lines      []line
 	errs       []error // of processes, and panics
 	faults     int     // that have come to pass
@@ -59,7 +60,7 @@ type World struct {
 func newWorld(p plan) *World {
 	w := &World{
 		plan: p, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
-		end: make(chan struct{}), keys: make(map[string]bool), ttl: 10 * time.Second,
+		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)}, ttl: 10 * time.Second,
 	}
 	w.wire = w.newProcess("~")
 	w.wire.returned = true
@@ -179,14 +180,14 @@ func (w *World) Step(ctx context.Context, what string, effect func() error) erro
 		w.log(p, outcome(what+": not sent, its ctx has ended", context.Cause(ctx)))
 		return err
 	}
-	k := p.pass(what, stepKinds)
+	k := p.pass(what, stepKinds, outside)
 	switch k {
 	case lostRequest:
 		return ErrNoAnswer
 	case late:
 		return w.stepLate(ctx, what, effect)
 	case pause, longPause:
-		if p.stand(k) == over {
+		if p.stand(k, outside) == over {
 			k = over
 		}
 	}
@@ -239,7 +240,7 @@ func (w *World) network(d time.Duration, arrive func()) (done chan struct{}) {
 		case <-w.end:
 			return
 		}
-		if w.wire.passUntil(context.Background(), "arrival", minor) != over {
+		if w.wire.passUntil(context.Background(), "arrival", minor, outside) != over {
 			arrive()
 		}
 	}()
@@ -369,7 +370,7 @@ func (w *World) result() *result {
 	defer w.mu.Unlock()
 	r := &result{
 		plan: w.plan, err: errors.Join(w.errs...),
-		decisions: slices.Clone(w.decisions), lines: slices.Clone(w.lines),
+		decisions: slices.Clone(w.decisions), lines: slices.Clone(w.lines), trace: w.trace.sum,
 	}
 	for _, d := range r.decisions {
 		if d.did != goOn {
