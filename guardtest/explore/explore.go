@@ -85,6 +85,7 @@ type stats struct {
 	Diverged            int // runs in which a planned fault did not come
 	Unlike              int // runs that were not the same the second time
 	Untried             int // plans that the budget left out
+	Contrary            int // runs that broke, unlike one with the same trace, or the other way round
 	Took                time.Duration
 }
 

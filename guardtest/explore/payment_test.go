@@ -116,5 +116,8 @@ func judge(t *testing.T, scenario func(*explore.World), breaks bool, opts ...exp
 	if (story != "") != breaks {
 		t.Errorf("broken: %d, want any: %t", st.Broken, breaks)
 	}
+	if st.Contrary > 0 {
+		t.Errorf("%d runs with the same trace did not end alike", st.Contrary)
+	}
 	return story
 }

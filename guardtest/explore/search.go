@@ -21,7 +21,7 @@ type search struct {
 	set      settings
 	scenario func(*World)
 	st       stats
-	seen     map[uint64]bool // traces
+	seen     map[uint64]bool // whether it broke, by trace
 	broken   []*result
 	stalled  atomic.Bool // a run stands still, so there are no more
 }
@@ -87,10 +87,14 @@ func (x *search) try(p plan) *result {
 	if r.came < len(p) {
 		x.st.Diverged++
 	}
-	if r.err == nil && x.seen[r.trace] {
+	broke, seen := x.seen[r.trace]
+	if seen && broke != (r.err != nil) {
+		x.st.Contrary++
+	}
+	if seen && r.err == nil {
 		return nil
 	}
-	x.seen[r.trace] = true
+	x.seen[r.trace] = r.err != nil
 	if r.err != nil {
 		x.broken = append(x.broken, r)
 	}
