@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 // run ends the test program.
 func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
 	t.Cleanup(explore.SetPatience(500 * time.Millisecond))
+	var enough atomic.Bool
+	t.Cleanup(func() { enough.Store(true) })
 	for name, c := range map[string]struct {
 		scenario func(w *explore.World)
 		says     []string
@@ -64,6 +67,23 @@ func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
 		"the scenario panics": {func(*explore.World) {
 			panic("oh")
 		}, []string{"the scenario panics: oh", "hang_test.go:"}},
+		"the check panics": {func(w *explore.World) {
+			w.Check(func() error { panic("oh") })
+		}, []string{"the check panics: oh", "hang_test.go:"}},
+		"a cleanup panics": {func(w *explore.World) {
+			w.Cleanup(func() { panic("oh") })
+		}, []string{"a cleanup panics: oh", "hang_test.go:"}},
+		"the check blocks for good": {func(w *explore.World) {
+			w.Check(func() error { <-make(chan int); return nil })
+		}, []string{"all goroutines in bubble are blocked"}},
+		"a loop without end": {func(w *explore.World) {
+			w.Go("A", func(context.Context, *guard.Guard) error {
+				for !enough.Load() {
+					runtime.Gosched()
+				}
+				return nil
+			})
+		}, []string{"stands still", "hang_test.go:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story := explore.Find(t, c.scenario)

@@ -121,9 +121,7 @@ func (x *search) run(p plan) *result {
 			w.Store(world)
 			controller{x, world}.drive()
 			if world.check != nil {
-				if err := world.check(); err != nil {
-					world.fail(err)
-				}
+				world.try("the check", world.check)
 			}
 			world.finish()
 		})

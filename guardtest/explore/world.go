@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -267,6 +268,18 @@ func (w *World) fail(err error) {
 	w.errs = append(w.errs, err)
 }
 
+// try calls f, which what names, and keeps its error or panic.
+func (w *World) try(what string, f func() error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.fail(fmt.Errorf("%s panics: %v\n%s", what, r, ownCode(string(debug.Stack()))))
+		}
+	}()
+	if err := f(); err != nil {
+		w.fail(err)
+	}
+}
+
 func (w *World) log(p *process, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -352,7 +365,7 @@ func (w *World) finish() {
 	}
 	time.Sleep(lifetime) // so that goroutines that sleep come to their next gate, and end there
 	for _, f := range slices.Backward(w.cleanups) {
-		f()
+		w.try("a cleanup", func() error { f(); return nil })
 	}
 	synctest.Wait()
 	w.mu.Lock()
