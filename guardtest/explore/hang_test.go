@@ -121,7 +121,7 @@ func TestAStoryIsShort(t *testing.T) {
 	story := explore.Find(t, func(w *explore.World) {
 		steps := 0
 		w.Deliver("pay", func(ctx context.Context, _ *guard.Guard) error {
-			for i := range 40 {
+			for i := range 20 {
 				if err := w.Step(ctx, fmt.Sprint("step ", i), func() error { steps++; return nil }); err != nil {
 					return fmt.Errorf("step %d:\n%w", i, err)
 				}
@@ -129,7 +129,7 @@ func TestAStoryIsShort(t *testing.T) {
 			return nil
 		})
 		w.Check(func() error {
-			if steps > 41 {
+			if steps > 21 {
 				return fmt.Errorf("%d%s", steps, strings.Repeat("\nmore", 20))
 			}
 			return nil
@@ -153,7 +153,7 @@ func TestAStoryIsShort(t *testing.T) {
 // even if the dead process sleeps.
 func TestRunsLeaveNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
-	explore.Find(t, paying(payAtMostOnce, false), explore.Runs(100))
+	explore.Find(t, paying(payAtMostOnce, false), explore.Runs(50))
 	explore.Test(t, func(w *explore.World) {
 		w.Go("A", func(ctx context.Context, g *guard.Guard) error {
 			return g.Do(ctx, "k", func(ctx context.Context) error {
@@ -165,7 +165,7 @@ func TestRunsLeaveNoGoroutines(t *testing.T) {
 				return w.Step(ctx, "work", func() error { return nil })
 			})
 		})
-	}, explore.Runs(100))
+	}, explore.Runs(50))
 	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
