@@ -34,6 +34,10 @@
 // must not call t.Fatal. A run that stands still, because of a mutex or of real
 // I/O, fails the test after 10 s.
 //
+// Of runs that differ only in the order of steps that touch nothing in common,
+// Test goes on from one. A request of the guard touches its keys, and a Step all
+// that is outside.
+//
 // docs/testing-crashes.md takes one payment from Do to a result in the
 // database.
 package explore
@@ -68,6 +72,7 @@ type settings struct {
 
 // Runs sets how many runs there are at most. Default 2,000. If there are more
 // faults to try at once, Test takes some of them, the same ones each time.
+// Under -race each run keeps some 100 KB until the test program ends.
 func Runs(n int) Option { return func(s *settings) { s.runs = n } }
 
 // Level sets how many faults come at once at most. Default 3.
