@@ -39,6 +39,9 @@ func (c controller) drive() {
 			if k == flush {
 				w.forget()
 			}
+			if k != goOn && settled != nil {
+				settled = time.After(settling + g.p.length(longPause))
+			}
 			g.open <- k
 			time.Sleep(tick) // so that no two timers end at once
 			continue

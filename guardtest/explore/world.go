@@ -114,8 +114,9 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 // Background for what runs as long as its service, such as [guard.Guard.Lead]
 // or the relay of an outbox. fn is called in another process 5 s after fn
 // returned or its process died. A run lasts for 1 min of virtual time after all
-// other processes have ended, so that fn can finish. The ctx of fn ends after
-// the check. If fn returns an error in a run without a fault, the test fails.
+// other processes have ended and the last fault is over, so that fn can finish.
+// The ctx of fn ends after the check. If fn returns an error in a run without a
+// fault, the test fails.
 func (w *World) Background(name string, fn func(ctx context.Context, g *guard.Guard) error) {
 	w.mu.Lock()
 	w.background = true
