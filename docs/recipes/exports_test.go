@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/guardtest/explore"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -128,5 +132,80 @@ func TestWorkOutlivesItsRequestUnderItsLease(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// exporting is a client that wants an export, and asks until it is in the table.
+// The check is that no two are written at once while nothing is broken, and that
+// who is told of an export finds it, whatever breaks.
+func exporting(start func(s *exports, w http.ResponseWriter, r *http.Request, tenant string)) func(*explore.World) {
+	return func(w *explore.World) {
+		writing, beside, complete, told := 0, false, false, 0
+		work := func(ctx context.Context, _ string) error {
+			if err := w.Step(ctx, "write the first half", func() error {
+				writing++
+				beside = beside || writing > 1
+				return nil
+			}); err != nil {
+				return err
+			}
+			time.Sleep(6 * time.Second)
+			return w.Step(ctx, "write the second half", func() error { writing--; complete = true; return nil })
+		}
+		for _, name := range []string{"ann", "ben"} {
+			w.Deliver(name, func(ctx context.Context, g *guard.Guard) error {
+				s := newExports(g, work)
+				rec := httptest.NewRecorder()
+				start(s, rec, httptest.NewRequestWithContext(ctx, http.MethodPost, "/exports/a", nil), "a")
+				w.Log(ctx, "is answered %d", rec.Code)
+				for range 6 {
+					time.Sleep(2 * time.Second)
+					rec := httptest.NewRecorder()
+					s.state(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, "/exports/a", nil), "a")
+					if rec.Body.String() == `{"running":false}` {
+						break
+					}
+				}
+				done := false
+				if err := w.Step(ctx, "look", func() error { done = complete; return nil }); err != nil {
+					return err
+				}
+				if !done {
+					return errors.New("not running, and not done")
+				}
+				told++
+				return nil
+			})
+		}
+		w.Check(func() error {
+			switch {
+			case w.Calm() && beside:
+				return errors.New("two exports of one tenant at once")
+			case told > 0 && !complete:
+				return errors.New("a client was told of an export that is not there")
+			}
+			return nil
+		})
+	}
+}
+
+func TestAnExportIsMadeWhereverItsProcessDies(t *testing.T) {
+	log.SetOutput(io.Discard)
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
+	runs := explore.Runs(testsize.Pick(500, 100))
+	explore.Test(t, exporting((*exports).start), runs)
+	story := explore.Find(t, exporting(func(s *exports, w http.ResponseWriter, r *http.Request, tenant string) {
+		ctx := context.WithoutCancel(r.Context())
+		lease, err := s.guard.TryAcquire(ctx, guard.Key("export", tenant))
+		if o, ours := outcome.Of(r.Context(), err); ours {
+			outcome.Write(w, o)
+			return
+		}
+		go func() { _ = s.export(ctx, tenant) }()
+		_ = lease.Release(ctx) // with the request, not with the work
+		w.WriteHeader(http.StatusAccepted)
+	}), runs)
+	if story == "" {
+		t.Error("a lease that ends with the request does not matter")
 	}
 }

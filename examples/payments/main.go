@@ -1,7 +1,8 @@
 // Payments that are charged once, though clients repeat them. Two instances of
 // a service answer POST /payments behind lockmw.Idempotent. A client sends each
 // payment until it is answered. Connections break right after the work is done,
-// which is when a repeat would charge twice.
+// which is when a repeat would charge twice. The service sends the key of a
+// payment on to its provider, because the service itself may die there.
 //
 //	go run ./examples/payments                          # a Redis in memory
 //	go run ./examples/payments -redis localhost:6379
@@ -66,7 +67,7 @@ func run(ctx context.Context, s settings) (r result, err error) {
 		defer memory.Close()
 		s.redis = memory.Addr()
 	}
-	books := &ledger{charges: make(map[string]int)}
+	books := &ledger{charges: make(map[string]int), receipts: make(map[string]string)}
 	cuts := &cutter{every: int64(s.cut)}
 	var addresses []string
 	for i := range s.instances {

@@ -3,7 +3,6 @@ package explore
 import (
 	"cmp"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing/synctest"
@@ -27,7 +26,7 @@ type decision struct {
 // drive runs the scenario until all has ended, or for its lifetime.
 func (c controller) drive() {
 	w := c.w
-	c.scenario()
+	w.try("the scenario", func() error { c.x.scenario(w); return nil })
 	limit := time.NewTimer(lifetime)
 	defer limit.Stop()
 	var settled <-chan time.Time
@@ -39,6 +38,9 @@ func (c controller) drive() {
 		if g, k := c.next(); g != nil {
 			if k == flush {
 				w.forget()
+			}
+			if k != goOn && settled != nil {
+				settled = time.After(settling + g.p.length(longPause))
 			}
 			g.open <- k
 			time.Sleep(tick) // so that no two timers end at once
@@ -62,16 +64,6 @@ func (c controller) drive() {
 			return
 		}
 	}
-}
-
-// scenario calls the scenario, and keeps a panic as an error.
-func (c controller) scenario() {
-	defer func() {
-		if r := recover(); r != nil {
-			c.w.fail(fmt.Errorf("the scenario panics: %v\n%s", r, ownCode(string(debug.Stack()))))
-		}
-	}()
-	c.x.scenario(c.w)
 }
 
 func (c controller) ended() (ended, background bool) {
@@ -124,6 +116,7 @@ func (c controller) next() (*gate, kind) {
 		if len(g.kinds) > 0 {
 			w.decisions = append(w.decisions, d)
 		}
+		w.trace.add(g, d.did)
 		if d.did != goOn {
 			w.faults++
 			if d.did != crash && d.did != lostAnswer { // these come behind the effect

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest/explore"
-	"github.com/go-lockguard/guard/internal/testsize"
 )
 
 // Scenarios that are about the guard itself.
@@ -54,12 +53,12 @@ func TestEngineExcludes(t *testing.T) {
 	not := explore.Without("pause", "long-pause", "late", "crash")
 	for _, n := range []int{2, 3} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			judge(t, crowd(n, guard.WithMaxWait(20*time.Second)), false, not, explore.Runs(testsize.Pick(400, 100)))
+			judge(t, crowd(n, guard.WithMaxWait(20*time.Second)), false, not)
 		})
 	}
 	t.Run("MinHold", func(t *testing.T) {
 		scenario := crowd(2, guard.WithMaxWait(20*time.Second), guard.WithMinHold(time.Second))
-		judge(t, scenario, false, not, explore.Runs(testsize.Pick(400, 100)))
+		judge(t, scenario, false, not)
 	})
 }
 
@@ -92,7 +91,7 @@ func TestEngineTokensRise(t *testing.T) {
 		}
 		w.Check(func() error { return err })
 	}
-	judge(t, scenario, false, explore.StoreMayForget(), explore.Runs(testsize.Pick(400, 100)))
+	judge(t, scenario, false, explore.StoreMayForget())
 }
 
 // A function under WithAtMostOnce begins at most once, whatever happens but a
@@ -125,7 +124,7 @@ func TestEngineAtMostOnce(t *testing.T) {
 			return nil
 		})
 	}
-	judge(t, scenario, false, explore.Runs(testsize.Pick(600, 150)))
+	judge(t, scenario, false, explore.Runs(depth(600, 100)))
 }
 
 // After one crash, another process works when the lease has ended, and not

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 // run ends the test program.
 func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
 	t.Cleanup(explore.SetPatience(500 * time.Millisecond))
+	var enough atomic.Bool
+	t.Cleanup(func() { enough.Store(true) })
 	for name, c := range map[string]struct {
 		scenario func(w *explore.World)
 		says     []string
@@ -64,6 +67,23 @@ func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
 		"the scenario panics": {func(*explore.World) {
 			panic("oh")
 		}, []string{"the scenario panics: oh", "hang_test.go:"}},
+		"the check panics": {func(w *explore.World) {
+			w.Check(func() error { panic("oh") })
+		}, []string{"the check panics: oh", "hang_test.go:"}},
+		"a cleanup panics": {func(w *explore.World) {
+			w.Cleanup(func() { panic("oh") })
+		}, []string{"a cleanup panics: oh", "hang_test.go:"}},
+		"the check blocks for good": {func(w *explore.World) {
+			w.Check(func() error { <-make(chan int); return nil })
+		}, []string{"all goroutines in bubble are blocked"}},
+		"a loop without end": {func(w *explore.World) {
+			w.Go("A", func(context.Context, *guard.Guard) error {
+				for !enough.Load() {
+					runtime.Gosched()
+				}
+				return nil
+			})
+		}, []string{"stands still", "hang_test.go:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story := explore.Find(t, c.scenario)
@@ -101,7 +121,7 @@ func TestAStoryIsShort(t *testing.T) {
 	story := explore.Find(t, func(w *explore.World) {
 		steps := 0
 		w.Deliver("pay", func(ctx context.Context, _ *guard.Guard) error {
-			for i := range 40 {
+			for i := range 20 {
 				if err := w.Step(ctx, fmt.Sprint("step ", i), func() error { steps++; return nil }); err != nil {
 					return fmt.Errorf("step %d:\n%w", i, err)
 				}
@@ -109,7 +129,7 @@ func TestAStoryIsShort(t *testing.T) {
 			return nil
 		})
 		w.Check(func() error {
-			if steps > 41 {
+			if steps > 21 {
 				return fmt.Errorf("%d%s", steps, strings.Repeat("\nmore", 20))
 			}
 			return nil
@@ -129,10 +149,23 @@ func TestAStoryIsShort(t *testing.T) {
 	}
 }
 
-// The runs of a search leave no goroutines behind, those with a crash neither.
+// The runs of a search leave no goroutines behind, those with a crash neither,
+// even if the dead process sleeps.
 func TestRunsLeaveNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
-	explore.Find(t, paying(payAtMostOnce, false), explore.Runs(100))
+	explore.Find(t, paying(payAtMostOnce, false), explore.Runs(50))
+	explore.Test(t, func(w *explore.World) {
+		w.Go("A", func(ctx context.Context, g *guard.Guard) error {
+			return g.Do(ctx, "k", func(ctx context.Context) error {
+				go func() {
+					time.Sleep(time.Minute)
+					_ = w.Step(ctx, "clean up", func() error { return nil })
+				}()
+				time.Sleep(time.Second)
+				return w.Step(ctx, "work", func() error { return nil })
+			})
+		})
+	}, explore.Runs(50))
 	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)

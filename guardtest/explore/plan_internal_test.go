@@ -77,3 +77,35 @@ func TestThePagesOfTheStoriesExist(t *testing.T) {
 		t.Error("a broken link is not found")
 	}
 }
+
+// Runs have the same trace if only steps that touch nothing in common change
+// places.
+func TestATraceKnowsWhichOrdersMatter(t *testing.T) {
+	a, b, both := touched{"a"}, touched{"b"}, touched{"a", "b"}
+	at := func(id string, touches touched) *gate { return &gate{id: id, kinds: askKinds, touches: touches} }
+	for name, c := range map[string]struct {
+		first, second *gate
+		did           kind // at the first
+		same          bool
+	}{
+		"one key":                 {at("A/take", a), at("B/take", a), goOn, false},
+		"two keys":                {at("A/take", a), at("B/take", b), goOn, true},
+		"two steps outside":       {at("A/charge", outside), at("B/charge", outside), goOn, false},
+		"a key, and outside":      {at("A/take", a), at("B/charge", outside), goOn, true},
+		"one of two keys":         {at("A/take", both), at("B/take", b), goOn, false},
+		"one key, a lost request": {at("A/take", a), at("B/take", a), lostRequest, true},
+		"one key, a lost answer":  {at("A/take", a), at("B/take", a), lostAnswer, false},
+		"one key, a pause":        {at("A/take", a), at("B/take", a), pause, true}, // the step comes at "wake"
+		"outside, and a crash":    {at("A/take", a), at("B/charge", outside), crash, false},
+		"all is forgotten":        {at("A/take", a), at("B/take", b), flush, false},
+	} {
+		one, other := trace{last: make(map[string]uint64)}, trace{last: make(map[string]uint64)}
+		one.add(c.first, c.did)
+		one.add(c.second, goOn)
+		other.add(c.second, goOn)
+		other.add(c.first, c.did)
+		if same := one.sum == other.sum; same != c.same {
+			t.Errorf("%s: the same trace in both orders: %t", name, same)
+		}
+	}
+}

@@ -16,6 +16,7 @@ type gate struct {
 	what    string
 	id      string // unique in a run
 	kinds   []kind // of faults that may come here
+	touches touched
 	open    chan kind
 	yielded bool
 }
@@ -67,11 +68,11 @@ func (p *process) run(fn func(context.Context, *guard.Guard) error, waited bool)
 			}
 			p.leave()
 		}()
-		if p.pass("start", []kind{yield}) == over {
+		if p.pass("start", minor, nothing) == over {
 			return
 		}
 		err := fn(p.ctx, p.guard)
-		if p.pass("return", minor) == over {
+		if p.pass("return", minor, nothing) == over {
 			return
 		}
 		w.log(p, outcome("returns", err))
@@ -102,15 +103,15 @@ func (p *process) unwait() {
 
 // pass waits at a gate until the controller opens it. In a process that has died or
 // stands still it waits for longer, at most until the run is over.
-func (p *process) pass(what string, kinds []kind) kind {
+func (p *process) pass(what string, kinds []kind, touches touched) kind {
 	p.freeze()
-	return p.passUntil(context.Background(), what, kinds)
+	return p.passUntil(context.Background(), what, kinds, touches)
 }
 
 // passUntil is pass that returns over if ctx ends or the process has died.
-func (p *process) passUntil(ctx context.Context, what string, kinds []kind) kind {
+func (p *process) passUntil(ctx context.Context, what string, kinds []kind, touches touched) kind {
 	w := p.w
-	g := &gate{p: p, what: what, kinds: kinds, open: make(chan kind)}
+	g := &gate{p: p, what: what, kinds: kinds, touches: touches, open: make(chan kind)}
 	w.mu.Lock()
 	if p.dead {
 		w.mu.Unlock()
@@ -174,14 +175,14 @@ func (p *process) standFor(d time.Duration) {
 
 // stand lets the process stand still, for longer than any TTL, and returns over
 // if the run has ended meanwhile.
-func (p *process) stand(k kind) kind {
+func (p *process) stand(k kind, touches touched) kind {
 	d := p.length(k)
 	p.standFor(d)
 	select {
 	case <-time.After(d):
 	case <-p.end:
 	}
-	return p.pass("wake", minor)
+	return p.pass("wake", minor, touches)
 }
 
 // crash ends the process. Its goroutines stop at their next gates.

@@ -55,10 +55,18 @@ func TestBackgroundIsStartedAgain(t *testing.T) {
 		}
 		return tell()
 	}), true)
-	judge(t, relaying(func(tell, strike func() error) error {
-		if err := tell(); err != nil {
-			return err
-		}
-		return strike()
-	}), false)
+	judge(t, relaying(tellFirst), false)
+}
+
+func tellFirst(tell, strike func() error) error {
+	if err := tell(); err != nil {
+		return err
+	}
+	return strike()
+}
+
+// Three pauses are longer than the minute that Background has at the end.
+func TestBackgroundHasTimeAfterTheLastFault(t *testing.T) {
+	t.Setenv("EXPLORE", "relay/take-relay=long-pause; relay/take-relay#2=long-pause; relay/tell=long-pause")
+	explore.Test(t, relaying(tellFirst))
 }

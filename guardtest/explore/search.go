@@ -21,7 +21,7 @@ type search struct {
 	set      settings
 	scenario func(*World)
 	st       stats
-	seen     map[uint64]bool // traces
+	seen     map[uint64]bool // whether it broke, by trace
 	broken   []*result
 	stalled  atomic.Bool // a run stands still, so there are no more
 }
@@ -87,11 +87,14 @@ func (x *search) try(p plan) *result {
 	if r.came < len(p) {
 		x.st.Diverged++
 	}
-	trace := r.trace()
-	if r.err == nil && x.seen[trace] {
+	broke, seen := x.seen[r.trace]
+	if seen && broke != (r.err != nil) {
+		x.st.Contrary++
+	}
+	if seen && r.err == nil {
 		return nil
 	}
-	x.seen[trace] = true
+	x.seen[r.trace] = r.err != nil
 	if r.err != nil {
 		x.broken = append(x.broken, r)
 	}
@@ -118,9 +121,7 @@ func (x *search) run(p plan) *result {
 			w.Store(world)
 			controller{x, world}.drive()
 			if world.check != nil {
-				if err := world.check(); err != nil {
-					world.fail(err)
-				}
+				world.try("the check", world.check)
 			}
 			world.finish()
 		})

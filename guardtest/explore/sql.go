@@ -111,7 +111,7 @@ func (c *conn) do(ctx context.Context, what string, send func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	k := p.passUntil(ctx, what, c.kinds(what))
+	k := p.passUntil(ctx, what, c.kinds(what), outside)
 	switch k {
 	case over:
 		return cmp.Or(ctx.Err(), errDead)
@@ -198,7 +198,7 @@ func (c *conn) patiently(ctx context.Context, what string, send func() error) er
 			return err
 		case <-time.After(pace):
 		}
-		if c.p.passUntil(ctx, "again: "+what, minor) == over {
+		if c.p.passUntil(ctx, "again: "+what, minor, outside) == over {
 			return err
 		}
 	}
@@ -345,7 +345,7 @@ func (t *tx) Rollback() error {
 	switch {
 	case !t.c.IsValid():
 		return nil
-	case t.c.p.passUntil(context.Background(), "ROLLBACK", minor) == over:
+	case t.c.p.passUntil(context.Background(), "ROLLBACK", minor, outside) == over:
 		return nil
 	}
 	return t.Tx.Rollback()

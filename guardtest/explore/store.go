@@ -29,16 +29,18 @@ var _ interface {
 var errLost = fmt.Errorf("explore: %w: %w", locker.ErrUnavailable, locker.ErrSilent)
 
 // ask sends a request to the store, by do, which returns what came of it.
-func (s *store) ask(ctx context.Context, what string, kinds []kind, do func(ctx context.Context) string) error {
+func (s *store) ask(ctx context.Context, what string, kinds []kind, keys touched,
+	do func(ctx context.Context) string,
+) error {
 	p, w := s.p, s.p.w
-	k := p.pass(what, kinds)
+	k := p.pass(what, kinds, keys)
 	unanswered := func() error {
 		select {
 		case <-ctx.Done():
 		case <-time.After(2 * time.Second):
 		case <-p.end:
 		}
-		p.pass("silence", minor)
+		p.pass("silence", minor, nothing)
 		return errLost
 	}
 	switch k {
@@ -47,7 +49,7 @@ func (s *store) ask(ctx context.Context, what string, kinds []kind, do func(ctx 
 	case lostRequest:
 		return unanswered()
 	case pause, longPause:
-		if p.stand(k) == over {
+		if p.stand(k, keys) == over {
 			return errLost
 		}
 	}
@@ -84,7 +86,7 @@ func (s *store) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (a l
 	if t.Queued {
 		kinds = minor // it looks again
 	}
-	if e := s.ask(ctx, "take "+c.Key, kinds, func(ctx context.Context) string {
+	if e := s.ask(ctx, "take "+c.Key, kinds, touched{c.Key}, func(ctx context.Context) string {
 		a, err = s.Locker.Acquire(ctx, c, t)
 		switch {
 		case err != nil:
@@ -112,7 +114,7 @@ func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
 		words = append(words, c.Key)
 	}
 	what := strings.Join(words, " ")
-	if e := s.ask(ctx, what, askKinds, func(ctx context.Context) string {
+	if e := s.ask(ctx, what, askKinds, words[1:], func(ctx context.Context) string {
 		as, held, err = s.Locker.AcquireAll(ctx, cs, prefix)
 		if held < len(cs) {
 			return what + ": " + cs[held].Key + " is held"
@@ -126,8 +128,11 @@ func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
 
 // Renew implements [locker.Locker].
 func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
-	errs := make([]error, len(cs))
-	if e := s.ask(ctx, "renew", minor, func(ctx context.Context) string {
+	errs, keys := make([]error, len(cs)), make(touched, len(cs))
+	for i, c := range cs {
+		keys[i] = c.Key
+	}
+	if e := s.ask(ctx, "renew", minor, keys, func(ctx context.Context) string {
 		s.Locker.Renew(ctx, cs, func(i int, err error) { errs[i] = err })
 		if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
 			return outcome("renew", err)
@@ -145,7 +150,7 @@ func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i i
 
 // Fence implements [locker.Locker].
 func (s *store) Fence(ctx context.Context, c *locker.Claim) (token uint64, err error) {
-	if e := s.ask(ctx, "fence "+c.Key, askKinds, func(ctx context.Context) string {
+	if e := s.ask(ctx, "fence "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		token, err = s.Locker.Fence(ctx, c)
 		return outcome("gets a token for "+c.Key, err)
 	}); e != nil {
@@ -156,7 +161,7 @@ func (s *store) Fence(ctx context.Context, c *locker.Claim) (token uint64, err e
 
 // Release implements [locker.Locker].
 func (s *store) Release(ctx context.Context, c, next *locker.Claim) (r locker.Released, err error) {
-	if e := s.ask(ctx, "free "+c.Key, askKinds, func(ctx context.Context) string {
+	if e := s.ask(ctx, "free "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		r, err = s.Locker.Release(ctx, c, next)
 		return outcome("frees "+c.Key, err)
 	}); e != nil {
@@ -177,7 +182,7 @@ func (s *store) ReleaseAll(ctx context.Context, cs, nexts []*locker.Claim,
 
 // Keep implements [locker.Recorder].
 func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Record) (r locker.Released, err error) {
-	if e := s.ask(ctx, "record "+c.Key, askKinds, func(ctx context.Context) string {
+	if e := s.ask(ctx, "record "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		r, err = s.Locker.Keep(ctx, c, next, rec)
 		return outcome("records the result of "+c.Key, err)
 	}); e != nil {
@@ -188,7 +193,7 @@ func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Reco
 
 // Begin implements [locker.Marker].
 func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (record string, err error) {
-	if e := s.ask(ctx, "mark "+c.Key, askKinds, func(ctx context.Context) string {
+	if e := s.ask(ctx, "mark "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		record, err = s.Locker.Begin(ctx, c, rec)
 		return outcome("marks "+c.Key, err)
 	}); e != nil {
@@ -199,7 +204,7 @@ func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (
 
 // Forget implements [locker.Recorder].
 func (s *store) Forget(ctx context.Context, key string) (found bool, err error) {
-	if e := s.ask(ctx, "forget "+key, askKinds, func(ctx context.Context) string {
+	if e := s.ask(ctx, "forget "+key, askKinds, touched{key}, func(ctx context.Context) string {
 		found, err = s.Locker.Forget(ctx, key)
 		return outcome("forgets "+key, err)
 	}); e != nil {
@@ -235,7 +240,7 @@ type ear struct {
 func (e *ear) hear(tell func()) {
 	p := e.s.p
 	go func() { // ends with tell, or with the process
-		if p.pass("hear", minor) != over {
+		if p.pass("hear", minor, nothing) != over {
 			tell()
 		}
 	}()

@@ -2,7 +2,6 @@ package explore
 
 import (
 	"fmt"
-	"hash/fnv"
 	"path"
 	"reflect"
 	"regexp"
@@ -33,19 +32,9 @@ type result struct {
 	err       error
 	decisions []decision
 	lines     []line
+	trace     uint64
 	came      int  // faults of the plan that have come to pass
 	stalled   bool // it never ended
-}
-
-// trace is the same for runs that did the same, but for who went first.
-func (r *result) trace() uint64 {
-	h := fnv.New64a()
-	for _, d := range r.decisions {
-		if d.did != yield {
-			_, _ = h.Write([]byte(d.id + "=" + string(d.did) + "\n"))
-		}
-	}
-	return h.Sum64()
 }
 
 // more returns the plans with one fault more, which comes behind the others.

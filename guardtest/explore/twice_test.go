@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest/explore"
-	"github.com/go-lockguard/guard/internal/testsize"
 )
 
 // A run that is done twice tells the same story, with the same times.
@@ -18,7 +17,7 @@ func TestReplaysAreExact(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var st explore.Stats
-			explore.Find(t, s, explore.Twice(), explore.Count(&st), explore.Runs(testsize.Pick(200, 60)))
+			explore.Find(t, s, explore.Twice(), explore.Count(&st), explore.Runs(depth(200, 30)))
 			t.Logf("%+v", st)
 			if st.Unlike+st.Diverged > 0 {
 				t.Errorf("%d runs were not the same again, in %d a fault did not come", st.Unlike, st.Diverged)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ type World struct {
 	clients    int
 	background bool
 	decisions  []decision
+	trace      trace
 	lines      []line
 	errs       []error // of processes, and panics
 	faults     int     // that have come to pass
@@ -59,7 +61,7 @@ type World struct {
 func newWorld(p plan) *World {
 	w := &World{
 		plan: p, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
-		end: make(chan struct{}), keys: make(map[string]bool), ttl: 10 * time.Second,
+		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)}, ttl: 10 * time.Second,
 	}
 	w.wire = w.newProcess("~")
 	w.wire.returned = true
@@ -112,8 +114,9 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 // Background for what runs as long as its service, such as [guard.Guard.Lead]
 // or the relay of an outbox. fn is called in another process 5 s after fn
 // returned or its process died. A run lasts for 1 min of virtual time after all
-// other processes have ended, so that fn can finish. The ctx of fn ends after
-// the check. If fn returns an error in a run without a fault, the test fails.
+// other processes have ended and the last fault is over, so that fn can finish.
+// The ctx of fn ends after the check. If fn returns an error in a run without a
+// fault, the test fails.
 func (w *World) Background(name string, fn func(ctx context.Context, g *guard.Guard) error) {
 	w.mu.Lock()
 	w.background = true
@@ -179,14 +182,14 @@ func (w *World) Step(ctx context.Context, what string, effect func() error) erro
 		w.log(p, outcome(what+": not sent, its ctx has ended", context.Cause(ctx)))
 		return err
 	}
-	k := p.pass(what, stepKinds)
+	k := p.pass(what, stepKinds, outside)
 	switch k {
 	case lostRequest:
 		return ErrNoAnswer
 	case late:
 		return w.stepLate(ctx, what, effect)
 	case pause, longPause:
-		if p.stand(k) == over {
+		if p.stand(k, outside) == over {
 			k = over
 		}
 	}
@@ -239,7 +242,7 @@ func (w *World) network(d time.Duration, arrive func()) (done chan struct{}) {
 		case <-w.end:
 			return
 		}
-		if w.wire.passUntil(context.Background(), "arrival", minor) != over {
+		if w.wire.passUntil(context.Background(), "arrival", minor, outside) != over {
 			arrive()
 		}
 	}()
@@ -264,6 +267,18 @@ func (w *World) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.errs = append(w.errs, err)
+}
+
+// try calls f, which what names, and keeps its error or panic.
+func (w *World) try(what string, f func() error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.fail(fmt.Errorf("%s panics: %v\n%s", what, r, ownCode(string(debug.Stack()))))
+		}
+	}()
+	if err := f(); err != nil {
+		w.fail(err)
+	}
 }
 
 func (w *World) log(p *process, text string) {
@@ -349,8 +364,9 @@ func (w *World) finish() {
 	for _, p := range procs {
 		_ = p.guard.Close(ctx)
 	}
+	time.Sleep(lifetime) // so that goroutines that sleep come to their next gate, and end there
 	for _, f := range slices.Backward(w.cleanups) {
-		f()
+		w.try("a cleanup", func() error { f(); return nil })
 	}
 	synctest.Wait()
 	w.mu.Lock()
@@ -368,7 +384,7 @@ func (w *World) result() *result {
 	defer w.mu.Unlock()
 	r := &result{
 		plan: w.plan, err: errors.Join(w.errs...),
-		decisions: slices.Clone(w.decisions), lines: slices.Clone(w.lines),
+		decisions: slices.Clone(w.decisions), lines: slices.Clone(w.lines), trace: w.trace.sum,
 	}
 	for _, d := range r.decisions {
 		if d.did != goOn {

@@ -19,17 +19,24 @@ import (
 // that a bubble knows when they are idle. Both are closed when t ends.
 func Miniredis(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	t.Helper()
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true)
-	t.Cleanup(m.Close)
-	d := &dialer{server: m}
-	t.Cleanup(d.close)
-	rdb := redis.NewClient(&redis.Options{
-		Addr:   "127.0.0.1:6379", // an address, because the resolver lives outside the bubble
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return d.dial() },
-	})
+	m, opts := InMemory(t.Cleanup)
+	rdb := redis.NewClient(opts)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return m, rdb
+}
+
+// InMemory is [Miniredis] for clients that the caller makes and closes. cleanup
+// gets what closes the server and the connections.
+func InMemory(cleanup func(func())) (*miniredis.Miniredis, *redis.Options) {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	cleanup(m.Close)
+	d := &dialer{server: m}
+	cleanup(d.close)
+	return m, &redis.Options{
+		Addr:   "127.0.0.1:6379", // an address, because the resolver lives outside the bubble
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return d.dial() },
+	}
 }
 
 // dialer keeps its connections. A client that is closed while it connects
