@@ -31,8 +31,8 @@ func (c *console) prove() *cli.Command {
 a host and a port.
 
 Prove makes the checks of guardctl check, and then a storm: several guards, each with a client of its own, compete for some keys. A
-judge looks for two holders at once, fencing tokens that go down, too many permits, lost leases and lost wake-ups. The keys have a
-prefix of their own and are deleted at the end. The storm uses the server as hard as it can, so prove refuses a server that has
+judge looks for two holders at once, fencing tokens that go down, too many permits, leases that end before their time and lost
+wake-ups. The keys have a prefix of their own and are deleted at the end. The storm uses the server as hard as it can, so prove refuses a server that has
 other keys, unless --yes is given.
 
 With --failover the storm goes on until the primary changes, and for --time after that, 5 minutes at most: trigger the failover when

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -28,16 +29,20 @@ const (
 // waits no more.
 const freeMost = locker.LookEvery + time.Second + 500*time.Millisecond
 
-// court judges a storm. Callers tell of their turns.
+// court judges a storm. Callers tell of their turns. A machine that is too slow
+// condemns no server: nothing is judged of a lease that has ended by this
+// machine's clock, and a wait is also counted in answers of the server.
 type court struct {
 	mu       sync.Mutex // guards what follows; never held across I/O
 	rooms    map[string]*room
+	answers  int // of the server, to somebody who asks each askEvery
 	turns    int
 	pace     []time.Duration // of hand-overs between guards
 	free     time.Duration   // the longest time for which a key was free while somebody waited
 	failed   int             // calls without an answer
 	failure  string          // of the first one
 	lost     int             // leases
+	forgot   int             // of those, the server ended before their time
 	changed  bool            // the primary did
 	silence  time.Duration   // the longest time without an answer to somebody who asks again and again
 	violated []*violation
@@ -55,21 +60,38 @@ type room struct {
 	judge.Floor[*turn]
 
 	waiting []*turn
-	since   time.Time // when there came to be room for one more
-	by      int       // the guard of the turn that ended last
-	token   uint64    // the highest
+	since   instant // when there came to be room for one more
+	by      int     // the guard of the turn that ended last
+	token   uint64  // the highest
 }
 
-// turn is a caller that waits for a key, and then has it.
+// instant is a time on two clocks.
+type instant struct {
+	at      time.Time
+	answers int
+}
+
+// turn is a caller that asks for a key, and then has it.
 type turn struct {
 	key   string
 	guard int
 	limit int
-	asked time.Time
+	try   bool // the caller does not wait
+	asked instant
+	lease *guard.Lease // nil before the turn begins; a test may leave it nil
 }
 
 // AtMost implements [judge.Guest].
 func (t *turn) AtMost() int { return t.limit }
+
+// ended reports whether the lease may not be trusted any more.
+func (t *turn) ended() bool { return t.lease != nil && t.lease.Err() != nil }
+
+// forgotten reports whether the server ended the lease before its time. err is
+// that of the call.
+func (t *turn) forgotten(err error) bool {
+	return t.lease != nil && time.Now().Before(t.lease.Deadline()) && !errnote.Is(err, errnote.Deadline)
+}
 
 func (c *court) violate(kind, format string, args ...any) {
 	i := slices.IndexFunc(c.violated, func(v *violation) bool { return v.Kind == kind })
@@ -84,28 +106,47 @@ func (c *court) violate(kind, format string, args ...any) {
 func (c *court) asks(t *turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.asked = time.Now()
+	t.asked = c.now()
 	if c.rooms == nil {
 		c.rooms = map[string]*room{}
 	}
-	if c.rooms[t.key] == nil {
-		c.rooms[t.key] = &room{since: t.asked}
-	}
 	r := c.rooms[t.key]
-	r.waiting = append(r.waiting, t)
+	if r == nil {
+		r = &room{since: t.asked}
+		r.Excused = (*turn).ended
+		c.rooms[t.key] = r
+	}
+	if !t.try {
+		r.waiting = append(r.waiting, t)
+	}
 }
+
+// taken returns a key that a guard other than this one has now, or "".
+func (c *court) taken(but int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, r := range c.rooms { // in any order
+		if len(r.In) > 0 && r.In[0].limit == 1 && r.In[0].guard != but {
+			return key
+		}
+	}
+	return ""
+}
+
+// now reads both clocks. The caller has c.mu.
+func (c *court) now() instant { return instant{time.Now(), c.answers} }
 
 // enters judges that t begins. The token of a turn that is not alone says
 // nothing.
 func (c *court) enters(t *turn, token uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r, now := c.rooms[t.key], time.Now()
+	r, now := c.rooms[t.key], c.now()
 	c.watch(t.key, now)
-	if t.limit == 1 && len(r.In) == 0 && r.by != t.guard && t.asked.Before(r.since) {
-		c.pace = append(c.pace, now.Sub(r.since))
+	if t.limit == 1 && !t.try && len(r.In) == 0 && r.by != t.guard && t.asked.at.Before(r.since.at) {
+		c.pace = append(c.pace, now.at.Sub(r.since.at))
 	}
-	if t.limit == 1 && token <= r.token {
+	if t.limit == 1 && token <= r.token && !t.ended() {
 		c.violate(badToken, "%s: token %d after %d", t.key, token, r.token)
 	}
 	r.token, r.since = max(r.token, token), now
@@ -123,18 +164,18 @@ func (c *court) enters(t *turn, token uint64) {
 
 // watch judges how long key was free while somebody waited. The caller has
 // c.mu.
-func (c *court) watch(key string, now time.Time) {
+func (c *court) watch(key string, now instant) {
 	r := c.rooms[key]
 	if len(r.waiting) == 0 || len(r.In) >= r.waiting[0].limit {
 		return
 	}
 	from := r.since
-	if asked := r.waiting[0].asked; asked.After(from) {
+	if asked := r.waiting[0].asked; asked.at.After(from.at) {
 		from = asked
 	}
-	free := now.Sub(from)
+	free := now.at.Sub(from.at)
 	c.free = max(c.free, free)
-	if !c.changed && free > freeMost+2*c.silence {
+	if !c.changed && free > freeMost+2*c.silence && now.answers-from.answers >= int(freeMost/askEvery) {
 		c.violate(badWakeUp, "%s was free for %v while somebody waited", key, free.Round(time.Millisecond))
 	}
 }
@@ -145,7 +186,7 @@ func (c *court) leaves(t *turn) {
 	defer c.mu.Unlock()
 	r := c.rooms[t.key]
 	r.Leave(func(o *turn) bool { return o == t })
-	r.since, r.by = time.Now(), t.guard
+	r.since, r.by = c.now(), t.guard
 }
 
 // ends notes how the call of t has ended. A call that the end of the storm ends
@@ -155,12 +196,15 @@ func (c *court) ends(t *turn, err error, over bool) {
 	defer c.mu.Unlock()
 	r := c.rooms[t.key]
 	if slices.Contains(r.waiting, t) {
-		c.watch(t.key, time.Now())
+		c.watch(t.key, c.now())
 		r.waiting = slices.DeleteFunc(r.waiting, func(o *turn) bool { return o == t })
 	}
 	switch {
 	case errors.Is(err, guard.ErrLeaseLost):
 		c.lost++
+		if t.forgotten(err) {
+			c.forgot++
+		}
 	case err != nil && !over:
 		if c.failed++; c.failed == 1 {
 			c.failure = err.Error()
@@ -172,6 +216,7 @@ func (c *court) ends(t *turn, err error, over bool) {
 func (c *court) answered(silence time.Duration, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.answers++
 	c.silence, c.changed = max(c.silence, silence), c.changed || changed
 }
 
@@ -186,10 +231,9 @@ func (c *court) count(kind string) int {
 }
 
 // close judges the storm as a whole, after the last call.
-func (c *court) close(ttl time.Duration) {
-	if c.lost > 0 && c.silence < ttl/2 {
-		c.violate(badLease, "%d leases were lost, and the server was silent for %v at most", c.lost,
-			c.silence.Round(time.Millisecond))
+func (c *court) close() {
+	if c.forgot > 0 {
+		c.violate(badLease, "the server ended %d leases before their time", c.forgot)
 	}
 	if c.turns == 0 {
 		c.violate(badNothing, "no call got a key")

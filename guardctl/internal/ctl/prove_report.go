@@ -63,6 +63,7 @@ type stormed struct {
 	Failed   int           `json:"calls_failed"`
 	Failure  string        `json:"first_failure,omitempty"`
 	Lost     int           `json:"leases_lost"`
+	Forgot   int           `json:"leases_forgotten"`
 	Changed  bool          `json:"primary_changed"`
 	LongFree time.Duration `json:"longest_free_ns"`
 	Silence  time.Duration `json:"longest_silence_ns"`
@@ -115,7 +116,8 @@ func (p *proof) judged(c *court, took time.Duration) {
 	}
 	p.Storm = stormed{
 		Took: took, Guards: stormGuards, Callers: stormGuards * len(roles(p.TTL)), Turns: c.turns, Handed: len(c.pace),
-		Failed: c.failed, Failure: c.failure, Lost: c.lost, Changed: c.changed, LongFree: c.free, Silence: c.silence,
+		Failed: c.failed, Failure: c.failure, Lost: c.lost, Forgot: c.forgot, Changed: c.changed,
+		LongFree: c.free, Silence: c.silence,
 	}
 	p.Measured.HandOver = newSpread(c.pace)
 	if p.Failover != nil {
@@ -150,7 +152,7 @@ var advice = map[string]string{
 		"parts: do not use it for leases as it is.",
 	badPermits: "More had the key than there are permits: as for overlap.",
 	badToken:   "A fencing token came twice or went down: the server forgets writes, as for overlap.",
-	badLease:   "The server forgets keys before their TTL, or answers too late for the TTL.",
+	badLease:   "The server forgets keys before their TTL, as for overlap.",
 	badWakeUp:  "Somebody waited for a free key: look at the CPU of both machines, run again, and send the report.",
 	badNothing: "See the first failure under The storm.",
 }
@@ -200,7 +202,7 @@ func (p *proof) numbers(line func(format string, args ...any)) {
 	line("| Guards with a client of their own, callers | %d, %d |", s.Guards, s.Callers)
 	line("| Turns, hand-overs to another guard | %d, %d |", s.Turns, s.Handed)
 	line("| Calls without an answer | %d %s |", s.Failed, cell(s.Failure))
-	line("| Leases lost | %d |", s.Lost)
+	line("| Leases lost, of them forgotten by the server | %d, %d |", s.Lost, s.Forgot)
 	line("| The primary changed | %v |", s.Changed)
 	line("| Longest time for which the server was silent | %v |", short(s.Silence))
 	line("| Longest time for which a key was free while somebody waited | %v |", short(s.LongFree))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 const (
 	stormGuards = 3
 	askEvery    = 50 * time.Millisecond
+	tryEvery    = 5 * time.Millisecond
 	holdMost    = 5 * time.Second
 )
 
@@ -26,18 +28,26 @@ type role struct {
 	keys  int // how many of that name, one at random at a time
 	limit int
 	hold  time.Duration // at most
+	rest  time.Duration // after each turn
+	try   bool          // not to wait, for a key that another guard has
 }
 
 // roles returns what each guard does at the same time. The key slow is held
-// long enough to be renewed, and to be held while a server fails over.
+// long enough to be renewed. Most of the keys held are free at any moment. So a
+// server that fails over and forgets the last moments has forgotten that some
+// were taken, and the callers that try find them free.
 func roles(ttl time.Duration) []role {
-	return []role{
-		{"hot", 1, 1, 2 * time.Millisecond},
-		{"hot", 1, 1, 2 * time.Millisecond},
-		{"spread", 16, 1, 2 * time.Millisecond},
-		{"permits", 1, 2, 5 * time.Millisecond},
-		{"slow", 1, 1, min(ttl/2, holdMost)},
+	try := role{limit: 1, hold: 2 * time.Millisecond, rest: tryEvery, try: true}
+	all := []role{
+		{key: "hot", keys: 1, limit: 1, hold: 2 * time.Millisecond},
+		{key: "hot", keys: 1, limit: 1, hold: 2 * time.Millisecond},
+		{key: "spread", keys: 16, limit: 1, hold: 2 * time.Millisecond},
+		{key: "permits", keys: 1, limit: 2, hold: 5 * time.Millisecond},
+		{key: "slow", keys: 1, limit: 1, hold: min(ttl/2, holdMost)},
+		try, try,
 	}
+	held := role{key: "held", keys: 256, limit: 1, hold: min(ttl/2, time.Second)}
+	return append(all, slices.Repeat([]role{held}, 8)...)
 }
 
 // guard returns a guard with a client of its own, as another process has.
@@ -92,7 +102,7 @@ func (p *prover) storm(ctx context.Context) error {
 	}
 	work.Go(func() { p.ask(ctx, c, first, cancel) })
 	work.Wait()
-	c.close(p.proof.TTL)
+	c.close()
 	p.proof.judged(c, time.Since(start))
 	return nil
 }
@@ -128,25 +138,42 @@ func (p *prover) write(ctx context.Context) error {
 
 // play takes turns until ctx ends.
 func (r role) play(ctx context.Context, c *court, number int, g *guard.Guard) {
-	for ctx.Err() == nil {
-		t := &turn{key: r.key + strconv.Itoa(rand.N(r.keys)), guard: number, limit: r.limit}
+	for ; ctx.Err() == nil; pause(ctx, r.rest) {
+		t := &turn{guard: number, limit: r.limit, try: r.try}
+		if r.try {
+			t.key = c.taken(number)
+		} else {
+			t.key = r.key + strconv.Itoa(rand.N(r.keys))
+		}
+		if t.key == "" {
+			continue
+		}
 		c.asks(t)
-		err := g.Do(ctx, t.key, func(ctx context.Context) error {
+		err := r.do(ctx, g, t.key, func(ctx context.Context) error {
 			token, err := guard.FencingToken(ctx)
 			if err != nil {
 				return err
 			}
+			t.lease, _ = guard.LeaseFrom(ctx)
 			c.enters(t, token)
 			defer c.leaves(t)
 			pause(ctx, r.hold/2+rand.N(r.hold/2))
 			return nil
 		})
-		over := ctx.Err() != nil
-		c.ends(t, err, over)
+		c.ends(t, err, ctx.Err() != nil)
 		if err != nil {
 			pause(ctx, askEvery)
 		}
 	}
+}
+
+// do runs fn under key, or does not if another has the key and r tries.
+func (r role) do(ctx context.Context, g *guard.Guard, key string, fn func(context.Context) error) error {
+	if r.try {
+		_, err := g.TryDo(ctx, key, fn)
+		return err
+	}
+	return g.Do(ctx, key, fn)
 }
 
 // pause waits for d, or until ctx ends.
