@@ -12,6 +12,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -64,6 +65,15 @@ func TestAClusterIsProven(t *testing.T) {
 	nodes := redistest.StartCluster(t)
 	p, status := proves(t, nil, "--cluster", nodes[0].Addr)
 	if status != 0 || !p.OK || p.Server.Primaries != 3 {
+		t.Errorf("status %d, %+v", status, p)
+	}
+}
+
+func TestASentinelIsProven(t *testing.T) {
+	addrs := redistest.StartSentinel(t).Addrs()
+	url := "redis://" + addrs[0] + "?addr=" + addrs[1] + "&addr=" + addrs[2]
+	p, status := proves(t, nil, "--sentinel", redisproc.SentinelName, "--url", url, "")
+	if status != 0 || !p.OK || p.Server.Mode != "Sentinel" || p.Server.Primaries != 1 {
 		t.Errorf("status %d, %+v", status, p)
 	}
 }
