@@ -182,6 +182,23 @@ func move(
 	return nil
 }
 
+func TestTheReportSaysWhatToDo(t *testing.T) {
+	for text, p := range map[string]proof{
+		"--failover":               {OK: true},
+		"Send this report":         {OK: true, Failover: &failover{Seen: true}},
+		"trigger one":              {Failover: &failover{}},
+		"Change what the finding":  {Violated: []*violation{{Kind: badCheck}}},
+		"drops keys":               {Violated: []*violation{{Kind: badOverlap}}},
+		"WithReplicas":             {Violated: []*violation{{Kind: badOverlap}}, Storm: stormed{Changed: true}},
+		`| lease | 0 | a \| b; c |`: {Violated: []*violation{{Kind: badLease, First: "a | b\nc"}}},
+	} {
+		var out bytes.Buffer
+		if err := p.write(&out, false); (err == nil) != p.OK || !strings.Contains(out.String(), text) {
+			t.Errorf("%v, want %q in\n%s", err, text, &out)
+		}
+	}
+}
+
 func TestTheCourtJudges(t *testing.T) {
 	alone := func(key string) *turn { return &turn{key: key, guard: 1, limit: 1} }
 	permit := func() *turn { return &turn{key: "p", guard: 2, limit: 2} }
