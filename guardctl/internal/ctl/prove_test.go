@@ -184,12 +184,12 @@ func move(
 
 func TestTheReportSaysWhatToDo(t *testing.T) {
 	for text, p := range map[string]proof{
-		"--failover":               {OK: true},
-		"Send this report":         {OK: true, Failover: &failover{Seen: true}},
-		"trigger one":              {Failover: &failover{}},
-		"Change what the finding":  {Violated: []*violation{{Kind: badCheck}}},
-		"drops keys":               {Violated: []*violation{{Kind: badOverlap}}},
-		"WithReplicas":             {Violated: []*violation{{Kind: badOverlap}}, Storm: stormed{Changed: true}},
+		"--failover":                {OK: true},
+		"Send this report":          {OK: true, Failover: &failover{Seen: true}},
+		"trigger one":               {Failover: &failover{}},
+		"Change what the finding":   {Violated: []*violation{{Kind: badCheck}}},
+		"drops keys":                {Violated: []*violation{{Kind: badOverlap}}},
+		"WithReplicas":              {Violated: []*violation{{Kind: badOverlap}}, Storm: stormed{Changed: true}},
 		`| lease | 0 | a \| b; c |`: {Violated: []*violation{{Kind: badLease, First: "a | b\nc"}}},
 	} {
 		var out bytes.Buffer
