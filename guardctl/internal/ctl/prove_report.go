@@ -145,35 +145,32 @@ func (p *proof) write(out io.Writer, asJSON bool) error {
 	return nil
 }
 
-// advice says what a kind of violation means, and what to do. Those that a
-// failover may cause have the text forgets or forgot behind them.
-var advice = map[string]string{
-	badCheck:   "Change what the finding says.",
+// meaning says what a kind of violation is.
+var meaning = map[string]string{
+	badCheck:   "A finding of guardctl check refuses the server.",
 	badOverlap: "Two had the key at once.",
 	badPermits: "More had the key than there are permits.",
 	badToken:   "A fencing token came twice or went down.",
 	badLease:   "The server ended leases before their TTL.",
-	badWakeUp:  "Somebody waited for a free key: look at the CPU of both machines, run again, and send the report.",
-	badNothing: "See the first failure under The storm.",
+	badWakeUp:  "Somebody waited for a free key.",
+	badNothing: "No lease can be had.",
 }
 
-const (
-	forgets = " The server drops keys (eviction, or a failover that nobody saw) or runs scripts in parts. Change that: " +
-		"as it is, use it for no lease."
-	forgot = " The failover has lost writes, as one does that does not wait for its replicas. Use fencing tokens, " +
-		"redislocker.WithReplicas or a quorum, or accept it: see One server, a failover, or a quorum in docs/choosing.md."
-)
-
-// advise returns what to do about a kind of violation.
-func (p *proof) advise(kind string) string {
-	switch kind {
-	case badOverlap, badPermits, badToken, badLease:
-		if p.Storm.Changed {
-			return advice[kind] + forgot
-		}
-		return advice[kind] + forgets
+// advice returns what to do about a kind of violation.
+func (p *proof) advice(kind string) string {
+	switch {
+	case kind == badCheck:
+		return "Change what the finding says."
+	case kind == badWakeUp:
+		return "Look at the CPU of both machines, run again, and send the report."
+	case kind == badNothing:
+		return "See the first failure under The storm."
+	case p.Storm.Changed:
+		return "The failover has lost writes, as one does that does not wait for its replicas. Protect data with fencing " +
+			"tokens, take redislocker.WithReplicas or a quorum, or accept it: docs/choosing.md, One server, a failover, or a quorum."
 	}
-	return advice[kind]
+	return "The server drops keys (eviction, or a failover that nobody saw) or runs scripts in parts. Change that: as it is, " +
+		"use it for no lease."
 }
 
 func (p *proof) markdown(out io.Writer) {
@@ -205,11 +202,15 @@ func (p *proof) verdict(line func(format string, args ...any)) {
 	switch {
 	case len(p.Violated) > 0:
 		line("**Not proven.** Leases are not safe, or cannot be had, on this server as it is set up:\n")
-		line("| Violated | Times | First | What to do |\n|---|---|---|---|")
+		line("| Violated | Times | First | Meaning |\n|---|---|---|---|")
+		var todo []string
 		for _, v := range p.Violated {
-			line("| %s | %d | %s | %s |", v.Kind, v.Count, cell(v.First), p.advise(v.Kind))
+			line("| %s | %d | %s | %s |", v.Kind, v.Count, cell(v.First), meaning[v.Kind])
+			if a := p.advice(v.Kind); !slices.Contains(todo, a) {
+				todo = append(todo, a)
+			}
 		}
-		line("\nThen run guardctl prove again.")
+		line("\nWhat to do:\n\n- %s\n- Run guardctl prove again.", strings.Join(todo, "\n- "))
 	case !p.OK:
 		line("**Not proven.** No failover was seen: start again, and trigger one while the storm is on.")
 	default:

@@ -40,7 +40,7 @@ func violates(t *testing.T, p proof, status int, kinds ...string) {
 	t.Helper()
 	for _, v := range p.Violated {
 		for _, kind := range kinds {
-			if v.Kind == kind && status == 1 && !p.OK && advice[kind] != "" {
+			if v.Kind == kind && status == 1 && !p.OK && meaning[kind] != "" {
 				t.Logf("%+v", *v)
 				return
 			}
@@ -210,6 +210,13 @@ func TestTheCourtJudges(t *testing.T) {
 				c.enters(a, token+1)
 				c.leaves(a)
 				c.ends(a, nil, false)
+			}
+			early, late := alone("k"), alone("k") // both ask, and the later token comes first
+			c.asks(early)
+			c.asks(late)
+			for i, a := range []*turn{late, early} {
+				c.enters(a, uint64(9-i))
+				c.leaves(a)
 			}
 		},
 		badOverlap: func(c *court) {
