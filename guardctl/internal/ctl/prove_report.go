@@ -166,11 +166,12 @@ func (p *proof) advice(kind string) string {
 	case kind == badNothing:
 		return "See the first failure under The storm."
 	case p.Storm.Changed:
-		return "The failover has lost writes, as one does that does not wait for its replicas. Protect data with fencing " +
-			"tokens, take redislocker.WithReplicas or a quorum, or accept it: docs/choosing.md, One server, a failover, or a quorum."
+		return "The failover has lost writes, as one does that does not wait for its replicas. Protect data with " +
+			"fencing tokens, take redislocker.WithReplicas or a quorum, or accept it: docs/choosing.md, One server, " +
+			"a failover, or a quorum."
 	}
-	return "The server drops keys (eviction, or a failover that nobody saw) or runs scripts in parts. Change that: as it is, " +
-		"use it for no lease."
+	return "The server drops keys (eviction, or a failover that nobody saw) or runs scripts in parts. Change that: " +
+		"as it is, use it for no lease."
 }
 
 func (p *proof) markdown(out io.Writer) {
