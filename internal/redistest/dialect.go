@@ -22,6 +22,10 @@ type Dialect struct {
 	NoKeyless bool // refuses scripts without keys
 	NoPublish bool // refuses PUBLISH inside scripts
 	Steps     bool // runs the commands of other clients between those of a script
+
+	// Lua is the program that runs scripts, such as "lua5.4", with the numbers
+	// of Dragonfly. "" is an interpreter of Lua 5.1 in Go.
+	Lua string
 }
 
 // StartDialect starts a server of a dialect in front of the one at upstream, and
@@ -34,6 +38,9 @@ func StartDialect(t testing.TB, upstream string, d Dialect) (addr string) {
 	}
 	t.Cleanup(s.Close)
 	i := &interpreter{Dialect: d, upstream: upstream, scripts: map[string]string{}}
+	if d.Lua != "" {
+		i.lua = startLua(t, d.Lua)
+	}
 	s.SetPreHook(i.serve)
 	return s.Addr().String()
 }
@@ -43,7 +50,8 @@ type interpreter struct {
 	Dialect
 
 	upstream string
-	peers    sync.Map // the speaker of each *server.Peer
+	lua      *luaProgram // nil for the interpreter in Go; used only while running is held
+	peers    sync.Map    // the speaker of each *server.Peer
 
 	running sync.RWMutex // held for a script, unless it runs in steps, and read for any other command
 	mu      sync.Mutex   // guards scripts; never held across I/O
@@ -144,6 +152,9 @@ func (i *interpreter) eval(s *speaker, name string, args []string) string {
 	if !i.Steps {
 		i.running.Lock()
 		defer i.running.Unlock()
+	}
+	if i.lua != nil {
+		return i.lua.run(text, args[2:2+n], args[2+n:], s.do)
 	}
 	l := lua.NewState()
 	defer l.Close()

@@ -13,7 +13,7 @@
 -- start of the value of that key, or 0 and "". Behind them is the first token
 -- of each key that has its owner now, or "".
 
-local n = #KEYS / 2
+local n = math.floor(#KEYS / 2) -- for Lua 5.4, which would return a float otherwise
 local held, ttl, about = n, 0, ""
 for i = 1, n do
   local value = redis.call("getrange", KEYS[i], 0, 2047)

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -32,6 +33,24 @@ func TestConformance(t *testing.T) {
 		db++
 		return onDatabase(t, addr, db-1)
 	})
+}
+
+// The scripts mean the same in each Lua that a server may have, and use no
+// global that one lacks.
+func TestScriptsRunInEachLua(t *testing.T) {
+	for _, program := range testsize.Pick([]string{"lua5.1", "lua5.4"}, []string{"lua5.4"}) {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			s := redistest.Start(t, "--databases", "1000")
+			addr := redistest.StartDialect(t, s.Addr, redistest.Dialect{Lua: program})
+			db := 0
+			lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+				t.Helper()
+				db++
+				return onDatabase(t, addr, db-1)
+			})
+		})
+	}
 }
 
 // The server hangs. It has received its requests, and carries them out when it

@@ -63,11 +63,15 @@ func TestScriptsAreThoseInTestdata(t *testing.T) {
 }
 
 // A proxy or a cluster must know by KEYS alone which keys a script touches.
+// Some refuse scripts without keys, and unpack.
 func TestScriptsTouchNoKeyButKEYS(t *testing.T) {
 	for name, s := range scripts() {
 		source, _ := s.source.(string)
 		for _, fault := range foreignKeys(source) {
 			t.Errorf("%s: %s", name, fault)
+		}
+		if !strings.Contains(source, "KEYS[") || strings.Contains(source, "unpack") {
+			t.Errorf("%s has no keys, or unpacks", name)
 		}
 	}
 	for _, fault := range []string{

@@ -185,6 +185,20 @@ refused() {
   fi
 }
 
+# It takes any server that speaks Redis and the flags of redis-server below. The report also goes to CI's summary of a job.
+step_server() {
+  local port=$((10000 + RANDOM % 20000)) id code=0
+  go test -race -vet=off -count=1 -run Conformance ./locker/redislocker
+  redis-server --port "$port" --bind 127.0.0.1 --dir "$tmp" --save "" >"$tmp/server.log" 2>&1 &
+  id=$!
+  for _ in {1..50}; do (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break || sleep 0.2; done
+  kill -0 "$id" || { cat "$tmp/server.log"; return 1; } # another may have the port
+  go -C guardctl run . prove "127.0.0.1:$port" | tee -a "${GITHUB_STEP_SUMMARY:-/dev/null}" || code=$?
+  kill "$id"
+  ((code == 0)) || cat "$tmp/server.log"
+  return "$code"
+}
+
 # A finding is a reason to raise an oldest version in go.mod, or to update Go.
 step_vuln() {
   local m

@@ -78,6 +78,7 @@ type turn struct {
 	limit int
 	try   bool // the caller does not wait
 	asked instant
+	floor uint64       // the highest token that was known when the caller asked
 	lease *guard.Lease // nil before the turn begins; a test may leave it nil
 }
 
@@ -116,6 +117,7 @@ func (c *court) asks(t *turn) {
 		r.Excused = (*turn).ended
 		c.rooms[t.key] = r
 	}
+	t.floor = r.token
 	if !t.try {
 		r.waiting = append(r.waiting, t)
 	}
@@ -137,7 +139,8 @@ func (c *court) taken(but int) string {
 func (c *court) now() instant { return instant{time.Now(), c.answers} }
 
 // enters judges that t begins. The token of a turn that is not alone says
-// nothing.
+// nothing. That of a turn which was asked for before another one began may be
+// lower: a resource refuses it.
 func (c *court) enters(t *turn, token uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +149,7 @@ func (c *court) enters(t *turn, token uint64) {
 	if t.limit == 1 && !t.try && len(r.In) == 0 && r.by != t.guard && t.asked.at.Before(r.since.at) {
 		c.pace = append(c.pace, now.at.Sub(r.since.at))
 	}
-	if t.limit == 1 && token <= r.token && !t.ended() {
+	if t.limit == 1 && (token <= t.floor || token == r.token) && !t.ended() {
 		c.violate(badToken, "%s: token %d after %d", t.key, token, r.token)
 	}
 	r.token, r.since = max(r.token, token), now

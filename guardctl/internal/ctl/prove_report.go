@@ -145,16 +145,33 @@ func (p *proof) write(out io.Writer, asJSON bool) error {
 	return nil
 }
 
-// advice says what a kind of violation means, and what to do.
-var advice = map[string]string{
-	badCheck: "Change what the finding says.",
-	badOverlap: "Two had the key at once. The server forgets keys (eviction, a failover) or runs scripts in " +
-		"parts: do not use it for leases as it is.",
-	badPermits: "More had the key than there are permits: as for overlap.",
-	badToken:   "A fencing token came twice or went down: the server forgets writes, as for overlap.",
-	badLease:   "The server forgets keys before their TTL, as for overlap.",
-	badWakeUp:  "Somebody waited for a free key: look at the CPU of both machines, run again, and send the report.",
-	badNothing: "See the first failure under The storm.",
+// meaning says what a kind of violation is.
+var meaning = map[string]string{
+	badCheck:   "A finding of guardctl check refuses the server.",
+	badOverlap: "Two had the key at once.",
+	badPermits: "More had the key than there are permits.",
+	badToken:   "A fencing token came twice or went down.",
+	badLease:   "The server ended leases before their TTL.",
+	badWakeUp:  "Somebody waited for a free key.",
+	badNothing: "No lease can be had.",
+}
+
+// advice returns what to do about a kind of violation.
+func (p *proof) advice(kind string) string {
+	switch {
+	case kind == badCheck:
+		return "Change what the finding says."
+	case kind == badWakeUp:
+		return "Look at the CPU of both machines, run again, and send the report."
+	case kind == badNothing:
+		return "See the first failure under The storm."
+	case p.Storm.Changed:
+		return "The failover has lost writes, as one does that does not wait for its replicas. Protect data with " +
+			"fencing tokens, take redislocker.WithReplicas or a quorum, or accept it: docs/choosing.md, One server, " +
+			"a failover, or a quorum."
+	}
+	return "The server drops keys (eviction, or a failover that nobody saw) or runs scripts in parts. Change that: " +
+		"as it is, use it for no lease."
 }
 
 func (p *proof) markdown(out io.Writer) {
@@ -162,29 +179,16 @@ func (p *proof) markdown(out io.Writer) {
 	s := p.Server
 	line("# guardctl prove: %s, %s\n", cmp.Or(strings.Join(s.Versions, ", "), "a server that tells no version"),
 		p.Date.Format("2006-01-02 15:04 MST"))
-	switch {
-	case len(p.Violated) > 0:
-		line("**Not proven.** Leases are not safe, or cannot be had, on this server as it is set up:\n")
-		line("| Violated | Times | First | What to do |\n|---|---|---|---|")
-		for _, v := range p.Violated {
-			line("| %s | %d | %s | %s |", v.Kind, v.Count, cell(v.First), advice[v.Kind])
-		}
-		line("\nThen run guardctl prove again.")
-	case !p.OK:
-		line("**Not proven.** No failover was seen: start again, and trigger one while the storm is on.")
-	default:
-		line("**Proven: nothing was violated.** A storm shows faults, not their absence: it says nothing about " +
-			"settings that change later, nor about failovers unless one is below.")
-	}
+	p.verdict(line)
 	if p.Left != "" {
-		line("\nKeys could not be deleted. They begin with `%s`.", p.Left)
+		line("\nKeys could not be deleted. Delete those that begin with `%s`.", strings.TrimSuffix(p.Left, "*"))
 	}
 	line("\n## Server\n\n| | |\n|---|---|")
 	line("| Topology | %s, primaries: %d, replicas each: %s, TLS: %v |", s.Mode, s.Primaries,
 		cmp.Or(s.Replicas, "unknown"), s.TLS)
-	line("| maxmemory, policy | %s, %s |", cmp.Or(s.MaxMemory, "unknown"), cmp.Or(s.Policy, "unknown"))
+	line("| maxmemory (0: no limit), policy | %s, %s |", cmp.Or(s.MaxMemory, "unknown"), cmp.Or(s.Policy, "unknown"))
 	line("| Tools | guardctl %s, %s |", p.Guardctl, p.Go)
-	line("\n## Check, %d times\n", p.Checks)
+	line("\n## What guardctl check says, asked %d times\n", p.Checks)
 	for _, f := range p.Findings {
 		line("- %s %s: %s", f.Severity, f.Name, cell(f.Text))
 	}
@@ -194,39 +198,69 @@ func (p *proof) markdown(out io.Writer) {
 	p.numbers(line)
 }
 
-// numbers writes what was counted and measured.
+// verdict writes the result, and what to do.
+func (p *proof) verdict(line func(format string, args ...any)) {
+	switch {
+	case len(p.Violated) > 0:
+		line("**Not proven.** Leases are not safe, or cannot be had, on this server as it is set up:\n")
+		line("| Violated | Times | First | Meaning |\n|---|---|---|---|")
+		var todo []string
+		for _, v := range p.Violated {
+			line("| %s | %d | %s | %s |", v.Kind, v.Count, cell(v.First), meaning[v.Kind])
+			if a := p.advice(v.Kind); !slices.Contains(todo, a) {
+				todo = append(todo, a)
+			}
+		}
+		line("\nWhat to do:\n\n- %s\n- Run guardctl prove again.", strings.Join(todo, "\n- "))
+	case !p.OK:
+		line("**Not proven.** No failover was seen: start again, and trigger one while the storm is on.")
+	default:
+		line("**Proven: nothing was violated.** A storm shows faults, not their absence. What to do next:\n")
+		if p.Failover == nil {
+			line("- Run it again with --failover. This run says nothing about what a failover loses.")
+		}
+		line("- Run it again after an upgrade, or a change of settings or of the plan.")
+		line("- Send this report to https://github.com/go-lockguard/guard/issues, for the table of docs/servers.md.")
+	}
+}
+
+// numbers writes what was counted and measured, and what it should be.
 func (p *proof) numbers(line func(format string, args ...any)) {
 	s, m := p.Storm, p.Measured
-	line("\n## The storm\n\n| | |\n|---|---|")
-	line("| Time, TTL | %v, %v |", s.Took.Round(100*time.Millisecond), p.TTL)
-	line("| Guards with a client of their own, callers | %d, %d |", s.Guards, s.Callers)
-	line("| Turns, hand-overs to another guard | %d, %d |", s.Turns, s.Handed)
-	line("| Calls without an answer | %d %s |", s.Failed, cell(s.Failure))
-	line("| Leases lost, of them forgotten by the server | %d, %d |", s.Lost, s.Forgot)
-	line("| The primary changed | %v |", s.Changed)
-	line("| Longest time for which the server was silent | %v |", short(s.Silence))
-	line("| Longest time for which a key was free while somebody waited | %v |", short(s.LongFree))
+	row := func(name string, value, should any) { line("| %s | %v | %v |", name, value, should) }
+	pair := func(a, b any) string { return fmt.Sprintf("%v, %v", a, b) }
+	line("\n## The storm\n\n| | | Should be |\n|---|---|---|")
+	row("Duration, TTL of the leases", pair(s.Took.Round(100*time.Millisecond), p.TTL), "the TTL of your services")
+	row("Clients, each like a process of a service; callers in all", pair(s.Guards, s.Callers), "")
+	row("Leases that callers had, of them handed over by another client", pair(s.Turns, s.Handed), "above 0")
+	row("Calls that failed", strings.TrimSpace(fmt.Sprint(s.Failed, " ", cell(s.Failure))), "0, a few in a failover")
+	row("Leases lost, of them ended by the server before their time", pair(s.Lost, s.Forgot),
+		"0, 0. The rest had no answer in time: too slow for the TTL")
+	row("The primary changed", s.Changed, "true only if you did that")
+	row("Longest time for which the server was silent", short(s.Silence), fmt.Sprint("far below ", p.TTL/2))
+	row("Longest time for which a key was free while somebody waited", short(s.LongFree),
+		fmt.Sprint("below ", freeMost, ", in a failover longer by it and by the TTL"))
 	line("\n## Measured\n\n| | Median | 99 %% |\n|---|---|---|")
-	for _, row := range []struct {
+	for _, of := range []struct {
 		name string
 		took spread
 	}{
 		{"Round trip", m.RoundTrip},
 		{"A message, from PUBLISH to its arrival", m.Message},
 		{"A script of two commands, in the server", m.Script},
-		{"A hand-over, from the end of a turn to the next", m.HandOver},
+		{"A hand-over, from the end of one lease to the next", m.HandOver},
 	} {
-		if row.took == (spread{}) {
-			line("| %s | not measured | |", row.name)
+		if of.took == (spread{}) {
+			row(of.name, "not measured", "")
 			continue
 		}
-		line("| %s | %v | %v |", row.name, short(row.took.Median), short(row.took.P99))
+		row(of.name, short(of.took.Median), short(of.took.P99))
 	}
 	if f := p.Failover; f != nil && f.Seen {
-		line("\n## Failover\n\n| | |\n|---|---|")
-		line("| Gap: the longest time for which a key that was wanted had nobody | %v |", short(f.Gap))
-		line("| Leases lost | %d |", f.LeasesLost)
-		line("| Tokens lost: given again | %d |", f.TokensLost)
+		line("\n## Failover\n\n| | | Should be |\n|---|---|---|")
+		row("Gap: the longest time for which a key that was wanted had nobody", short(f.Gap), "below your MaxWait")
+		row("Leases lost", f.LeasesLost, 0)
+		row("Tokens lost: given again", f.TokensLost, 0)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -39,7 +40,7 @@ func violates(t *testing.T, p proof, status int, kinds ...string) {
 	t.Helper()
 	for _, v := range p.Violated {
 		for _, kind := range kinds {
-			if v.Kind == kind && status == 1 && !p.OK && advice[kind] != "" {
+			if v.Kind == kind && status == 1 && !p.OK && meaning[kind] != "" {
 				t.Logf("%+v", *v)
 				return
 			}
@@ -64,6 +65,15 @@ func TestAClusterIsProven(t *testing.T) {
 	nodes := redistest.StartCluster(t)
 	p, status := proves(t, nil, "--cluster", nodes[0].Addr)
 	if status != 0 || !p.OK || p.Server.Primaries != 3 {
+		t.Errorf("status %d, %+v", status, p)
+	}
+}
+
+func TestASentinelIsProven(t *testing.T) {
+	addrs := redistest.StartSentinel(t).Addrs()
+	url := "redis://" + addrs[0] + "?addr=" + addrs[1] + "&addr=" + addrs[2]
+	p, status := proves(t, nil, "--sentinel", redisproc.SentinelName, "--url", url, "")
+	if status != 0 || !p.OK || p.Server.Mode != "Sentinel" || p.Server.Primaries != 1 {
 		t.Errorf("status %d, %+v", status, p)
 	}
 }
@@ -172,6 +182,23 @@ func move(
 	return nil
 }
 
+func TestTheReportSaysWhatToDo(t *testing.T) {
+	for text, p := range map[string]proof{
+		"--failover":                {OK: true},
+		"Send this report":          {OK: true, Failover: &failover{Seen: true}},
+		"trigger one":               {Failover: &failover{}},
+		"Change what the finding":   {Violated: []*violation{{Kind: badCheck}}},
+		"drops keys":                {Violated: []*violation{{Kind: badOverlap}}},
+		"WithReplicas":              {Violated: []*violation{{Kind: badOverlap}}, Storm: stormed{Changed: true}},
+		`| lease | 0 | a \| b; c |`: {Violated: []*violation{{Kind: badLease, First: "a | b\nc"}}},
+	} {
+		var out bytes.Buffer
+		if err := p.write(&out, false); (err == nil) != p.OK || !strings.Contains(out.String(), text) {
+			t.Errorf("%v, want %q in\n%s", err, text, &out)
+		}
+	}
+}
+
 func TestTheCourtJudges(t *testing.T) {
 	alone := func(key string) *turn { return &turn{key: key, guard: 1, limit: 1} }
 	permit := func() *turn { return &turn{key: "p", guard: 2, limit: 2} }
@@ -183,6 +210,13 @@ func TestTheCourtJudges(t *testing.T) {
 				c.enters(a, token+1)
 				c.leaves(a)
 				c.ends(a, nil, false)
+			}
+			early, late := alone("k"), alone("k") // both ask, and the later token comes first
+			c.asks(early)
+			c.asks(late)
+			for i, a := range []*turn{late, early} {
+				c.enters(a, uint64(9-i))
+				c.leaves(a)
 			}
 		},
 		badOverlap: func(c *court) {

@@ -49,7 +49,7 @@ local function reserve(key, block, life, floor)
   return string.format("%.0f", first)
 end
 
-local n = #KEYS / 2
+local n = math.floor(#KEYS / 2) -- for Lua 5.4, which would return a float otherwise
 local held, ttl, about = n, 0, ""
 for i = 1, n do
   local value = redis.call("getrange", KEYS[i], 0, 2047)
