@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -58,6 +59,8 @@ func (u *until) Write(b []byte) (int, error) {
 }
 
 func (u *until) Flush() { u.sent = true }
+
+func (x *exchange) Value(f keyfunc.Func) (string, error) { return f(x.r) }
 
 // However long an answer is, and whatever its handler does to send it, nothing
 // of it is sent before COMMIT.
