@@ -11,8 +11,8 @@ import (
 )
 
 // HeldExchange is an [Exchange] whose Next holds the answer back. Its Keys give
-// the scope of the request, once its body need not be read any more. Only [Idempotent.Serve] calls its methods, one at a
-// time.
+// the scope of the request, after all that Value has to find. Only
+// [Idempotent.Serve] calls its methods, one at a time.
 //
 // An answer is final when the store or the database has said so, whatever the
 // framework's writer believes. Begun must report what the client may have,
