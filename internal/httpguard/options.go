@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/readahead"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -27,7 +28,7 @@ type Config[H, C any] struct {
 type idempotentOptions struct {
 	identity IdentityOptions[HeldExchange]
 	headers  []string           // kept besides those that always are
-	once     OnceFunc           // nil: answers are kept in the store of the locks
+	once     sqlresult.OnceFunc // nil: answers are kept in the store of the locks
 	replayed func(HeldExchange) // called before each replay; nil: nobody is
 }
 
@@ -191,8 +192,11 @@ func (Options[H, C]) KeptHeaders(names []string) Option[H, C] {
 	})
 }
 
-// Once makes an option that lets once keep the answers, see [InTransaction].
-func (Options[H, C]) Once(once OnceFunc) Option[H, C] {
+// InTransactionOf makes InTransactionOf.
+func (Options[H, C]) InTransactionOf(once sqlresult.OnceFunc) Option[H, C] {
+	if once == nil {
+		panic("lockmw: InTransactionOf a nil function")
+	}
 	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.once = once })
 }
 

@@ -129,8 +129,12 @@ func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
 // results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
 // panics if db or table is nil.
 func InTransaction(db *sql.DB, table *sqlresult.Table) Option {
-	return with.Once(httpguard.InTransaction(db, table))
+	return with.InTransactionOf(httpguard.InTransaction(db, table))
 }
+
+// InTransactionOf is [InTransaction] for a driver beside database/sql. Package
+// pgxtx makes once for pgx. InTransactionOf panics if once is nil.
+func InTransactionOf(once sqlresult.OnceFunc) Option { return with.InTransactionOf(once) }
 
 // Answers returns a middleware that sets how locks answer on all routes inside
 // it. Answers also sets how [Error] answers there, in handlers without a lock
