@@ -8,7 +8,7 @@ needs_of() {
     browser) echo "chromium chromium fonts-dejavu-core" ;;
     models) echo "spin spin" ;;
     test | newest)
-      ! has_chosen $every jobs/river locker/postgreslocker || echo "initdb postgresql"
+      ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
       ! has_chosen locker/postgreslocker || echo "pgbouncer pgbouncer"
       ! has_chosen $every locker/mysqllocker || echo "mariadbd mariadb-server"
       ! has_chosen $every locker/zookeeperlocker ||
