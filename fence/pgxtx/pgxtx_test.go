@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
@@ -278,6 +279,48 @@ func TestNothingIsCommittedUnderALostLease(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.expect("a lost lease", "k", 0)
+}
+
+// hasty is a pool whose transactions see the context end when the result has
+// been inserted, and COMMIT has not been sent.
+type hasty struct {
+	*pgxpool.Pool
+	end func()
+}
+
+func (h hasty) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := h.Pool.BeginTx(ctx, o)
+	return hastyTx{tx, h.end}, err
+}
+
+type hastyTx struct {
+	pgx.Tx
+	end func()
+}
+
+func (h hastyTx) Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error) {
+	done, err := h.Tx.Exec(ctx, statement, args...)
+	h.end()
+	return done, err
+}
+
+func TestNothingIsCommittedAfterTheEndOfTheContext(t *testing.T) {
+	c := newTill(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ran := false
+	_, err := pgxtx.Once(ctx, c.newGuard(), hasty{c.pool, cancel}, c.results, "k", time.Hour,
+		func(ctx context.Context, tx pgx.Tx) (receipt, error) {
+			ran = true
+			return receipt{}, ctx.Err()
+		})
+	if !ran || !errors.Is(err, guard.ErrNotRecorded) || !errors.Is(err, context.Canceled) {
+		t.Errorf("ran %v, %v", ran, err)
+	}
+	if _, err := c.pay(t.Context(), "k", nil); err != nil {
+		t.Error(err)
+	}
+	c.expect("the next call", "k", 1)
 }
 
 func TestForgetAndSweep(t *testing.T) {
