@@ -464,8 +464,8 @@ func TestARequestIsCommittedWithItsAnswer(t *testing.T) {
 		status = row.status
 		for try := range 2 {
 			w := send(key)
-			if replayed := w.Header().Get("Idempotency-Replayed") != ""; w.Code != status || w.Body.String() != "paid" ||
-				replayed != (try == 1 && row.charges == 1) {
+			replayed := w.Header().Get("Idempotency-Replayed") != ""
+			if w.Code != status || w.Body.String() != "paid" || replayed != (try == 1 && row.charges == 1) {
 				t.Errorf("%.9s, try %d: %d %s, replay %v", key, try, w.Code, w.Body, replayed)
 			}
 		}

@@ -122,7 +122,9 @@ func serveInTransaction(t *testing.T, x *exchange, commit error) (kept, logs str
 		return guard.OnceResult{Record: record, Fresh: true}, errors.Join(err, commit)
 	}
 	var with httpguard.Options[func(error), *http.Request]
-	cfg := httpguard.NewConfig([]httpguard.Option[func(error), *http.Request]{with.InTransactionOf(once), with.BodyLimit(100)})
+	cfg := httpguard.NewConfig([]httpguard.Option[func(error), *http.Request]{
+		with.InTransactionOf(once), with.BodyLimit(100),
+	})
 	i := cfg.Idempotent(g, func(*http.Request) (string, error) { return "ann", nil }, time.Hour)
 	x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)
 	x.r.Header.Set("Idempotency-Key", "k")
