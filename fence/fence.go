@@ -1,7 +1,8 @@
 // Package fence is for the resource that a guard protects. It refuses the write
 // of a late holder. A holder is late if it was stopped, lost its lease and
 // continues when it wakes. Package redisfence does this in Redis. Package
-// sqlfence does it in PostgreSQL, MySQL, MariaDB and SQLite. This package has
+// sqlfence does it in PostgreSQL, MySQL, MariaDB and SQLite, and package pgxtx
+// for pgx. This package has
 // the parts that both share.
 //
 // # How it works

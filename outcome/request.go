@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -16,9 +17,13 @@ func badRequest(err error) Outcome {
 		return brokenBody(err)
 	}
 	if ofIdempotencyKey(err) {
+		what := "header " + at.Name
+		if at.Name == "" { // a function has found it
+			what = cmp.Or(source(errorAt(at.Err)), "idempotency key")
+		}
 		return Outcome{
 			Status: http.StatusBadRequest, Code: CodeIdempotencyInvalid,
-			Detail: "The header " + at.Name + " is " + problem(err) + ".",
+			Detail: "The " + what + " is " + problem(err) + ".",
 		}
 	}
 	where := "value that names the resource to lock"

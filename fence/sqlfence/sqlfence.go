@@ -67,11 +67,8 @@ package sqlfence
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"regexp"
 
-	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/fence"
+	"github.com/go-lockguard/guard/internal/sqltx"
 )
 
 // Dialect is the SQL dialect of a database.
@@ -79,73 +76,23 @@ type Dialect int
 
 // The dialects. MySQL is also the dialect of MariaDB.
 const (
-	PostgreSQL Dialect = iota + 1 // 9.5 or newer
-	MySQL
-	SQLite // 3.35 or newer
+	PostgreSQL = Dialect(sqltx.PostgreSQL) // 9.5 or newer
+	MySQL      = Dialect(sqltx.MySQL)
+	SQLite     = Dialect(sqltx.SQLite) // 3.35 or newer
 )
 
-// maxKey is the max length of a key in the table, in bytes. A longer key is
-// refused and never cut, because two cut keys could share a fence.
-const maxKey = 255
-
-// statements are the statements of a dialect. %[1]s is the table.
-type statements struct {
-	schema string
-	raise  string // inserts the token, or raises the row to it
-	stored string // reads the token after raise; "" if raise returns it
-}
-
-var dialects = map[Dialect]statements{
-	PostgreSQL: {
-		// Two sessions that create a table at once would fail with 23505.
-		schema: "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7310863, 0); " +
-			"CREATE TABLE IF NOT EXISTS %[1]s (name VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL); END $$",
-		raise: "INSERT INTO %[1]s AS f (name, token) VALUES ($1, $2) " +
-			"ON CONFLICT (name) DO UPDATE SET token = GREATEST(f.token, EXCLUDED.token) RETURNING token",
-	},
-	MySQL: {
-		// VARBINARY, because other types treat "A" or "a " as equal to "a".
-		// InnoDB, because other engines have no transactions.
-		schema: "CREATE TABLE IF NOT EXISTS %[1]s (name VARBINARY(255) PRIMARY KEY, token BIGINT NOT NULL) " +
-			"ENGINE = InnoDB",
-		raise: "INSERT INTO %[1]s (name, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = GREATEST(token, ?)",
-		// The number of affected rows does not help, because it is 0 for a
-		// lower token as well as for the same. FOR UPDATE is needed because a
-		// plain read may use a snapshot that is older than the row.
-		stored: "SELECT token FROM %[1]s WHERE name = ? FOR UPDATE",
-	},
-	SQLite: {
-		schema: "CREATE TABLE IF NOT EXISTS %[1]s (name TEXT PRIMARY KEY, token INTEGER NOT NULL) WITHOUT ROWID",
-		raise: "INSERT INTO %[1]s (name, token) VALUES (?, ?) " +
-			"ON CONFLICT (name) DO UPDATE SET token = max(token, excluded.token) RETURNING token",
-	},
-}
-
 // Table is a table of fences. It is safe for concurrent use.
-type Table struct{ statements }
-
-// identifier matches a table's name, with its schema if needed. The name is put
-// into SQL without quotes.
-var identifier = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+type Table struct{ fences *sqltx.Fences }
 
 // New returns the fences in the given table. The table's name is put into
 // statements without quotes. New does no I/O. Its error Is
 // guard.ErrInvalidOption.
 func New(d Dialect, table string) (*Table, error) {
-	s, ok := dialects[d]
-	if !ok {
-		return nil, fmt.Errorf("%w: dialect %d, want sqlfence.PostgreSQL, MySQL or SQLite", guard.ErrInvalidOption, d)
+	fences, err := sqltx.NewFences(sqltx.Dialect(d), table)
+	if err != nil {
+		return nil, err
 	}
-	if !identifier.MatchString(table) {
-		return nil, fmt.Errorf("%w: table %q, want letters, digits and _, with a schema in front if need be",
-			guard.ErrInvalidOption, table)
-	}
-	for _, text := range []*string{&s.schema, &s.raise, &s.stored} {
-		if *text != "" {
-			*text = fmt.Sprintf(*text, table)
-		}
-	}
-	return &Table{s}, nil
+	return &Table{fences}, nil
 }
 
 // Schema returns the statement that creates the table if it does not exist, for
@@ -154,7 +101,7 @@ func New(d Dialect, table string) (*Table, error) {
 // The table keeps a row of about a hundred bytes for each key ever checked.
 // Tokens from Redis are µs since 1970, or little more. So you can delete the
 // rows of unused keys by their token, once no late writer can come.
-func (t *Table) Schema() string { return t.schema }
+func (t *Table) Schema() string { return t.fences.Schema() }
 
 // Check refuses the token if a higher one was seen at key, and otherwise
 // records it. Both end with tx, so a transaction that is rolled back leaves no
@@ -168,37 +115,10 @@ func (t *Table) Schema() string { return t.schema }
 // is not UTF-8 or has a NUL.
 //
 // Check waits while another transaction that has checked key is open, as long
-// as ctx and the database allow. Its error Is [fence.ErrLateWrite] if it
+// as ctx and the database allow. Its error Is fence.ErrLateWrite if it
 // refused the token. The error Is guard.ErrInvalidOption for a key or token
 // that is not valid. Any other error is the driver's. Roll back after any
 // error.
 func (t *Table) Check(ctx context.Context, tx *sql.Tx, key string, token uint64) error {
-	if err := fence.CheckToken(token); err != nil {
-		return err
-	}
-	if key == "" || len(key) > maxKey {
-		return fmt.Errorf("%w: a key of %d bytes for a fence, want 1 to %d", guard.ErrInvalidOption, len(key), maxKey)
-	}
-	newest, err := t.exchange(ctx, tx, key, int64(token))
-	if err != nil {
-		return fmt.Errorf("sqlfence: check the token: %w", err)
-	}
-	if newest > int64(token) {
-		return &fence.LateWriteError{Token: token, Newest: uint64(newest)}
-	}
-	return nil
-}
-
-// exchange raises the token at key to the given one, and returns the token that
-// is stored then.
-func (t *Table) exchange(ctx context.Context, tx *sql.Tx, key string, token int64) (newest int64, err error) {
-	if t.stored == "" {
-		err = tx.QueryRowContext(ctx, t.raise, key, token).Scan(&newest)
-		return newest, err
-	}
-	if _, err = tx.ExecContext(ctx, t.raise, key, token, token); err != nil {
-		return 0, err
-	}
-	err = tx.QueryRowContext(ctx, t.stored, key).Scan(&newest)
-	return newest, err
+	return t.fences.Check(ctx, sqltx.TxOf(tx), key, token)
 }

@@ -138,7 +138,7 @@ func (r *Routes[C, H, M]) Idempotent(
 	return func(next H) H {
 		answered := r.answeredInside(once.Lock, next)
 		return func(c C) error {
-			if once.Passes(c.Request()) || cfg.Skips(c) {
+			if httpguard.IsSafe(c.Request().Method) || cfg.Skips(c) {
 				return next(c)
 			}
 			undo := r.carry(c, cfg.Answers)
@@ -150,8 +150,8 @@ func (r *Routes[C, H, M]) Idempotent(
 			switch {
 			case err == nil:
 				return nil
-			case r.unmatched(c, err):
-				return next(c) // echo's own 404 or 405
+			case errors.Is(err, httpguard.ErrPasses), r.unmatched(c, err): // then next is echo's own 404 or 405
+				return next(c)
 			}
 			return r.answer(c, once.Lock, err)
 		}

@@ -87,6 +87,12 @@ func (x *heldExchange[C]) Next(l *guard.Lease) {
 	x.exchange.Next(l)
 }
 
+// Value returns the value of f.
+func (x *heldExchange[C]) Value(f keyfunc.Func) (string, error) {
+	x.SetPath()
+	return f(x.Request())
+}
+
 // Begun also knows of a connection that was taken over.
 func (x *heldExchange[C]) Begun() bool { return x.exchange.Begun() || x.Passed() }
 

@@ -3,16 +3,16 @@ package httpguard
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // HeldExchange is an [Exchange] whose Next holds the answer back. Its Keys give
-// the scope of the request. Only [Idempotent.Serve] calls its methods, one at a
-// time.
+// the scope of the request, after all that Value has to find. Only
+// [Idempotent.Serve] calls its methods, one at a time.
 //
 // An answer is final when the store or the database has said so, whatever the
 // framework's writer believes. Begun must report what the client may have,
@@ -20,9 +20,10 @@ import (
 type HeldExchange interface {
 	Exchange
 
-	Held() Answer  // what Next has held back
-	Send()         // sends what Next has held back
-	Replay(Answer) // sends the answer of an earlier request
+	Value(f keyfunc.Func) (string, error) // of the request, with its path parameters
+	Held() Answer                         // what Next has held back
+	Send()                                // sends what Next has held back
+	Replay(Answer)                        // sends the answer of an earlier request
 }
 
 // Idempotent is the state that all requests of one idempotent middleware share.
@@ -31,24 +32,30 @@ type Idempotent struct {
 	*Lock
 	idempotentOptions
 
-	ttl time.Duration
+	identity Identity[HeldExchange]
+	ttl      time.Duration
 }
 
-// Passes reports whether requests pass without a key: those that only read, and
-// with the option those that have none.
-func (i *Idempotent) Passes(r *http.Request) bool {
-	return IsSafe(r.Method) || i.optional && len(r.Header[keyHeader]) == 0
-}
+// WholeBody reports whether the whole body makes the fingerprint. Otherwise a
+// body is read as for a lock.
+func (i *Idempotent) WholeBody() bool { return i.identity.Values == nil }
 
 // Serve runs x.Next once for each scope, key and ttl, and replays its answer to
 // the other requests. Serve returns the error that the adapter must answer, as
-// [Lock.Serve] does. Serve blocks for the arrival of the body too.
+// [Lock.Serve] does, or [ErrPasses] if the adapter must serve the request without
+// a lease. Serve blocks for the arrival of the body too.
 //
 // Nothing that x.Next holds back is sent before its record is confirmed. A
 // panic and a Goexit pass through after the release, and nothing is kept.
 func (i *Idempotent) Serve(x HeldExchange) error {
 	i.begin(x)
-	key, mark, err := i.identify(x)
+	key, mark, err := i.identity.Of(x)
+	if err == nil && !i.WholeBody() {
+		err = i.readAhead(x.Request())
+	}
+	if errors.Is(err, ErrPasses) {
+		return err
+	}
 	if err != nil {
 		err = overLimit(err)
 		i.logKeyFunc(x, err)
@@ -77,6 +84,9 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 	}
 	switch {
 	case err == nil:
+		if i.replayed != nil {
+			i.replayed(x)
+		}
 		x.Replay(kept)
 	case errors.Is(err, guard.ErrOtherPayload), errors.Is(err, guard.ErrResultGone),
 		errors.Is(err, guard.ErrInterrupted):

@@ -2,9 +2,10 @@ package httpguard
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/go-lockguard/guard"
@@ -12,43 +13,120 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
+// Identity decides which requests are the same one. R is a request as its
+// functions see it. Identity is safe for concurrent use.
+type Identity[R any] struct {
+	IdentityOptions[R]
+
+	Scope  func(R) (string, error)
+	Header func(R) []string        // the values of the header Idempotency-Key
+	Whole  func(R) ([]byte, error) // the fingerprint of all of a request
+}
+
+// IdentityOptions are what users choose of an Identity.
+type IdentityOptions[R any] struct {
+	Key      func(R) (string, error)   // nil: that of the header
+	Values   []func(R) (string, error) // they make the fingerprint; nil: Whole does
+	Optional bool                      // requests without a key pass
+}
+
+// Any reports whether anything is set.
+func (o *IdentityOptions[R]) Any() bool { return o.Key != nil || o.Values != nil || o.Optional }
+
+// ErrPasses says that a request has no key and needs none.
+var ErrPasses = errors.New("lockmw: the request has no idempotency key, and passes")
+
+// Of returns the guard's key for r, and the fingerprint of r. Of blocks as the
+// functions do.
+func (i *Identity[R]) Of(r R) (key string, fingerprint []byte, err error) {
+	name, err := i.name(r)
+	if err != nil {
+		return "", nil, err
+	}
+	if i.Values != nil {
+		fingerprint, err = i.chosen(r)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	scope, err := i.Scope(r)
+	if err != nil {
+		return "", nil, err
+	}
+	if scope == "" {
+		return "", nil, fmt.Errorf("%w: the scope is empty", guard.ErrInvalidKey)
+	}
+	if i.Values == nil {
+		fingerprint, err = i.Whole(r)
+	}
+	return guard.Key("idempotent", scope, name), fingerprint, err
+}
+
 // keyHeader is the header that names a request, in its canonical form.
 const keyHeader = "Idempotency-Key"
 
 // maxKey is the max length of a key of a client.
 const maxKey = 255
 
-// identify returns the guard's key for the request of x, and the fingerprint of
-// the request. identify blocks until the whole body is there.
-func (i *Idempotent) identify(x Exchange) (key string, fingerprint []byte, err error) {
-	name, err := IdempotencyKey(x.Request().Header[keyHeader])
-	if err != nil {
-		return "", nil, err
+// name returns the client's key.
+func (i *Identity[R]) name(r R) (string, error) {
+	if i.Key == nil {
+		values := i.Header(r)
+		if i.Optional && len(values) == 0 {
+			return "", ErrPasses
+		}
+		name, err := headerKey(values)
+		if err != nil {
+			return "", BlameKey(err)
+		}
+		return name, nil
 	}
-	scope, err := x.Keys()
-	if err != nil {
-		return "", nil, err
+	name, err := i.Key(r)
+	switch {
+	case err == nil && name == "":
+		err = keyfunc.ErrMissing
+	case err == nil && len(name) > maxKey:
+		err = keyfunc.ErrInvalid
 	}
-	if scope.one == "" {
-		return "", nil, fmt.Errorf("%w: the scope is empty", guard.ErrInvalidKey)
+	switch {
+	case err == nil:
+		return name, nil
+	case i.Optional && errors.Is(err, keyfunc.ErrMissing):
+		return "", ErrPasses
+	case errors.Is(err, keyfunc.ErrMediaType):
+	case errors.Is(err, keyfunc.ErrMissing), errors.Is(err, keyfunc.ErrAmbiguous), errors.Is(err, keyfunc.ErrInvalid):
+		err = &keyfunc.Error{Source: "idempotency", Err: err}
 	}
-	fingerprint, err = fingerprintOf(x.Request())
-	return IdempotentKey(scope.one, name), fingerprint, err
+	return "", err
 }
 
-// IdempotentKey returns the guard's key for a client's key.
-func IdempotentKey(scope, name string) string { return guard.Key("idempotent", scope, name) }
+// chosen returns a hash of the values that the user has chosen, nil for none. No
+// two lists of values have the same text.
+func (i *Identity[R]) chosen(r R) ([]byte, error) {
+	var text []byte
+	for _, value := range i.Values {
+		v, err := value(r)
+		if err != nil {
+			return nil, err
+		}
+		text = append(binary.AppendUvarint(text, uint64(len(v))), v...)
+	}
+	if text == nil {
+		return nil, nil
+	}
+	sum := sha256.Sum256(text)
+	return sum[:16], nil
+}
 
-// IdempotencyKey returns the client's key, of all values of its header. Quotes
-// around it do not belong to it.
-func IdempotencyKey(values []string) (string, error) {
-	bad := func(err error) (string, error) { return "", BlameKey(err) }
+// headerKey returns the client's key, of all values of its header. Quotes around
+// it do not belong to it.
+func headerKey(values []string) (string, error) {
 	switch len(values) {
 	case 0:
-		return bad(keyfunc.ErrMissing)
+		return "", keyfunc.ErrMissing
 	case 1:
 	default:
-		return bad(keyfunc.ErrAmbiguous)
+		return "", keyfunc.ErrAmbiguous
 	}
 	name := values[0]
 	if n := len(name); n >= 2 && name[0] == '"' && name[n-1] == '"' {
@@ -57,9 +135,9 @@ func IdempotencyKey(values []string) (string, error) {
 	hidden := func(c rune) bool { return c <= ' ' || c > '~' }
 	switch {
 	case name == "":
-		return bad(keyfunc.ErrMissing)
+		return "", keyfunc.ErrMissing
 	case len(name) > maxKey, strings.ContainsFunc(name, hidden):
-		return bad(keyfunc.ErrInvalid)
+		return "", keyfunc.ErrInvalid
 	}
 	return name, nil
 }
@@ -69,9 +147,11 @@ func BlameKey(err error) error {
 	return &keyfunc.Error{Source: "idempotency", Name: keyHeader, Err: err}
 }
 
-// fingerprintOf returns a hash of the method, path, query and body of r. None
-// of the first three has a line break.
-func fingerprintOf(r *http.Request) ([]byte, error) {
+// wholeRequest returns a hash of the method, path, query and body of the request
+// of x. None of the first three has a line break. wholeRequest blocks until the
+// whole body is there.
+func wholeRequest(x HeldExchange) ([]byte, error) {
+	r := x.Request()
 	body, whole, err := readahead.Body(r)
 	switch {
 	case err != nil:

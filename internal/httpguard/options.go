@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/readahead"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -25,9 +26,10 @@ type Config[H, C any] struct {
 
 // idempotentOptions are the options that only an idempotent middleware has.
 type idempotentOptions struct {
-	optional bool     // requests without a key pass
-	headers  []string // kept besides those that always are
-	once     OnceFunc // nil: answers are kept in the store of the locks
+	identity IdentityOptions[HeldExchange]
+	headers  []string           // kept besides those that always are
+	once     sqlresult.OnceFunc // nil: answers are kept in the store of the locks
+	replayed func(HeldExchange) // called before each replay; nil: nobody is
 }
 
 // NewConfig returns what opts set. NewConfig panics if one is nil.
@@ -48,8 +50,8 @@ func (cfg *Config[H, C]) Skips(c C) bool { return cfg.skip != nil && cfg.skip(c)
 // Lock returns the Lock of a middleware. Lock panics if cfg has options that
 // only Idempotent takes.
 func (cfg *Config[H, C]) Lock(g *guard.Guard) *Lock {
-	if o := cfg.idempotent; o.optional || o.headers != nil || o.once != nil {
-		panic("lockmw: WithOptionalKey, WithKeptHeaders and InTransaction are options of Idempotent")
+	if o := cfg.idempotent; o.identity.Any() || o.headers != nil || o.once != nil || o.replayed != nil {
+		panic("lockmw: an option of Idempotent is not one of a lock")
 	}
 	return &Lock{guard: g, bodyLimit: cfg.bodyLimit}
 }
@@ -63,7 +65,17 @@ func (cfg *Config[H, C]) Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time
 	if ttl < time.Millisecond {
 		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
 	}
-	return &Idempotent{&Lock{guard: g, bodyLimit: cfg.bodyLimit}, cfg.idempotent, ttl}
+	return &Idempotent{
+		Lock: &Lock{guard: g, bodyLimit: cfg.bodyLimit}, idempotentOptions: cfg.idempotent, ttl: ttl,
+		identity: Identity[HeldExchange]{
+			IdentityOptions: cfg.idempotent.identity, Whole: wholeRequest,
+			Scope: func(x HeldExchange) (string, error) {
+				keys, err := x.Keys()
+				return keys.one, err
+			},
+			Header: func(x HeldExchange) []string { return x.Request().Header[keyHeader] },
+		},
+	}
 }
 
 // Option is an option of an adapter, which declares it again under its own name.
@@ -124,7 +136,52 @@ func (Options[H, C]) BodyLimit(n int) Option[H, C] {
 
 // OptionalKey makes WithOptionalKey.
 func (Options[H, C]) OptionalKey() Option[H, C] {
-	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.optional = true })
+	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.identity.Optional = true })
+}
+
+// IdempotencyKey makes WithIdempotencyKey.
+func (Options[H, C]) IdempotencyKey(key keyfunc.Func) Option[H, C] {
+	of := valueBy(key)
+	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.identity.Key = of })
+}
+
+// NoValues is the panic of a WithFingerprint without functions.
+const NoValues = "lockmw: WithFingerprint without a function. If you mean that, use WithoutFingerprint"
+
+// Fingerprint makes WithFingerprint.
+func (Options[H, C]) Fingerprint(values []keyfunc.Func) Option[H, C] {
+	if len(values) == 0 {
+		panic(NoValues)
+	}
+	of := make([]func(HeldExchange) (string, error), len(values))
+	for i, value := range values {
+		of[i] = valueBy(value)
+	}
+	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.identity.Values = of })
+}
+
+// NoFingerprint makes WithoutFingerprint.
+func (Options[H, C]) NoFingerprint() Option[H, C] {
+	return optionFunc[H, C](func(cfg *Config[H, C]) {
+		cfg.idempotent.identity.Values = []func(HeldExchange) (string, error){}
+	})
+}
+
+// valueBy returns f for an exchange. valueBy panics if f is nil.
+func valueBy(f keyfunc.Func) func(HeldExchange) (string, error) {
+	refuseNil(f == nil)
+	return func(x HeldExchange) (string, error) { return x.Value(f) }
+}
+
+// ReplayHook makes WithReplayHook. The exchanges of the adapter must have a
+// method Context that returns a C.
+func (Options[H, C]) ReplayHook(f func(C)) Option[H, C] {
+	if f == nil {
+		panic("lockmw: the replay hook is nil")
+	}
+	return optionFunc[H, C](func(cfg *Config[H, C]) {
+		cfg.idempotent.replayed = func(x HeldExchange) { f(x.(interface{ Context() C }).Context()) }
+	})
 }
 
 // KeptHeaders makes WithKeptHeaders.
@@ -135,8 +192,11 @@ func (Options[H, C]) KeptHeaders(names []string) Option[H, C] {
 	})
 }
 
-// Once makes an option that lets once keep the answers, see [InTransaction].
-func (Options[H, C]) Once(once OnceFunc) Option[H, C] {
+// InTransactionOf makes InTransactionOf.
+func (Options[H, C]) InTransactionOf(once sqlresult.OnceFunc) Option[H, C] {
+	if once == nil {
+		panic("lockmw: InTransactionOf a nil function")
+	}
 	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.once = once })
 }
 

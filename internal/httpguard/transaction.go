@@ -14,21 +14,17 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlresult"
 )
 
-// OnceFunc is [guard.Guard.OnceBytes] for a place of its own.
-type OnceFunc func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
-	fn func(context.Context) ([]byte, error)) (guard.OnceResult, error)
-
-// InTransaction returns a OnceFunc that keeps answers in table, in the
+// InTransaction returns a function that keeps answers in table, in the
 // transaction of what the handler writes. InTransaction panics if db or table
 // is nil.
-func InTransaction(db *sql.DB, table *sqlresult.Table) OnceFunc {
+func InTransaction(db *sql.DB, table *sqlresult.Table) sqlresult.OnceFunc {
 	if db == nil || table == nil {
 		panic("lockmw: InTransaction without a database or a table")
 	}
 	return func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
 		fn func(context.Context) ([]byte, error),
 	) (guard.OnceResult, error) {
-		return sqlresult.OnceBytes(ctx, g, db, table, tableKey(key), o,
+		return sqlresult.OnceBytes(ctx, g, db, table, key, o,
 			func(ctx context.Context, _ *sql.Tx) ([]byte, error) { return fn(ctx) })
 	}
 }
@@ -48,7 +44,7 @@ func (i *Idempotent) keep(
 	ctx context.Context, key string, o guard.OnceOptions, fn func(context.Context) ([]byte, error),
 ) (guard.OnceResult, error) {
 	if i.once != nil {
-		return i.once(ctx, i.guard, key, o, fn)
+		return i.once(ctx, i.guard, tableKey(key), o, fn)
 	}
 	return i.guard.OnceBytes(ctx, key, o, fn)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -58,6 +59,8 @@ func (u *until) Write(b []byte) (int, error) {
 }
 
 func (u *until) Flush() { u.sent = true }
+
+func (x *exchange) Value(f keyfunc.Func) (string, error) { return f(x.r) }
 
 // However long an answer is, and whatever its handler does to send it, nothing
 // of it is sent before COMMIT.
@@ -119,7 +122,9 @@ func serveInTransaction(t *testing.T, x *exchange, commit error) (kept, logs str
 		return guard.OnceResult{Record: record, Fresh: true}, errors.Join(err, commit)
 	}
 	var with httpguard.Options[func(error), *http.Request]
-	cfg := httpguard.NewConfig([]httpguard.Option[func(error), *http.Request]{with.Once(once), with.BodyLimit(100)})
+	cfg := httpguard.NewConfig([]httpguard.Option[func(error), *http.Request]{
+		with.InTransactionOf(once), with.BodyLimit(100),
+	})
 	i := cfg.Idempotent(g, func(*http.Request) (string, error) { return "ann", nil }, time.Hour)
 	x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)
 	x.r.Header.Set("Idempotency-Key", "k")

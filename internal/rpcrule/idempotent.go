@@ -17,9 +17,12 @@ import (
 // called at each call, and must be safe for concurrent use.
 type Answers struct {
 	// Names returns the values of idempotency-key that the client sent.
-	Names func(ctx context.Context, message any) []string
+	Names func(ctx context.Context, request any) []string
 
-	// Text returns the message of a call as bytes, the same for equal messages.
+	// Message returns the message of a request; nil if they are the same.
+	Message func(request any) any
+
+	// Text returns a message as bytes, the same for equal messages.
 	Text func(message any) ([]byte, error)
 
 	// Record returns what is kept of an answer. Otherwise its error is
@@ -44,6 +47,7 @@ var ErrNotForKeeping = errors.New("the answer is not one to keep")
 // name.
 func NewIdempotent(
 	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration, a Answers,
+	opts []Option,
 ) *Rule {
 	if scope == nil {
 		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
@@ -52,7 +56,18 @@ func NewIdempotent(
 		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
 	}
 	check(method, false)
-	i := &idempotent{&Rule{Guard: g, Method: method}, scope, ttl, a}
+	i := &idempotent{rule: &Rule{Guard: g, Method: method}, ttl: ttl, answers: a}
+	i.identity = httpguard.Identity[call]{
+		Scope:  func(c call) (string, error) { return scope(c.ctx) },
+		Header: func(c call) []string { return a.Names(c.ctx, c.request) },
+		Whole:  i.wholeCall,
+	}
+	for _, o := range opts {
+		if o == nil {
+			panic("lockmw: an option is nil")
+		}
+		o.apply(i)
+	}
 	i.rule.Serve = i.serve
 	return i.rule
 }
@@ -60,17 +75,96 @@ func NewIdempotent(
 // idempotent is a rule that keeps answers. idempotent is safe for concurrent
 // use.
 type idempotent struct {
-	rule    *Rule
-	scope   func(context.Context) (string, error)
-	ttl     time.Duration
-	answers Answers
+	rule     *Rule
+	identity httpguard.Identity[call]
+	ttl      time.Duration
+	answers  Answers
+	replayed func(context.Context) // called before each replay; nil: nobody is
+}
+
+// call is a call as the functions of an [httpguard.Identity] see it.
+type call struct {
+	ctx              context.Context //nolint:containedctx // of the functions' calls alone
+	request, message any
+}
+
+// value makes a function for calls of one that takes an M. value panics if f is
+// nil.
+func value[M any](f func(ctx context.Context, message M) (string, error)) func(call) (string, error) {
+	if f == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return func(c call) (string, error) {
+		m, ok := c.message.(M)
+		if !ok {
+			return "", WrongType(c.message)
+		}
+		return f(c.ctx, m)
+	}
+}
+
+// Option changes a rule of [NewIdempotent].
+type Option interface{ apply(i *idempotent) }
+
+// Options returns the options of an adapter.
+func Options[O Option](opts []O) []Option {
+	all := make([]Option, len(opts))
+	for i, o := range opts {
+		all[i] = o
+	}
+	return all
+}
+
+type optionFunc func(i *idempotent)
+
+func (f optionFunc) apply(i *idempotent) { f(i) }
+
+// WithKey makes WithIdempotencyKey.
+func WithKey[M any](key func(ctx context.Context, message M) (string, error)) Option {
+	of := value(key)
+	return optionFunc(func(i *idempotent) { i.identity.Key = of })
+}
+
+// WithFingerprint makes WithFingerprint. WithFingerprint panics without values.
+func WithFingerprint[M any](values []func(ctx context.Context, message M) (string, error)) Option {
+	if len(values) == 0 {
+		panic(httpguard.NoValues)
+	}
+	of := make([]func(call) (string, error), len(values))
+	for n, v := range values {
+		of[n] = value(v)
+	}
+	return optionFunc(func(i *idempotent) { i.identity.Values = of })
+}
+
+// WithoutFingerprint makes WithoutFingerprint.
+func WithoutFingerprint() Option {
+	return optionFunc(func(i *idempotent) { i.identity.Values = []func(call) (string, error){} })
+}
+
+// WithOptionalKey makes WithOptionalKey.
+func WithOptionalKey() Option { return optionFunc(func(i *idempotent) { i.identity.Optional = true }) }
+
+// WithReplayHook makes WithReplayHook. WithReplayHook panics if f is nil.
+func WithReplayHook(f func(ctx context.Context)) Option {
+	if f == nil {
+		panic("lockmw: the replay hook is nil")
+	}
+	return optionFunc(func(i *idempotent) { i.replayed = f })
 }
 
 // serve runs handler once for a key, and returns its answer for the other calls.
 func (i *idempotent) serve(
-	ctx context.Context, g *guard.Guard, message any, handler func(context.Context) (any, error),
+	ctx context.Context, g *guard.Guard, request any, handler func(context.Context) (any, error),
 ) (resp any, err error) {
-	key, mark, err := i.identify(ctx, message)
+	c := call{ctx, request, request}
+	if i.answers.Message != nil {
+		c.message = i.answers.Message(request)
+	}
+	key, mark, err := i.identity.Of(c)
+	if errors.Is(err, httpguard.ErrPasses) {
+		return handler(ctx)
+	}
 	if err != nil {
 		return nil, i.answers.Error(ctx, i.rule, err)
 	}
@@ -97,6 +191,9 @@ func (i *idempotent) serve(
 	case err == nil:
 		resp, err = i.answers.Replay(ctx, result.Record)
 		if !errors.Is(err, guard.ErrResultGone) {
+			if i.replayed != nil {
+				i.replayed(ctx)
+			}
 			return resp, err
 		}
 	}
@@ -115,23 +212,12 @@ func (i *idempotent) told(ctx context.Context, own error) error {
 	return own
 }
 
-// identify returns the guard's key for a call, and the fingerprint of the call.
-func (i *idempotent) identify(ctx context.Context, message any) (key string, fingerprint []byte, err error) {
-	name, err := httpguard.IdempotencyKey(i.answers.Names(ctx, message))
+// wholeCall returns a hash of the method and the message of a call.
+func (i *idempotent) wholeCall(c call) ([]byte, error) {
+	text, err := i.answers.Text(c.message)
 	if err != nil {
-		return "", nil, err
-	}
-	scope, err := i.scope(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	if scope == "" {
-		return "", nil, fmt.Errorf("%w: the scope is empty", guard.ErrInvalidKey)
-	}
-	text, err := i.answers.Text(message)
-	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	sum := sha256.Sum256(append([]byte(i.rule.Method+"\n"), text...))
-	return httpguard.IdempotentKey(scope, name), sum[:16], nil
+	return sum[:16], nil
 }

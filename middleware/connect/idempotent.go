@@ -18,7 +18,7 @@ import (
 )
 
 // Idempotent carries out each call of procedure once, by its header
-// Idempotency-Key. The answer is kept for ttl. A call that comes again gets it,
+// Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call that comes again gets it,
 // with the header Idempotency-Replayed. One that comes while the first runs
 // waits for it, for at most MaxWait. Response is the response message of the
 // procedure:
@@ -51,7 +51,7 @@ import (
 // its handler does not run. [Verify] finds it before. To lock the procedure too,
 // put the rule of the lock into a second interceptor inside.
 func Idempotent[Response any](
-	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration,
+	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
 ) Rule {
 	if _, ok := any(new(Response)).(proto.Message); !ok {
 		panic(fmt.Sprintf("lockmw: Idempotent with %T, which is no response message", *new(Response)))
@@ -60,16 +60,17 @@ func Idempotent[Response any](
 		Names: func(_ context.Context, req any) []string {
 			return req.(connect.AnyRequest).Header().Values("Idempotency-Key")
 		},
-		Text: text, Record: record[Response], Replay: replay[Response], Error: answer,
-	})
+		Message: func(req any) any { return req.(connect.AnyRequest).Any() },
+		Text:    text, Record: record[Response], Replay: replay[Response], Error: answer,
+	}, rpcrule.Options(opts))
 	return Rule{r, any(new(Response)).(proto.Message)}
 }
 
-// text returns the message of a request as this binary writes it.
-func text(req any) ([]byte, error) {
-	m, ok := req.(connect.AnyRequest).Any().(proto.Message)
+// text returns message as this binary writes it.
+func text(message any) ([]byte, error) {
+	m, ok := message.(proto.Message)
 	if !ok {
-		return nil, rpcrule.WrongType(req.(connect.AnyRequest).Any())
+		return nil, rpcrule.WrongType(message)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }

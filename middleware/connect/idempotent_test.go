@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/connect"
 )
@@ -340,5 +341,44 @@ func TestIdempotentRefusesWhatCannotWork(t *testing.T) {
 			}()
 			f()
 		}()
+	}
+}
+
+func TestTheOptionsOfIdempotent(t *testing.T) {
+	runs, told, scope := 0, 0, func(context.Context) (string, error) { return "ann", nil }
+	rule := lockmw.Idempotent[message](guardtest.New(t).Guard, buy, scope, time.Hour,
+		lockmw.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
+			id, _, _ := strings.Cut(m.GetValue(), " ")
+			return id, nil
+		}),
+		lockmw.WithFingerprint(func(_ context.Context, m *message) (string, error) {
+			_, cents, _ := strings.Cut(m.GetValue(), " ")
+			return strings.TrimSpace(cents), nil
+		}),
+		lockmw.WithOptionalKey(), lockmw.WithReplayHook(func(context.Context) { told++ }))
+	server := httptest.NewServer(connect.NewUnaryHandler(buy,
+		func(context.Context, *connect.Request[message]) (*connect.Response[message], error) {
+			runs++
+			return connect.NewResponse(wrapperspb.String("paid")), nil
+		}, connect.WithInterceptors(lockmw.Interceptor(rule))))
+	defer server.Close()
+	client := connect.NewClient[message, message](server.Client(), server.URL+buy)
+	for _, row := range []struct {
+		text       string
+		runs, told int
+		code       connect.Code
+	}{
+		{"k 10", 1, 0, 0},
+		{"k  10", 1, 1, 0},
+		{"k 11", 1, 1, connect.CodeInvalidArgument},
+		{"", 2, 1, 0},
+		{"", 3, 1, 0},
+		{strings.Repeat("k", 256), 3, 1, connect.CodeInvalidArgument},
+	} {
+		_, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String(row.text)))
+		if runs != row.runs || told != row.told || (err == nil) != (row.code == 0) ||
+			err != nil && connect.CodeOf(err) != row.code {
+			t.Errorf("%.20q: %d runs, told %d times, %v", row.text, runs, told, err)
+		}
 	}
 }

@@ -79,7 +79,7 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A request that comes again
 // gets it, with the header Idempotency-Replayed. One that comes while the first
 // runs waits for it, for at most MaxWait.
 //

@@ -90,6 +90,18 @@ func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	if l.KeptHeaders != nil {
 		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
 	}
+	if l.IdempotencyKey != nil {
+		opts = append(opts, lockmw.WithIdempotencyKey(l.IdempotencyKey))
+	}
+	if l.Fingerprint != nil {
+		opts = append(opts, lockmw.WithFingerprint(l.Fingerprint...))
+	}
+	if l.NoFingerprint {
+		opts = append(opts, lockmw.WithoutFingerprint())
+	}
+	if l.ReplayHook != nil {
+		opts = append(opts, lockmw.WithReplayHook(func(fiber.Ctx) { l.ReplayHook() }))
+	}
 	return opts
 }
 

@@ -51,16 +51,26 @@ func (x *exchange) Keys() (httpguard.Keys, error) {
 	return keys, err
 }
 
-// derive returns the keys of a request whose body the handler can have.
-func (x *exchange) derive() (httpguard.Keys, error) {
+// derive returns the keys of the request.
+func (x *exchange) derive() (keys httpguard.Keys, err error) {
+	err = x.sound(func() error {
+		keys, err = x.keys.Keys(x)
+		return err
+	})
+	return keys, err
+}
+
+// sound calls a function that derives something of the request. Its error says
+// too that the request is not whole, or that the handler cannot have its body.
+func (x *exchange) sound(derive func() error) error {
 	if x.bad != nil {
-		return httpguard.Keys{}, x.bad
+		return x.bad
 	}
-	keys, err := x.keys.Keys(x)
+	err := derive()
 	if broken := x.stream.broken(); broken != nil && err == nil {
 		err = broken // the function has swallowed it
 	}
-	return keys, err
+	return err
 }
 
 func (x *exchange) Failed() bool {

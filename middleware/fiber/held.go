@@ -7,17 +7,34 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // heldExchange is an exchange whose answer fiber holds back.
 type heldExchange struct {
 	exchange
 
+	once  *httpguard.Idempotent
 	outer http.Header // of the answer, before the chain runs
 }
 
-// Keys leaves the body for the fingerprint.
-func (x *heldExchange) Keys() (httpguard.Keys, error) { return x.derive() }
+// Keys leaves the body for the fingerprint, if that is of the whole body.
+func (x *heldExchange) Keys() (httpguard.Keys, error) {
+	if x.once.WholeBody() {
+		return x.derive()
+	}
+	return x.exchange.Keys()
+}
+
+// Value returns the value of f.
+func (x *heldExchange) Value(f keyfunc.Func) (v string, err error) {
+	err = x.sound(func() error {
+		x.SetPath()
+		v, err = f(x.req)
+		return err
+	})
+	return v, err
+}
 
 // Begun reports whether nobody can hold the answer back, because it is a stream
 // or the handler takes over the connection.
@@ -52,6 +69,9 @@ func (x *heldExchange) Held() httpguard.Answer {
 func (*heldExchange) Send() {}
 
 func (x *heldExchange) Replay(a httpguard.Answer) {
+	if x.stream != nil && x.stream.text == nil {
+		endStream(x.c) // nobody reads it
+	}
 	x.c.Status(a.Status)
 	for name, values := range a.Header {
 		x.c.Response().Header.Del(name)

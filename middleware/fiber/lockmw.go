@@ -114,7 +114,7 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.H
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A request that comes again
 // gets it, with the header Idempotency-Replayed. One that comes while the first
 // runs waits for it, for at most MaxWait.
 //
@@ -150,14 +150,16 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 		if waits.Cuts(c.Context()) {
 			once = hasty
 		}
-		x := &heldExchange{exchange: exchange{c: c, lock: once.Lock, keys: keys}}
-		x.req, x.bad = x.whole(once.BodyLimit())
-		if once.Passes(x.req) {
-			return c.Next()
-		}
+		x := &heldExchange{exchange: exchange{c: c, lock: once.Lock, keys: keys}, once: once}
 		undo := carry(c, cfg.Answers)
 		defer undo()
-		if err := once.Serve(x); err != nil {
+		if x.req, x.bad = x.whole(once.BodyLimit()); x.bad != nil {
+			return answer(c, once.Lock, x.bad)
+		}
+		switch err := once.Serve(x); {
+		case errors.Is(err, httpguard.ErrPasses):
+			return c.Next()
+		case err != nil:
 			return answer(c, once.Lock, errors.Join(err, x.err))
 		}
 		return x.err

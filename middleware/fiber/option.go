@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // Option changes which requests the middleware locks and how it answers. To
@@ -72,9 +73,42 @@ func WithBodyLimit(n int) Option { return with.BodyLimit(n) }
 //	group.Use(lockmw.Static(g, "import", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(c fiber.Ctx) bool { return httpguard.IsSafe(c.Method()) }
 
-// WithOptionalKey is an option of [Idempotent]. Requests without an
-// Idempotency-Key pass, and their handler has no lease.
+// WithIdempotencyKey is an option of [Idempotent]. key names the request, in
+// place of the header Idempotency-Key:
+//
+//	lockmw.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery"))
+//	lockmw.WithIdempotencyKey(keyfunc.JSON("id"))
+//
+// A request without the value gets 400, and so does a value of more than 255
+// bytes. WithIdempotencyKey panics if key is nil.
+func WithIdempotencyKey(key keyfunc.Func) Option { return with.IdempotencyKey(key) }
+
+// WithFingerprint is an option of [Idempotent]. A request with a key that was
+// used before is the same one if it has these values, whatever its method, path,
+// query and body are. A payment that a client has serialised anew is still that
+// payment:
+//
+//	lockmw.WithFingerprint(keyfunc.Path("account"), keyfunc.JSON("cents"))
+//
+// A request that lacks a value is refused as by [KeyFunc]. Name what tells two
+// routes with one scope apart, or give each a scope of its own. Unless a function
+// needs the body, its length has no limit. WithFingerprint panics without a
+// function, or if one is nil.
+func WithFingerprint(values ...keyfunc.Func) Option { return with.Fingerprint(values) }
+
+// WithoutFingerprint is an option of [Idempotent]. Requests with the same scope
+// and key are the same one, whatever else they have, on all routes. The length of
+// the body has no limit.
+func WithoutFingerprint() Option { return with.NoFingerprint() }
+
+// WithOptionalKey is an option of [Idempotent]. Requests without an idempotency
+// key pass, and their handler has no lease.
 func WithOptionalKey() Option { return with.OptionalKey() }
+
+// WithReplayHook is an option of [Idempotent]. f is called before the answer of
+// an earlier request is sent, for logs and metrics. f blocks the answer.
+// WithReplayHook panics if f is nil.
+func WithReplayHook(f func(c fiber.Ctx)) Option { return with.ReplayHook(f) }
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
 // kept too. Always kept are Content-Type, Content-Language, Content-Disposition,

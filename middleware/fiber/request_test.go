@@ -64,6 +64,9 @@ func TestAStreamIsReadForKeysOfTheBodyAlone(t *testing.T) {
 		_, _ = greedy(r)
 		return "a", nil
 	}
+	alone := func(scope string) fiber.Handler {
+		return lockmw.Idempotent(g, keyfunc.Static(scope), time.Hour, bound, lockmw.WithoutFingerprint())
+	}
 	for name, row := range map[string]struct {
 		lock       fiber.Handler
 		body       string
@@ -86,6 +89,9 @@ func TestAStreamIsReadForKeysOfTheBodyAlone(t *testing.T) {
 		"idempotent, large": {
 			lockmw.Idempotent(g, keyfunc.Header("X-Tenant"), time.Hour, bound), large, len(large), 413, 1, limit + 1,
 		},
+		"by the key alone, chunks": {alone("1"), large, -1, 200, 0, 0},
+		"by the key alone, large":  {alone("2"), large, len(large), 200, 0, 0},
+		"by the key alone, small":  {alone("3"), small, len(small), 200, 0, limit + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, read, handled := streamed(t, row.lock, row.body, row.size)
@@ -99,6 +105,18 @@ func TestAStreamIsReadForKeysOfTheBodyAlone(t *testing.T) {
 					closed)
 			}
 		})
+	}
+}
+
+// A body that nobody has read must not be taken for the next request.
+func TestAReplayEndsTheConnectionOfAStreamThatNobodyReads(t *testing.T) {
+	lock := lockmw.Idempotent(newGuard(t), keyfunc.Static("a"), time.Hour, lockmw.WithoutFingerprint())
+	for _, replay := range []bool{false, true} {
+		c, _, handled := streamed(t, lock, "text", -1)
+		if replay != (c.Response.ConnectionClose() && handled == "") || c.Response.StatusCode() != http.StatusOK {
+			t.Errorf("replay %v: %d, the handler got %q, the connection is closed: %v", replay, c.Response.StatusCode(),
+				handled, c.Response.ConnectionClose())
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // heldExchange is an exchange whose answer is held back.
@@ -30,6 +31,12 @@ func (x *heldExchange) Next(l *guard.Lease) {
 	defer func() { c.Writer = outer }()
 	x.exchange.Next(l)
 	x.left = !x.held.Written() && len(c.Errors) > before
+}
+
+// Value returns the value of f.
+func (x *heldExchange) Value(f keyfunc.Func) (string, error) {
+	x.SetPath()
+	return f(x.c.Request)
 }
 
 // Begun also knows of a connection that was taken over.

@@ -43,3 +43,28 @@ func ExampleIdempotent() {
 	// 201 payment 1 ""
 	// 201 payment 1 "true"
 }
+
+// GitHub repeats a delivery with the same id.
+func ExampleWithIdempotencyKey() {
+	gin.SetMode(gin.ReleaseMode)
+	g, err := guard.New(memlocker.New()) // redislocker.New(rdb) in production
+	if err != nil {
+		panic(err)
+	}
+	defer g.Close(context.Background())
+
+	r := gin.New()
+	once := lockmw.Idempotent(g, keyfunc.Static("github:acme"), 4*24*time.Hour,
+		lockmw.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), lockmw.WithoutFingerprint(),
+		lockmw.WithReplayHook(func(c *gin.Context) { fmt.Println("replay on", c.FullPath()) }))
+	r.POST("/hooks", once, func(c *gin.Context) { fmt.Println("push") }) // first of all, verify the signature
+
+	for range 2 {
+		req := httptest.NewRequest(http.MethodPost, "/hooks", http.NoBody)
+		req.Header.Set("X-GitHub-Delivery", "72d3162e")
+		r.ServeHTTP(httptest.NewRecorder(), req)
+	}
+	// Output:
+	// push
+	// replay on /hooks
+}

@@ -92,7 +92,7 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A request that comes again
 // gets it, with the header Idempotency-Replayed. One that comes while the first
 // runs waits for it, for at most MaxWait.
 //
@@ -119,13 +119,13 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 	cfg := httpguard.NewConfig(opts)
 	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
 	return func(c *gin.Context) {
-		if once.Passes(c.Request) || cfg.Skips(c) {
+		if httpguard.IsSafe(c.Request.Method) || cfg.Skips(c) {
 			return
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
 		x := &heldExchange{exchange: exchange{c, once.Lock, keys}, limit: once.Limit()}
-		if err := once.Serve(x); err != nil {
+		if err := once.Serve(x); err != nil && !errors.Is(err, httpguard.ErrPasses) {
 			answer(c, once.Lock, err)
 		}
 	}

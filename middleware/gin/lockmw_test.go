@@ -87,6 +87,18 @@ func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	if l.KeptHeaders != nil {
 		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
 	}
+	if l.IdempotencyKey != nil {
+		opts = append(opts, lockmw.WithIdempotencyKey(l.IdempotencyKey))
+	}
+	if l.Fingerprint != nil {
+		opts = append(opts, lockmw.WithFingerprint(l.Fingerprint...))
+	}
+	if l.NoFingerprint {
+		opts = append(opts, lockmw.WithoutFingerprint())
+	}
+	if l.ReplayHook != nil {
+		opts = append(opts, lockmw.WithReplayHook(func(*gin.Context) { l.ReplayHook() }))
+	}
 	return opts
 }
 

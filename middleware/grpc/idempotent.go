@@ -21,7 +21,7 @@ import (
 )
 
 // Idempotent carries out each call of method once, by its metadata
-// idempotency-key. The answer is kept for ttl. A call that comes again gets it,
+// idempotency-key or [WithIdempotencyKey]. The answer is kept for ttl. A call that comes again gets it,
 // with the header idempotency-replayed. One that comes while the first runs
 // waits for it, for at most MaxWait.
 //
@@ -51,14 +51,14 @@ import (
 // The method must be unary: [Stream] panics for such a rule. To lock the method
 // too, put the rule of the lock into a second interceptor inside.
 func Idempotent(
-	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration,
+	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
 ) Rule {
 	return Rule{rpcrule.NewIdempotent(g, method, scope, ttl, rpcrule.Answers{
 		Names: func(ctx context.Context, _ any) []string {
 			return metadata.ValueFromIncomingContext(ctx, "idempotency-key")
 		},
 		Text: text, Record: record, Replay: replay, Error: answer,
-	})}
+	}, rpcrule.Options(opts))}
 }
 
 // text returns message as this binary writes it.

@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,5 +222,56 @@ func TestAtMostOnceALockInFrontOfTheHandlerLeavesNoMark(t *testing.T) {
 	}
 	if err := pay(); err != nil || runs != 1 {
 		t.Errorf("then %v, %d runs", err, runs)
+	}
+}
+
+func TestTheOptionsOfIdempotent(t *testing.T) {
+	_, one, two := instances(t)
+	runs, told := 0, 0
+	call := func(g *guard.Guard, message any) (any, error) {
+		rule := lockmw.Idempotent(g, buy, func(context.Context) (string, error) { return "ann", nil }, time.Hour,
+			lockmw.WithIdempotencyKey(func(_ context.Context, m *wrapped) (string, error) {
+				id, _, _ := strings.Cut(m.GetValue(), " ")
+				return id, nil
+			}),
+			lockmw.WithFingerprint(func(_ context.Context, m *wrapped) (string, error) {
+				_, cents, _ := strings.Cut(m.GetValue(), " ")
+				return strings.TrimSpace(cents), nil
+			}),
+			lockmw.WithOptionalKey(), lockmw.WithReplayHook(func(context.Context) { told++ }))
+		return lockmw.Unary(rule)(t.Context(), message, &grpc.UnaryServerInfo{FullMethod: buy},
+			func(context.Context, any) (any, error) {
+				runs++
+				return wrapperspb.Int64(int64(runs)), nil
+			})
+	}
+	for i, row := range []struct {
+		text       string
+		runs, told int
+		reason     string
+	}{
+		{"k 10", 1, 0, ""},
+		{"k  10", 1, 1, ""},
+		{"k 11", 1, 1, "IDEMPOTENCY_KEY_REUSED"},
+		{"", 2, 1, ""},
+		{"", 3, 1, ""},
+		{strings.Repeat("k", 256), 3, 1, "IDEMPOTENCY_KEY_INVALID"},
+	} {
+		_, err := call([]*guard.Guard{one, two}[i%2], wrapperspb.String(row.text))
+		if runs != row.runs || told != row.told || reasonIn(err) != row.reason || (err == nil) != (row.reason == "") {
+			t.Errorf("%.20q: %d runs, told %d times, %v", row.text, runs, told, err)
+		}
+	}
+	if _, err := call(one, wrapperspb.Int64(1)); status.Code(err) != codes.Internal {
+		t.Errorf("another message got %v", err)
+	}
+	rule := lockmw.Idempotent(one, buy, tenant, time.Hour, lockmw.WithoutFingerprint())
+	for i, cents := range []int64{10, 11} {
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"tenant": {"bob"}, "idempotency-key": {"k"}})
+		got, err := lockmw.Unary(rule)(ctx, wrapperspb.Int64(cents), &grpc.UnaryServerInfo{FullMethod: buy},
+			func(_ context.Context, m any) (any, error) { return m, nil })
+		if m, ok := got.(*wrapperspb.Int64Value); err != nil || !ok || m.GetValue() != 10 {
+			t.Errorf("call %d got %v, %v", i, got, err)
+		}
 	}
 }

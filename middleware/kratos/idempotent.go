@@ -12,11 +12,12 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
 // Idempotent carries out each call of operation once, by its header
-// Idempotency-Key, which is metadata in gRPC. The answer is kept for ttl. A call
+// Idempotency-Key, which is metadata in gRPC, or by [WithIdempotencyKey]. The answer is kept for ttl. A call
 // that comes again gets it, by either transport, with the header
 // Idempotency-Replayed. One that comes while the first runs waits for it, as
 // for the lock of [Key].
@@ -44,9 +45,10 @@ import (
 func Idempotent(
 	g *guard.Guard, operation string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
 ) Rule {
+	c := newConfig(opts)
 	return Rule{rpcrule.NewIdempotent(g, operation, scope, ttl, rpcrule.Answers{
 		Names: names, Text: text, Record: record, Replay: replay, Error: answer,
-	}), waits(g, opts)}
+	}, c.idempotent), httpguard.NewWaits(g, c.maxWait)}
 }
 
 // names returns the values of the client's key.

@@ -40,12 +40,14 @@ func tenant(ctx context.Context) (string, error) {
 type till struct {
 	*testing.T
 
-	locker  *memlocker.Locker
-	guards  [2]*guard.Guard
-	inside  []middleware.Middleware // behind the rule
-	runs    atomic.Int32
-	answers func() (string, error)
-	pays    map[string][2]payment // by transport
+	locker *memlocker.Locker
+	guards [2]*guard.Guard
+	inside []middleware.Middleware // behind the rule
+	// optional is whether the handler may run without a lease.
+	optional bool
+	runs     atomic.Int32
+	answers  func() (string, error)
+	pays     map[string][2]payment // by transport
 }
 
 // payment pays with the header. It returns whether the answer is a replay.
@@ -156,7 +158,8 @@ func (s *till) openGRPC(m middleware.Middleware) payment {
 
 func (s *till) pay(ctx context.Context) (*message, error) {
 	s.runs.Add(1)
-	if l, found := guard.LeaseFrom(ctx); !found || !strings.HasPrefix(l.Key(), "idempotent:") && s.inside == nil {
+	l, found := guard.LeaseFrom(ctx)
+	if !found && !s.optional || found && !strings.HasPrefix(l.Key(), "idempotent:") && s.inside == nil {
 		s.Error("there is no lease, or on another key")
 	}
 	text, err := s.answers()
@@ -318,6 +321,35 @@ func TestAnAnswerThatIsTooLongIsGone(t *testing.T) {
 	s.expectRuns(1)
 }
 
+func TestTheOptionsOfIdempotent(t *testing.T) {
+	s, told := newTill(t, func() (string, error) { return "paid", nil }), 0
+	s.optional = true
+	pay := s.openHTTP(lockmw.Server(lockmw.Idempotent(s.guards[0], buy, tenant, time.Hour,
+		lockmw.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
+			id, _, _ := strings.Cut(m.GetValue(), " ")
+			return id, nil
+		}),
+		lockmw.WithFingerprint(func(_ context.Context, m *message) (string, error) {
+			_, cents, _ := strings.Cut(m.GetValue(), " ")
+			return strings.TrimSpace(cents), nil
+		}),
+		lockmw.WithOptionalKey(), lockmw.WithReplayHook(func(context.Context) { told++ }))))
+	s.pays = map[string][2]payment{"http": {pay}}
+	for _, row := range []struct {
+		text string
+		told int
+	}{{"k 10", 0}, {"k  10", 1}, {"", 1}, {"", 1}} {
+		if got, _, err := s.call("http", 0, "ann", row.text); got != "paid" || err != nil || told != row.told {
+			t.Errorf("%q: got %q, %v, told %d times", row.text, got, err, told)
+		}
+	}
+	_, _, err := s.call("http", 0, "ann", "k 11")
+	s.expect("another value", err, nethttp.StatusBadRequest, "IDEMPOTENCY_KEY_REUSED")
+	_, _, err = s.call("http", 0, "ann", strings.Repeat("k", 256))
+	s.expect("a long key", err, nethttp.StatusBadRequest, "IDEMPOTENCY_KEY_INVALID")
+	s.expectRuns(3)
+}
+
 // The operation's own limit of waits holds for the wait for an answer too.
 func TestTheWaitForAnAnswerEndsBeforeTheServerDoes(t *testing.T) {
 	s := newTill(t, func() (string, error) { return "paid", nil })
@@ -338,6 +370,9 @@ func TestIdempotentRefusesWhatCannotWork(t *testing.T) {
 		"no scope":   func() { lockmw.Idempotent(nil, buy, nil, time.Hour) },
 		"no ttl":     func() { lockmw.Idempotent(nil, buy, tenant, 0) },
 		"a bad name": func() { lockmw.Idempotent(nil, "buy", tenant, time.Hour) },
+		"a lock with its options": func() {
+			lockmw.Key(nil, buy, func(m *message) string { return m.GetValue() }, lockmw.WithoutFingerprint())
+		},
 	} {
 		func() {
 			defer func() {

@@ -28,7 +28,10 @@ func (r Rule) inner() *rpcrule.Rule { return r.r }
 // Option changes how a rule locks.
 type Option func(*config)
 
-type config struct{ maxWait time.Duration }
+type config struct {
+	maxWait    time.Duration
+	idempotent []rpcrule.Option // of Idempotent alone
+}
 
 // WithMaxWait limits the wait of a call if the guard's MaxWait is longer. The
 // default is 500 ms, because a Kratos server ends each call after 1 s. For a
@@ -72,8 +75,16 @@ func KeysFunc[M any](
 	return Rule{rpcrule.NewSeveral(g, operation, keys), waits(g, opts)}
 }
 
-// waits returns the limit of waits that the options set.
+// waits returns the limit of waits that the options of a lock set.
 func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
+	c := newConfig(opts)
+	if c.idempotent != nil {
+		panic("lockmw: an option of Idempotent is not one of a lock")
+	}
+	return httpguard.NewWaits(g, c.maxWait)
+}
+
+func newConfig(opts []Option) config {
 	c := config{maxWait: defaultMaxWait}
 	for _, o := range opts {
 		if o == nil {
@@ -81,7 +92,7 @@ func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
 		}
 		o(&c)
 	}
-	return httpguard.NewWaits(g, c.maxWait)
+	return c
 }
 
 // Server returns a middleware for the operations of rules, in servers of HTTP

@@ -54,6 +54,11 @@ type Lock struct {
 	TTL         time.Duration
 	OptionalKey bool     // WithOptionalKey
 	KeptHeaders []string // WithKeptHeaders, unless nil
+
+	IdempotencyKey keyfunc.Func   // WithIdempotencyKey, unless nil
+	Fingerprint    []keyfunc.Func // WithFingerprint, unless nil
+	NoFingerprint  bool           // WithoutFingerprint
+	ReplayHook     func()         // WithReplayHook, unless nil
 	// not a lock but Answers with the options for answers
 	Answers   bool
 	SkipSafe  bool // WithSkipper(SafeMethods)

@@ -85,6 +85,18 @@ func middleware(g *guard.Guard, l lockmwtest.Lock) func(http.Handler) http.Handl
 	if l.KeptHeaders != nil {
 		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
 	}
+	if l.IdempotencyKey != nil {
+		opts = append(opts, lockmw.WithIdempotencyKey(l.IdempotencyKey))
+	}
+	if l.Fingerprint != nil {
+		opts = append(opts, lockmw.WithFingerprint(l.Fingerprint...))
+	}
+	if l.NoFingerprint {
+		opts = append(opts, lockmw.WithoutFingerprint())
+	}
+	if l.ReplayHook != nil {
+		opts = append(opts, lockmw.WithReplayHook(func(*http.Request) { l.ReplayHook() }))
+	}
 	switch {
 	case l.TTL != 0:
 		return lockmw.Idempotent(g, l.Scope, l.TTL, opts...)

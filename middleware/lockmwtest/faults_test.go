@@ -1,6 +1,7 @@
 package lockmwtest_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -33,10 +34,16 @@ const (
 	endRow     = "an answer has its TTL"
 	panicRow   = "a panic keeps nothing"
 	refusalRow = "a refusal of a lock inside is no answer"
+	anyRow     = "a key from another place"
+	badAnyRow  = "a bad key from another place"
+	anyOptRow  = "requests without a key from another place pass with the option"
+	chosenRow  = "values that alone tell requests apart"
+	aloneRow   = "a key that alone tells requests apart"
+	hookRow    = "the hook is told of replays"
 	outerRow   = "headers of a middleware outside are not kept"
 )
 
-var faults = slices.Concat(runFaults, keptFaults, keyFaults, sentFaults)
+var faults = slices.Concat(runFaults, keptFaults, keyFaults, sameFaults, sentFaults)
 
 var runFaults = []fault{
 	{
@@ -245,7 +252,7 @@ var keyFaults = []fault{
 		lock: func(l *lockmwtest.Lock) { l.OptionalKey = true },
 	},
 	{
-		name: "always needs a key", caughtBy: []string{"requests without a key pass with the option"},
+		name: "always needs a key", caughtBy: []string{"requests without a key pass with the option", anyOptRow},
 		lock: func(l *lockmwtest.Lock) { l.OptionalKey = false },
 	},
 	{
@@ -299,6 +306,107 @@ var keyFaults = []fault{
 		name: "has no error handler", caughtBy: []string{"errors go to the error handler"},
 		lock: func(l *lockmwtest.Lock) { l.OnError = nil },
 	},
+}
+
+var sameFaults = []fault{
+	{
+		name: "looks at the header alone", caughtBy: []string{anyRow, badAnyRow, anyOptRow, aloneRow},
+		lock: func(l *lockmwtest.Lock) { l.IdempotencyKey = nil },
+	},
+	{
+		name: "cuts long keys from another place", caughtBy: []string{badAnyRow},
+		lock: keyed(func(v string, err error) (string, error) { return v[:min(len(v), 255)], err }),
+	},
+	{
+		name: "takes no key for a key", caughtBy: []string{badAnyRow, anyOptRow},
+		lock: keyed(func(v string, _ error) (string, error) { return v + "none", nil }),
+	},
+	{
+		name: "takes two keys for none", caughtBy: []string{anyOptRow},
+		lock: func(l *lockmwtest.Lock) {
+			if l.OptionalKey {
+				keyed(func(v string, err error) (string, error) {
+					if errors.Is(err, keyfunc.ErrAmbiguous) {
+						err = keyfunc.ErrMissing
+					}
+					return v, err
+				})(l)
+			}
+		},
+	},
+	{
+		name: "compares whole requests", caughtBy: []string{chosenRow},
+		lock: func(l *lockmwtest.Lock) {
+			if len(l.Fingerprint) > 0 {
+				l.Fingerprint = nil
+			}
+		},
+	},
+	{
+		name: "joins values", caughtBy: []string{chosenRow},
+		lock: func(l *lockmwtest.Lock) {
+			if f := l.Fingerprint; len(f) == 2 {
+				l.Fingerprint = []keyfunc.Func{func(r *http.Request) (string, error) {
+					a, bad := f[0](r)
+					b, err := f[1](r)
+					return a + b, errors.Join(bad, err)
+				}}
+			}
+		},
+	},
+	{
+		name: "sorts values", caughtBy: []string{chosenRow},
+		lock: func(l *lockmwtest.Lock) {
+			if f := l.Fingerprint; len(f) == 2 {
+				l.Fingerprint = []keyfunc.Func{func(r *http.Request) (string, error) {
+					a, bad := f[0](r)
+					b, err := f[1](r)
+					return min(a, b) + ":" + max(a, b), errors.Join(bad, err)
+				}}
+			}
+		},
+	},
+	{
+		name: "takes a missing value for an empty one", caughtBy: []string{chosenRow},
+		lock: func(l *lockmwtest.Lock) {
+			for i, f := range l.Fingerprint {
+				if f != nil {
+					l.Fingerprint[i] = func(r *http.Request) (string, error) {
+						v, _ := f(r)
+						return v, nil
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "compares requests although the key is enough", caughtBy: []string{aloneRow},
+		lock: func(l *lockmwtest.Lock) { l.NoFingerprint = false },
+	},
+	{
+		name: "tells nobody of replays", caughtBy: []string{hookRow},
+		lock: func(l *lockmwtest.Lock) { l.ReplayHook = nil },
+	},
+	{
+		name: "tells of every request", caughtBy: []string{hookRow},
+		lock: func(l *lockmwtest.Lock) {
+			if hook, scope := l.ReplayHook, l.Scope; hook != nil {
+				l.Scope = func(r *http.Request) (string, error) {
+					hook()
+					return scope(r)
+				}
+			}
+		},
+	},
+}
+
+// keyed changes what the function of the key returns.
+func keyed(change func(v string, err error) (string, error)) func(*lockmwtest.Lock) {
+	return func(l *lockmwtest.Lock) {
+		if key := l.IdempotencyKey; key != nil {
+			l.IdempotencyKey = func(r *http.Request) (string, error) { return change(key(r)) }
+		}
+	}
 }
 
 var sentFaults = []fault{

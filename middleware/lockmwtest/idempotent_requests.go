@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 func badKeys(r *rig) {
@@ -128,6 +129,12 @@ func refusedAtStart(r *rig) {
 		"a negative ttl":              {TTL: -1, Scope: once.Scope},
 		"an optional key of a lock":   {Template: template, OptionalKey: true},
 		"the kept headers of a lock":  {Static: "a", KeptHeaders: []string{"X-Order"}},
+		"another key of a lock":       {Template: template, IdempotencyKey: once.Scope},
+		"the fingerprint of a lock":   {Template: template, Fingerprint: []keyfunc.Func{once.Scope}},
+		"no fingerprint of a lock":    {Template: template, NoFingerprint: true},
+		"the hook of a lock":          {Template: template, ReplayHook: func() {}},
+		"a fingerprint of nothing":    {TTL: keptFor, Scope: once.Scope, Fingerprint: []keyfunc.Func{}},
+		"a fingerprint by nil":        {TTL: keptFor, Scope: once.Scope, Fingerprint: []keyfunc.Func{nil}},
 		"a header that is never kept": {TTL: keptFor, Scope: once.Scope, KeptHeaders: []string{"Set-Cookie"}},
 	} {
 		if r.refusalOf(lock) == nil {

@@ -19,6 +19,7 @@ type exchange struct {
 
 func (x *exchange) Request() *http.Request        { return x.Req }
 func (x *exchange) Keys() (httpguard.Keys, error) { return x.keys.Keys(x) }
+func (x *exchange) Context() *http.Request        { return x.Req } // what the options of this package take
 func (x *exchange) Params() keyfunc.Params        { return nil }
 func (x *exchange) SetPath()                      {} // ServeMux has done so
 func (x *exchange) Pattern() string               { return x.Req.Pattern }
@@ -47,6 +48,9 @@ func (x *heldExchange) Next(l *guard.Lease) {
 	inside.ResponseWriter = x.Capture
 	inside.Next(l)
 }
+
+// Value returns the value of f.
+func (x *heldExchange) Value(f keyfunc.Func) (string, error) { return f(x.Req) }
 
 // Begun also knows of a connection that was taken over.
 func (x *heldExchange) Begun() bool { return x.exchange.Begun() || x.Passed() }

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -80,7 +81,7 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(ht
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key. The answer is kept for ttl. A request that comes
+// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A request that comes
 // again gets it, with the header Idempotency-Replayed. One that comes while the
 // first runs waits for it, for at most MaxWait.
 //
@@ -109,13 +110,16 @@ func Idempotent(
 	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if once.Passes(r) || cfg.Skips(r) {
+			if httpguard.IsSafe(r.Method) || cfg.Skips(r) {
 				next.ServeHTTP(w, r)
 				return
 			}
 			at := httpguard.Writer{ResponseWriter: w, Lock: once.Lock, Req: r}
 			x := heldExchange{exchange: exchange{at, keys, next, cfg.Answers}, limit: once.Limit()}
-			if err := once.Serve(&x); err != nil {
+			switch err := once.Serve(&x); {
+			case errors.Is(err, httpguard.ErrPasses):
+				next.ServeHTTP(w, r)
+			case err != nil:
 				answer(x.Shaped(), r, cfg.Answers, err)
 			}
 		})

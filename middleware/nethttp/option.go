@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // Option changes which requests the middleware locks and how it answers. To
@@ -67,9 +68,42 @@ func WithBodyLimit(n int) Option { return with.BodyLimit(n) }
 //	r.With(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(r *http.Request) bool { return httpguard.IsSafe(r.Method) }
 
-// WithOptionalKey is an option of [Idempotent]. Requests without an
-// Idempotency-Key pass, and their handler has no lease.
+// WithIdempotencyKey is an option of [Idempotent]. key names the request, in
+// place of the header Idempotency-Key:
+//
+//	lockmw.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery"))
+//	lockmw.WithIdempotencyKey(keyfunc.JSON("id"))
+//
+// A request without the value gets 400, and so does a value of more than 255
+// bytes. WithIdempotencyKey panics if key is nil.
+func WithIdempotencyKey(key keyfunc.Func) Option { return with.IdempotencyKey(key) }
+
+// WithFingerprint is an option of [Idempotent]. A request with a key that was
+// used before is the same one if it has these values, whatever its method, path,
+// query and body are. A payment that a client has serialised anew is still that
+// payment:
+//
+//	lockmw.WithFingerprint(keyfunc.Path("account"), keyfunc.JSON("cents"))
+//
+// A request that lacks a value is refused as by [KeyFunc]. Name what tells two
+// routes with one scope apart, or give each a scope of its own. Unless a function
+// needs the body, its length has no limit. WithFingerprint panics without a
+// function, or if one is nil.
+func WithFingerprint(values ...keyfunc.Func) Option { return with.Fingerprint(values) }
+
+// WithoutFingerprint is an option of [Idempotent]. Requests with the same scope
+// and key are the same one, whatever else they have, on all routes. The length of
+// the body has no limit.
+func WithoutFingerprint() Option { return with.NoFingerprint() }
+
+// WithOptionalKey is an option of [Idempotent]. Requests without an idempotency
+// key pass, and their handler has no lease.
 func WithOptionalKey() Option { return with.OptionalKey() }
+
+// WithReplayHook is an option of [Idempotent]. f is called before the answer of
+// an earlier request is sent, for logs and metrics. f blocks the answer.
+// WithReplayHook panics if f is nil.
+func WithReplayHook(f func(r *http.Request)) Option { return with.ReplayHook(f) }
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
 // kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
@@ -93,8 +127,12 @@ func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
 // results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
 // panics if db or table is nil.
 func InTransaction(db *sql.DB, table *sqlresult.Table) Option {
-	return with.Once(httpguard.InTransaction(db, table))
+	return with.InTransactionOf(httpguard.InTransaction(db, table))
 }
+
+// InTransactionOf is [InTransaction] for a driver beside database/sql. Package
+// pgxtx makes once for pgx. InTransactionOf panics if once is nil.
+func InTransactionOf(once sqlresult.OnceFunc) Option { return with.InTransactionOf(once) }
 
 // Answers returns a middleware that sets how locks answer on all routes inside
 // it. Answers also sets how [Error] answers there, in handlers without a lock

@@ -66,7 +66,7 @@ needs_of() {
     browser) echo "chromium chromium fonts-dejavu-core" ;;
     test | newest)
       ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
-      ! has_chosen $every jobs/river locker/postgreslocker || echo "initdb postgresql"
+      ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
       ! has_chosen locker/postgreslocker || echo "pgbouncer pgbouncer"
       ! has_chosen $every locker/mysqllocker || echo "mariadbd mariadb-server"
       ! has_chosen $every locker/zookeeperlocker ||

@@ -118,6 +118,7 @@ step_newest() {
   newest_in locker/etcdlocker go.etcd.io/etcd/client/v3@v3.7.3
   newest_in locker/etcdlocker/etcdtest go.etcd.io/etcd/{client,server}/v3@v3.7.3
   newest_in locker/postgreslocker github.com/jackc/pgx/v5@v5.12.0
+  newest_in fence/pgxtx github.com/jackc/pgx/v5@v5.12.0
   newest_in locker/mysqllocker github.com/go-sql-driver/mysql@v1.10.1
   newest_in locker/sqlitelocker modernc.org/sqlite@v1.61.1
 }

@@ -1,25 +1,11 @@
-package sqlresult
+package sqltx
 
-import (
-	"strings"
+import "strings"
 
-	"github.com/go-lockguard/guard/fence/sqlfence"
-)
-
-// Dialect is the SQL dialect of a database.
-type Dialect = sqlfence.Dialect
-
-// The dialects. MySQL is also the dialect of MariaDB.
-const (
-	PostgreSQL = sqlfence.PostgreSQL // 9.5 or newer
-	MySQL      = sqlfence.MySQL
-	SQLite     = sqlfence.SQLite // 3.35 or newer
-)
-
-// statements are the statements of a dialect. {table} stands for the name of
+// resultStatements are the statements of a dialect. {table} stands for the name of
 // the table, {schema} and {bare} for its parts, and {now} for the clock of
 // SQLite.
-type statements struct {
+type resultStatements struct {
 	name    string
 	schema  string
 	begin   string // takes the lock of a write transaction, if need be
@@ -33,7 +19,7 @@ type statements struct {
 
 // An expired row counts as absent. Keep replaces it by the statement that
 // inserts, so that two transactions that do so meet at the primary key.
-var dialects = map[Dialect]statements{
+var resultDialects = map[Dialect]resultStatements{
 	PostgreSQL: {
 		// Two sessions that create a table at once would fail with 23505.
 		schema: "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7310863, 0); " +
@@ -89,7 +75,7 @@ var dialects = map[Dialect]statements{
 const sqliteNow = "(1000 * CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))"
 
 // of returns the statements for a table.
-func (s statements) of(table string) statements {
+func (s resultStatements) of(table string) resultStatements {
 	bare := table[strings.LastIndexByte(table, '.')+1:]
 	fill := strings.NewReplacer("{table}", table, "{schema}", strings.TrimSuffix(table, bare), "{bare}", bare,
 		"{now}", sqliteNow).Replace

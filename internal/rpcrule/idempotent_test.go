@@ -1,0 +1,132 @@
+package rpcrule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+// payment is the message of a call, and its request too.
+type payment struct{ id, account, cents, note string }
+
+func of(field func(payment) string) func(context.Context, payment) (string, error) {
+	return func(_ context.Context, p payment) (string, error) { return field(p), nil }
+}
+
+func id(p payment) string      { return p.id }
+func account(p payment) string { return p.account }
+func cents(p payment) string   { return p.cents }
+
+// pay returns a function that calls a rule with opts. It returns the answer, and
+// whether the handler ran under a lease.
+func pay(t *testing.T, opts ...rpcrule.Option) func(message any) (answer string, leased bool, err error) {
+	t.Helper()
+	g, runs := guardtest.New(t).Guard, 0
+	r := rpcrule.NewIdempotent(g, "/shop.Bank/Pay", func(context.Context) (string, error) { return "ann", nil },
+		time.Hour, rpcrule.Answers{
+			Names: func(context.Context, any) []string { return nil },
+			Text:  func(m any) ([]byte, error) { return fmt.Append(nil, m), nil },
+			Record: func(_ context.Context, resp any, _ error) ([]byte, error) {
+				return []byte(resp.(string)), nil
+			},
+			Replay: func(_ context.Context, record []byte) (any, error) { return "again: " + string(record), nil },
+			Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
+		}, opts)
+	return func(message any) (answer string, leased bool, err error) {
+		resp, err := r.Serve(t.Context(), g, message, func(ctx context.Context) (any, error) {
+			runs++
+			_, leased = guard.LeaseFrom(ctx)
+			return fmt.Sprint("paid ", runs), nil
+		})
+		answer, _ = resp.(string)
+		return answer, leased, err
+	}
+}
+
+func TestCallsAreTheSameByTheChosenFunctions(t *testing.T) {
+	whole, values, alone := "whole message", "chosen values", "key alone"
+	for name, opts := range map[string][]rpcrule.Option{
+		whole: nil,
+		values: {rpcrule.WithFingerprint([]func(context.Context, payment) (string, error){
+			of(account), of(cents),
+		})},
+		alone: {rpcrule.WithoutFingerprint()},
+	} {
+		told := 0
+		opts = append(opts, rpcrule.WithKey(of(id)), rpcrule.WithReplayHook(func(context.Context) { told++ }))
+		pay := pay(t, opts...)
+		if got, leased, err := pay(payment{"1", "a", "12", ""}); got != "paid 1" || !leased || err != nil || told != 0 {
+			t.Errorf("%s: got %q, leased %v, %v, told %d times", name, got, leased, err, told)
+		}
+		for _, c := range []struct {
+			again payment
+			same  bool
+		}{
+			{payment{"1", "a", "12", ""}, true},
+			{payment{"1", "a", "12", "again"}, name != whole},
+			{payment{"1", "a1", "2", ""}, name == alone},
+			{payment{"1", "a", "", ""}, name == alone},
+		} {
+			before := told
+			got, _, err := pay(c.again)
+			if c.same && (got != "again: paid 1" || err != nil || told != before+1) ||
+				!c.same && (!errors.Is(err, guard.ErrOtherPayload) || told != before) {
+				t.Errorf("%s: %v got %q, %v, told %d times", name, c.again, got, err, told-before)
+			}
+		}
+		if got, _, err := pay(payment{"2", "a", "12", ""}); got != "paid 2" || err != nil {
+			t.Errorf("%s: another key got %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestACallWithoutAKey(t *testing.T) {
+	for _, optional := range []bool{false, true} {
+		opts := []rpcrule.Option{rpcrule.WithKey(of(id))}
+		if optional {
+			opts = append(opts, rpcrule.WithOptionalKey())
+		}
+		pay := pay(t, opts...)
+		for range 2 {
+			got, leased, err := pay(payment{account: "a"})
+			at := (*keyfunc.Error)(nil)
+			blamed := errors.As(err, &at) && at.Source == "idempotency" && errors.Is(err, keyfunc.ErrMissing)
+			if optional && (!strings.HasPrefix(got, "paid") || leased || err != nil) || !optional && !blamed {
+				t.Errorf("optional %v: got %q, leased %v, %v", optional, got, leased, err)
+			}
+		}
+		if _, _, err := pay(payment{id: strings.Repeat("k", 256)}); !errors.Is(err, keyfunc.ErrInvalid) {
+			t.Errorf("a long key got %v", err)
+		}
+		if _, _, err := pay("text"); !errors.Is(err, keyfunc.ErrNoSource) {
+			t.Errorf("a message of another type got %v", err)
+		}
+	}
+}
+
+func TestOptionsThatCannotWorkPanic(t *testing.T) {
+	for name, make := range map[string]func(){
+		"no key":       func() { rpcrule.WithKey[payment](nil) },
+		"no values":    func() { rpcrule.WithFingerprint[payment](nil) },
+		"a nil value":  func() { rpcrule.WithFingerprint([]func(context.Context, payment) (string, error){nil}) },
+		"no hook":      func() { rpcrule.WithReplayHook(nil) },
+		"a nil option": func() { pay(t, nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			make()
+		}()
+	}
+}

@@ -1,0 +1,39 @@
+package lockmw
+
+import (
+	"context"
+
+	"github.com/go-lockguard/guard/internal/rpcrule"
+)
+
+// The options here are those of [Idempotent] alone. Rules of locks panic.
+
+// only makes an option of Idempotent.
+func only(o rpcrule.Option) Option { return func(c *config) { c.idempotent = append(c.idempotent, o) } }
+
+// WithIdempotencyKey names the call by the key that the given function makes of
+// its message, in place of the header Idempotency-Key. An empty key means that
+// the client has left it out. A call without a key, or with one of more than 255
+// bytes, gets 400. WithIdempotencyKey panics if key is nil.
+func WithIdempotencyKey[M any](key func(ctx context.Context, message M) (string, error)) Option {
+	return only(rpcrule.WithKey(key))
+}
+
+// WithFingerprint lets these values alone decide whether a call with a key that
+// was used before is the same call. Methods with one scope share keys, so let a
+// value name the method, or give each a scope of its own. WithFingerprint panics
+// without a function, or if one is nil.
+func WithFingerprint[M any](values ...func(ctx context.Context, message M) (string, error)) Option {
+	return only(rpcrule.WithFingerprint(values))
+}
+
+// WithoutFingerprint makes calls with the same scope and key the same one,
+// whatever else they have, in all methods.
+func WithoutFingerprint() Option { return only(rpcrule.WithoutFingerprint()) }
+
+// WithOptionalKey lets calls without a key pass. Their handler has no lease.
+func WithOptionalKey() Option { return only(rpcrule.WithOptionalKey()) }
+
+// WithReplayHook calls f before the answer of an earlier call is sent, for logs
+// and metrics. f blocks the answer. WithReplayHook panics if f is nil.
+func WithReplayHook(f func(ctx context.Context)) Option { return only(rpcrule.WithReplayHook(f)) }
