@@ -30,6 +30,9 @@ type Turn struct {
 	spot
 	waiting
 
+	idle   bool // the turn took a grant that was idle
+	warden bool // it has no caller, see [idler]
+
 	grant            *grant
 	number           int             // of the turn within the grant, from 1
 	firstTry, ending timelimit.Limit // memory for the limits of the first try and of the release
@@ -45,6 +48,8 @@ type waiting struct {
 	joined   time.Time     // when the wait began
 	attempts int           // tries sent
 	waits    bool          // it has paused while it contends: one of the engine's waits
+	asks     bool          // it has one attempt, and waits for a key that may be idle elsewhere
+	second   bool          // it stands right behind a warden, which is no wait for a turn
 	blocker  locker.Holder // the last holder seen
 	fault    error         // the most telling of the tries without an answer
 	silent   bool          // the wait ended because the store gave no answer
@@ -84,6 +89,10 @@ func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silen
 	}
 	return t.attempts, t.number > 1, blocker, t.silent
 }
+
+// TookIdle reports whether t took a grant that was idle, so that its wait needed
+// neither a request nor another turn.
+func (t *Turn) TookIdle() bool { return t.idle }
 
 // Attach makes o the occupant, whose turn began at the given time. Attach
 // returns why the grant has been lost already, or nil.
@@ -192,7 +201,7 @@ func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 		cause = overLong(t.set.MaxHold)
 	case cools: // cooledDown ends it later
 	case cause == nil:
-		back = !t.passesOn() || !t.gate.handOff(t, time.Now())
+		back = !t.passesOn() || !t.gate.handOff(t, time.Now(), t.mayLeaveIdle())
 	case t.gate.exitGrant(gr) && !leftToTTL(alone, cause):
 		gr.discard()
 	}
@@ -212,7 +221,7 @@ func (t *Turn) cooledDown() {
 		return
 	}
 	defer t.Leave()
-	if t.gate.handOff(t, time.Now()) {
+	if t.gate.handOff(t, time.Now(), false) {
 		return
 	}
 	err := t.ReleaseKey(t.ctx)

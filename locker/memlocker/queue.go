@@ -59,6 +59,9 @@ func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a
 	case i >= 0:
 		w.place = e.queue[i].place
 		e.queue[i] = w
+		if len(e.owners) > 0 && e.owners[0].lingers { // law 21
+			l.want(e, c.Key)
+		}
 	case !t.Wait || t.Queued: // law 2: an owner id is queued once
 		return
 	default:
@@ -75,7 +78,7 @@ func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a
 func (l *Locker) want(e *entry, key string) {
 	told := map[*Locker]bool{l: true}
 	for _, s := range e.owners {
-		if !told[s.by] && s.by.state == open {
+		if !told[s.by] && s.by.state == open && s.by.mute == 0 {
 			told[s.by] = true
 			l.store.out = append(l.store.out, message{to: s.by, key: key})
 		}
