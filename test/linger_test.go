@@ -372,9 +372,10 @@ func TestLinger_SettingsThatTurnItOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, guard.WithLinger(linger), o)
+				b := newBench(t, guard.WithLinger(linger))
+				g := b.With(o)
 				for range 10 {
-					ok(t, b.Do(t.Context(), key, nop))
+					ok(t, g.Do(t.Context(), key, nop))
 				}
 				time.Sleep(11 * time.Millisecond)
 				if b.idle(t) || must(b.mem.Inspect(t.Context(), key)).Held {

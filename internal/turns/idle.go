@@ -42,13 +42,13 @@ type idler struct {
 // lingers reports whether the claim of a new try of t lingers.
 func (t *Turn) lingers(now time.Time) bool {
 	e := t.gate.engine
-	return t.set.Linger > 0 && !t.recalls() && e.listener != nil && e.habits.may(t.gate.name, now) && e.listener.Listens()
+	return t.set.Linger > 0 && !t.recalls() && e.habits.may(t.gate.name, now) && e.hears()
 }
 
 // mayLeaveIdle reports whether the end of t may leave its grant idle. The answer
 // holds until the gate is asked, because [gate.missed] shortens the tenure.
 func (t *Turn) mayLeaveIdle() bool {
-	return t.grant.idler != nil && t.set.Linger > 0 && t.gate.engine.listener.Listens()
+	return t.grant.idler != nil && t.set.Linger > 0 && t.gate.engine.hears()
 }
 
 // The methods below are those of a grant.
@@ -237,6 +237,9 @@ func (gt *gate) missed() *Turn {
 }
 
 // The methods below release idle keys.
+
+// hears reports whether the messages of other processes are sure to arrive.
+func (e *Engine) hears() bool { return e.listener != nil && e.listener.Listens() }
 
 // watch releases the key of t, a warden.
 func (t *Turn) watch() {

@@ -49,6 +49,7 @@ type waiting struct {
 	attempts int           // tries sent
 	waits    bool          // it has paused while it contends: one of the engine's waits
 	asks     bool          // it has one attempt, and waits for a key that may be idle elsewhere
+	asked    bool          // it has looked for such a key at the end of that wait
 	second   bool          // it stands right behind a warden, which is no wait for a turn
 	blocker  locker.Holder // the last holder seen
 	fault    error         // the most telling of the tries without an answer

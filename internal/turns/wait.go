@@ -267,6 +267,8 @@ func (t *Turn) nextAction(ctx context.Context) (action, error) {
 	late := t.attempts > 0 || t.stood() // a first try may take its full limit
 	switch {
 	case err != nil, a.do == toTake:
+	case left <= 0 && t.asksAgain(now):
+		a.do = toTry
 	case !now.Before(t.lastMoment()), left <= 0 && late && !t.patience.Once:
 		err = errNoWait
 	case t.patience.Once:
@@ -369,6 +371,16 @@ func (t *Turn) ask(a locker.Answer, sent time.Time) bool {
 	t.asks, t.patience.Once = true, false
 	t.patience.Until = earlier(t.lastMoment(), now.Add(max(limits.Ask, 3*now.Sub(sent))))
 	t.gate.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
+	return true
+}
+
+// asksAgain reports whether t, whose wait for an idle key is over, looks once
+// more. The key may be its own if the message could not arrive.
+func (t *Turn) asksAgain(now time.Time) bool {
+	if !t.asks || t.asked || !now.Before(t.lastMoment()) || t.gate.engine.hears() {
+		return false
+	}
+	t.asked = true
 	return true
 }
 
