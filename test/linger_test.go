@@ -182,7 +182,7 @@ func TestLinger_ATryElsewhereIsRefusedSoonIfAFunctionRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lingering(t)
 		ok(t, b.Do(t.Context(), key, func(context.Context) error {
-			soon(t, "TryDo", 25*time.Millisecond, func() {
+			soon(t, "TryDo", 50*time.Millisecond, func() {
 				if ran, err := b.other.TryDo(context.Background(), key, nop); ran || err != nil {
 					t.Error(ran, err)
 				}

@@ -58,8 +58,9 @@ const OfferRenewal = 50 * time.Millisecond
 func Idle(length time.Duration) time.Duration { return length / 2 }
 
 // Ask is how long a call with one attempt waits at least for a key that may be
-// idle in another process.
-const Ask = 25 * time.Millisecond
+// idle in another process. A message between two nodes of a Redis Cluster may
+// take 40 ms, which is how long TCP may hold an acknowledgement back.
+const Ask = 50 * time.Millisecond
 
 // Busy is how long another process is believed to hold a key that was handed
 // to it. A spare gate is kept so long to remember that.

@@ -375,9 +375,9 @@ func (t *Turn) ask(a locker.Answer, sent time.Time) bool {
 }
 
 // asksAgain reports whether t, whose wait for an idle key is over, looks once
-// more. The key may be its own if the message could not arrive.
+// more. The key may be its own, and the message late or lost.
 func (t *Turn) asksAgain(now time.Time) bool {
-	if !t.asks || t.asked || !now.Before(t.lastMoment()) || t.gate.engine.hears() {
+	if !t.asks || t.asked || !now.Before(t.lastMoment()) {
 		return false
 	}
 	t.asked = true
