@@ -106,7 +106,7 @@ func TestLinger_ATenureEndsAndIsNeverRenewed(t *testing.T) {
 		b := lingering(t)
 		var last time.Duration
 		for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
-			ok(t, b.Do(t.Context(), key, func(context.Context) error { time.Sleep(5 * time.Millisecond); return nil }))
+			ok(t, b.Do(t.Context(), key, sleeps(5*time.Millisecond)))
 			last = must(b.mem.Inspect(t.Context(), key)).Remaining
 			if last > 10*time.Second/3 {
 				t.Fatalf("a crash now would cost %v", last)
@@ -254,7 +254,7 @@ func TestLinger_ALostMessageCostsALook(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						_ = b.Do(t.Context(), key, func(context.Context) error { time.Sleep(time.Millisecond); return nil })
+						_ = b.Do(t.Context(), key, sleeps(time.Millisecond))
 					}
 				}
 			}()
@@ -275,7 +275,7 @@ func TestLinger_AConnectionThatIsDeadUnnoticedCostsATenure(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					_ = b.Do(t.Context(), key, func(context.Context) error { time.Sleep(time.Millisecond); return nil })
+					_ = b.Do(t.Context(), key, sleeps(time.Millisecond))
 				}
 			}
 		}()
@@ -407,7 +407,7 @@ func TestLinger_ALongFunctionIsRenewedAndDoesNotLinger(t *testing.T) {
 func TestLinger_ARenewedGrantDoesNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lingering(t)
-		ok(t, b.Do(t.Context(), key, func(context.Context) error { time.Sleep(200 * time.Millisecond); return nil }))
+		ok(t, b.Do(t.Context(), key, sleeps(200*time.Millisecond)))
 		if b.spy.renewals.Load() != 1 || b.idle(t) || must(b.mem.Inspect(t.Context(), key)).Held {
 			t.Error("it lingers with its full TTL")
 		}

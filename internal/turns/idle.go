@@ -192,7 +192,7 @@ func (gt *gate) warden() *Turn {
 	}
 	gt.engine.errands.begin() // under a grant that has not ended
 	gt.engine.gates.retain(gt)
-	gt.floor = &Turn{gate: gt, set: gr.idler.set, events: gr.events, grant: gr, warden: true}
+	gt.floor = &Turn{gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
 	return gt.floor
 }
 

@@ -30,9 +30,6 @@ type Turn struct {
 	spot
 	waiting
 
-	idle   bool // the turn took a grant that was idle
-	warden bool // it has no caller, see [idler]
-
 	grant            *grant
 	number           int             // of the turn within the grant, from 1
 	firstTry, ending timelimit.Limit // memory for the limits of the first try and of the release
@@ -51,6 +48,8 @@ type waiting struct {
 	asks     bool          // it has one attempt, and waits for a key that may be idle elsewhere
 	asked    bool          // it has looked for such a key at the end of that wait
 	second   bool          // it stands right behind a warden, which is no wait for a turn
+	warden   bool          // it has no caller, see [idler]
+	idle     bool          // it took a grant that was idle
 	blocker  locker.Holder // the last holder seen
 	fault    error         // the most telling of the tries without an answer
 	silent   bool          // the wait ended because the store gave no answer
