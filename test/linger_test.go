@@ -532,3 +532,65 @@ func TestLinger_NoWaitIsLongerThanATenureOfTheOthers(t *testing.T) {
 		}
 	})
 }
+
+// A waits notes how waits ended.
+type waits struct {
+	guard.NopObserver
+	results []guard.WaitResult
+}
+
+func (w *waits) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) {
+	w.results = append(w.results, r)
+}
+
+func TestObserver_TellsATurnOnAnIdleKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &waits{}
+		b := newBench(t, guard.WithLinger(linger), guard.WithObserver(w))
+		b.settle(t, b.Guard)
+		before := w.results[0]
+		ok(t, b.Do(t.Context(), key, nop))
+		if after := w.results[len(w.results)-1]; before.Idle || !after.Idle || !after.Handoff || after.Attempts != 0 || after.Blocker != before.Blocker {
+			t.Errorf("a turn with a request ended with %+v, one on an idle key with %+v", before, after)
+		}
+	})
+}
+
+// A loss that only the release could have noticed is told to nobody, as the
+// option says. A call with another request hears of it.
+func TestLinger_ALossThatOnlyTheReleaseCouldNoticeIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lingering(t)
+		ok(t, b.Do(t.Context(), key, func(context.Context) error {
+			b.mem.Lose(key)
+			return nil
+		}))
+		if !b.idle(t) {
+			t.Error("the key is not idle")
+		}
+		err := b.Do(t.Context(), key, sleeps(time.Second))
+		wantErr(t, err, guard.ErrLeaseLost)
+	})
+}
+
+// Without the option nothing is asked of the store that was not before, and no
+// claim lingers.
+func TestLinger_IsOffByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.spy.set(func(s *spy) {
+			s.acquire = func(_ context.Context, c *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+				if c.Lingers || c.First() != c.TTL {
+					t.Errorf("a claim lingers: %+v", c)
+				}
+				return next()
+			}
+		})
+		for range 100 {
+			ok(t, b.Do(t.Context(), key, nop))
+		}
+		if a, r := b.spy.acquires.Load(), b.spy.releases.Load(); a != 100 || r != 100 {
+			t.Errorf("%d acquires and %d releases of 100 calls", a, r)
+		}
+	})
+}

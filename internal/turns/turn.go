@@ -83,7 +83,7 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 // turned away.
 func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silent bool) {
 	blocker = t.blocker
-	if t.attempts == 0 && t.gate != nil {
+	if t.attempts == 0 && t.gate != nil && !t.idle {
 		known, _ := t.gate.known(time.Now())
 		blocker = known.Holder
 	}
