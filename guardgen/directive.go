@@ -153,7 +153,8 @@ func parseDirective(comment string) (directive, []*problem) {
 		}
 	}
 	if len(problems) == 0 {
-		problems = slices.Concat(d.checkOne(seen), checkMode(seen), checkLinger(seen), d.checkMinHold(seen), d.checkOnce(seen))
+		problems = slices.Concat(d.checkOne(seen), checkMode(seen), checkLinger(seen), d.checkMinHold(seen),
+			d.checkOnce(seen))
 	}
 	return d, problems
 }

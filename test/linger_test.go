@@ -112,6 +112,15 @@ func TestLinger_ATenureEndsAndIsNeverRenewed(t *testing.T) {
 				t.Fatalf("a crash now would cost %v", last)
 			}
 		}
+		time.Sleep(3 * time.Second) // the tenure ends
+		start := time.Now()
+		for b.settle(t, b.Guard); time.Since(start) < 1600*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+			ok(t, b.Do(t.Context(), key, nop))
+		}
+		time.Sleep(100 * time.Millisecond) // the tenure is over, the time of WithLinger is not
+		if b.idle(t) {
+			t.Error("a key is idle after its tenure")
+		}
 		if n := b.spy.renewals.Load(); n != 0 {
 			t.Errorf("%d renewals", n)
 		}
@@ -269,18 +278,46 @@ func TestLinger_AConnectionThatIsDeadUnnoticedCostsATenure(t *testing.T) {
 		b := lingering(t)
 		defer b.mem.Deafen(false)()
 		stop := make(chan struct{})
-		go func() { // the owner is busy
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					_ = b.Do(t.Context(), key, sleeps(time.Millisecond))
+		for range 2 { // the owner is busy, and somebody always stands in line
+			go func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						_ = b.Do(t.Context(), key, sleeps(time.Millisecond))
+					}
 				}
-			}
-		}()
+			}()
+		}
 		soon(t, "Do", 10*time.Second/6+10*time.Millisecond, func() { ok(t, b.other.Do(t.Context(), key, nop)) })
 		close(stop)
+	})
+}
+
+// A try looks once more at its end, because the message that it has the key may
+// be lost.
+func TestTryDo_TakesAnIdleKeyWithoutAMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lingering(t)
+		deaf := b.mem.Peer()
+		other := newGuard(t, deaf)
+		defer deaf.Deafen(false)()
+		soon(t, "TryDo", 50*time.Millisecond, func() {
+			if ran, err := other.TryDo(t.Context(), key, nop); !ran || err != nil {
+				t.Error(ran, err)
+			}
+		})
+	})
+}
+
+func TestLinger_MaxHoldHoldsOnAnIdleKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lingering(t)
+		soon(t, "Do", 30*time.Millisecond, func() {
+			wantErr(t, b.With(guard.WithMaxHold(30*time.Millisecond)).Do(t.Context(), key,
+				func(ctx context.Context) error { <-ctx.Done(); return nil }), guard.ErrMaxHold)
+		})
 	})
 }
 
@@ -359,7 +396,9 @@ func TestLinger_TokensIncrease(t *testing.T) {
 					}
 					take(b.other)
 				}
-				t.Log(b.spy.fences.Load(), "fences", b.spy.acquires.Load(), "acquires")
+				if n := b.spy.fences.Load(); opts != nil && n > 0 {
+					t.Errorf("%d requests for tokens that WithFencing fetches with the key", n)
+				}
 			})
 		})
 	}
@@ -550,7 +589,8 @@ func TestObserver_TellsATurnOnAnIdleKey(t *testing.T) {
 		b.settle(t, b.Guard)
 		before := w.results[0]
 		ok(t, b.Do(t.Context(), key, nop))
-		if after := w.results[len(w.results)-1]; before.Idle || !after.Idle || !after.Handoff || after.Attempts != 0 || after.Blocker != before.Blocker {
+		after := w.results[len(w.results)-1]
+		if before.Idle || !after.Idle || !after.Handoff || after.Attempts != 0 || after.Blocker != before.Blocker {
 			t.Errorf("a turn with a request ended with %+v, one on an idle key with %+v", before, after)
 		}
 	})
@@ -579,7 +619,9 @@ func TestLinger_IsOffByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, c *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(
+				_ context.Context, c *locker.Claim, next func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				if c.Lingers || c.First() != c.TTL {
 					t.Errorf("a claim lingers: %+v", c)
 				}

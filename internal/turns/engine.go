@@ -270,7 +270,6 @@ func (w waker) Revoked(key, owner string) {
 	for _, gr := range gt.grants() {
 		if gr.bid.claim.Owner == owner {
 			gr.doubt()
-			gt.endIdle(gr) // its release finds out
 		}
 	}
 }

@@ -156,8 +156,8 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 // does so if the grant allows another turn and that call asks for no more than
 // it offers. If it returns false, only the pace has changed. A permit goes to
 // the next without the floor, and a shared grant stays with the others on it.
-// With mayIdle the grant may be left to nobody, see [idler].
-func (gt *gate) handOff(t *Turn, now time.Time, mayIdle bool) bool {
+// With nobody in line the grant may become idle, see [idler].
+func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if t.grant.crowded() {
@@ -168,7 +168,7 @@ func (gt *gate) handOff(t *Turn, now time.Time, mayIdle bool) bool {
 	}
 	if gt.line.first == nil {
 		gt.line.pace.ended(now)
-		return mayIdle && gt.leaveIdle(t, now)
+		return gt.leaveIdle(t, now)
 	}
 	if !gt.nextMayUse(t.grant) {
 		return false

@@ -28,9 +28,10 @@ import (
 // The grant's mutex guards all but set.
 type idler struct {
 	set *Settings // of the turn that acquired the grant
-	// brief says that the grant may be idle: its lease is a short one, and no
+	// brief says that the grant may become idle: its lease is a short one, and no
 	// renewal has begun. A process that dies with an idle key costs the others
-	// that lease, and an idle grant is never renewed.
+	// that lease, and an idle grant is renewed only to find out whether it is
+	// still held.
 	brief    bool
 	wanted   bool      // another process has wanted the key
 	retained bool      // the gate is kept alive until the grant ends
@@ -43,12 +44,6 @@ type idler struct {
 func (t *Turn) lingers(now time.Time) bool {
 	e := t.gate.engine
 	return t.set.Linger > 0 && !t.recalls() && e.habits.may(t.gate.name, now) && e.hears()
-}
-
-// mayLeaveIdle reports whether the end of t may leave its grant idle. The answer
-// holds until the gate is asked, because [gate.missed] shortens the tenure.
-func (t *Turn) mayLeaveIdle() bool {
-	return t.grant.idler != nil && t.set.Linger > 0 && t.gate.engine.hears()
 }
 
 // The methods below are those of a grant.
@@ -82,7 +77,8 @@ func (gr *grant) commit() {
 }
 
 // idle begins the time in which nobody has a turn on gr, for d at most. idle
-// returns false if gr must be released.
+// returns false if gr must be released. The tenure is over if another process
+// wants the key, or messages may have been missed.
 func (gr *grant) idle(d time.Duration, now time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -155,12 +151,15 @@ func (gt *gate) idle() *grant {
 // leaveIdle leaves the grant of t, whose turn has ended with nobody in line, to
 // the next call. leaveIdle returns false if the key must be released.
 func (gt *gate) leaveIdle(t *Turn, now time.Time) bool {
+	if t.grant.idler == nil {
+		return false
+	}
 	select {
 	case <-gt.engine.calls.closing: // Close has looked for idle keys, or is about to
 		return false
 	default:
 	}
-	if gt.wanted || !t.grant.idle(t.set.Linger, now) {
+	if !t.grant.idle(t.set.Linger, now) {
 		return false
 	}
 	gt.floor = nil

@@ -156,8 +156,15 @@ func TestAGrantThatMayNotBeIdleIsReleased(t *testing.T) {
 	}
 }
 
-// A grant that came by way of the store's queue is never idle.
-func TestAGrantByOfferIsNeverIdle(t *testing.T) {
+// A grant that came by way of the store's queue is never idle, whether it was
+// handed over or the key was lost.
+func TestAGrantByQueueIsNeverIdle(t *testing.T) {
+	t.Run("handed over", func(t *testing.T) { queuedIsNeverIdle(t, false) })
+	t.Run("lost", func(t *testing.T) { queuedIsNeverIdle(t, true) })
+}
+
+func queuedIsNeverIdle(t *testing.T, lost bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		e, other := open(t, mem), open(t, mem.Peer())
@@ -167,7 +174,13 @@ func TestAGrantByOfferIsNeverIdle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(time.Millisecond, func() { _ = end(t.Context(), theirs) })
+		time.AfterFunc(time.Millisecond, func() {
+			if lost {
+				mem.Lose("k")
+				return
+			}
+			_ = end(t.Context(), theirs)
+		})
 		ours, err := new(party).take(t.Context(), e, "k", lingering())
 		if err != nil {
 			t.Fatal(err)
@@ -177,6 +190,9 @@ func TestAGrantByOfferIsNeverIdle(t *testing.T) {
 		}
 		if err := end(t.Context(), ours); err != nil || idleAt(e, "k") != nil {
 			t.Errorf("the key is idle (%v)", err)
+		}
+		if lost {
+			_ = end(t.Context(), theirs)
 		}
 		for _, e := range []*Engine{e, other} {
 			if err := e.Close(t.Context()); err != nil {
@@ -203,7 +219,50 @@ func TestStatesTellIdleKeys(t *testing.T) {
 	})
 }
 
-// An idle key that is used again and again costs no timer.
+// Neither the floor of an idle key nor the wait of its warden is anybody's.
+func TestAnIdleKeyIsNotFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		gr := settle(t, e)
+		gt := gr.gate
+		if gt.joinFree(&Turn{gate: gt}) {
+			t.Error("a group takes the floor of an idle key")
+		}
+		late := &Turn{gate: gt, set: gr.idler.set}
+		gt.rejoin(late, &grant{})
+		gt.mu.Lock()
+		if gt.floor == nil || !gt.floor.warden || gt.line.first != late {
+			t.Errorf("a turn that comes back has floor %+v, want to stand behind a warden", gt.floor)
+		}
+		gt.line.remove(late)
+		gt.mu.Unlock()
+		if all := e.States(time.Now(), 1); len(all) != 0 {
+			t.Errorf("a warden is shown: %+v", all)
+		}
+		synctest.Wait()
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A key that is used again and again sets its timer once.
+func TestATurnOnAnIdleKeySetsNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		gr := settle(t, e)
+		gr.mu.Lock()
+		armed := gr.idler.armed.Sub(time.Now())
+		gr.mu.Unlock()
+		if armed != limits.OfferRenewal {
+			t.Errorf("the timer fires in %v, want %v", armed, limits.OfferRenewal)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestATurnOnAnIdleKeyAllocatesOnlyItself(t *testing.T) {
 	e := open(t, memlocker.New())
 	s, p := lingering(), new(party)

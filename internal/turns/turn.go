@@ -201,7 +201,7 @@ func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 		cause = overLong(t.set.MaxHold)
 	case cools: // cooledDown ends it later
 	case cause == nil:
-		back = !t.passesOn() || !t.gate.handOff(t, time.Now(), t.mayLeaveIdle())
+		back = !t.passesOn() || !t.gate.handOff(t, time.Now())
 	case t.gate.exitGrant(gr) && !leftToTTL(alone, cause):
 		gr.discard()
 	}
@@ -221,7 +221,7 @@ func (t *Turn) cooledDown() {
 		return
 	}
 	defer t.Leave()
-	if t.gate.handOff(t, time.Now(), false) {
+	if t.gate.handOff(t, time.Now()) {
 		return
 	}
 	err := t.ReleaseKey(t.ctx)

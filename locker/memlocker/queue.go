@@ -78,7 +78,7 @@ func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a
 func (l *Locker) want(e *entry, key string) {
 	told := map[*Locker]bool{l: true}
 	for _, s := range e.owners {
-		if !told[s.by] && s.by.state == open && s.by.mute == 0 {
+		if !told[s.by] && s.by.state == open {
 			told[s.by] = true
 			l.store.out = append(l.store.out, message{to: s.by, key: key})
 		}
