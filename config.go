@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -29,6 +30,7 @@ type config struct {
 	fencing    bool          // WithFencing; set.Fencing is what the mode leaves of it
 	minHold    time.Duration // WithMinHold, likewise
 	keepIfDone bool          // MinHold holds only after success
+	linger     time.Duration // WithLinger, likewise as minHold
 	failOpen   bool          // functions run unguarded while the store is silent
 	observers  observers
 	accepted   []string     // findings that only warn
@@ -64,7 +66,7 @@ func (c config) with(opts []Option) (config, error) {
 		errs = append(errs, o.apply(&c))
 	}
 	c.settle()
-	errs = append(errs, c.given.check())
+	errs = append(errs, c.given.check(), c.checkLinger())
 	if c.set.NoRenewal && c.set.MinHold > c.set.TTL {
 		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v",
 			ErrInvalidOption, c.set.MinHold, c.set.TTL))
@@ -73,12 +75,14 @@ func (c config) with(opts []Option) (config, error) {
 }
 
 // given says which options are in one list.
-type given struct{ shared, permits, fencing, minHold bool }
+type given struct{ shared, permits, fencing, minHold, linger, noRenewal bool }
 
 // check refuses options that have no meaning together.
 func (g given) check() error {
 	var with string
 	switch {
+	case g.linger:
+		return g.checkLinger()
 	case !g.shared:
 		return nil
 	case g.permits:
@@ -93,11 +97,43 @@ func (g given) check() error {
 	return fmt.Errorf("%w: WithShared together with %s", ErrInvalidOption, with)
 }
 
+// checkLinger is check for WithLinger.
+func (g given) checkLinger() error {
+	var with string
+	switch {
+	case g.shared:
+		with = "WithShared"
+	case g.permits:
+		with = "WithPermits"
+	case g.minHold:
+		with = "WithMinHold"
+	case g.noRenewal:
+		with = "WithoutRenewal"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: WithLinger together with %s", ErrInvalidOption, with)
+}
+
+// checkLinger refuses a time that the TTL does not allow.
+func (c *config) checkLinger() error {
+	claim := locker.Claim{TTL: c.set.TTL}
+	if most := limits.Idle(claim.LongOffer()); c.given.linger && c.linger > most {
+		return fmt.Errorf("%w: Linger is %v, want at most %v with a TTL of %v",
+			ErrInvalidOption, c.linger, most, c.set.TTL)
+	}
+	return nil
+}
+
 // settle sets what the mode leaves of other settings.
 func (c *config) settle() {
 	c.set.Fencing, c.set.MinHold = c.fencing, c.minHold
 	if c.set.Limit == locker.NoLimit {
 		c.set.Fencing, c.set.MinHold = false, 0
+	}
+	c.set.Linger = c.linger
+	if c.set.Limit != 0 || c.set.MinHold > 0 || c.set.NoRenewal {
+		c.set.Linger = 0
 	}
 }
 
@@ -105,7 +141,7 @@ func (c *config) settle() {
 // cannot keep, a mode that it does not have, and names of findings that it does
 // not have.
 func (c *config) suits(l locker.Locker) error {
-	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkMode(l), c.checkAccepted(l))
+	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkMode(l), c.checkListens(l), c.checkAccepted(l))
 }
 
 // checkMode refuses a mode that l does not have.
@@ -121,6 +157,16 @@ func (c *config) checkMode(l locker.Locker) error {
 		lacks = "shared leases"
 	}
 	return fmt.Errorf("%w: %w: this locker has no %s", ErrInvalidOption, errors.ErrUnsupported, lacks)
+}
+
+// checkListens refuses WithLinger if no process can hear that others want its
+// keys.
+func (c *config) checkListens(l locker.Locker) error {
+	if _, ok := l.(locker.Listener); ok || c.set.Linger == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w: WithLinger: with this locker a process does not hear at once that others want its keys",
+		ErrInvalidOption, errors.ErrUnsupported)
 }
 
 // checkAccepted refuses names that no finding of l has.

@@ -160,7 +160,7 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) 
 		r.Err = refused(ctx, at, waitedSince(start, p), refusal, err)
 		var silent bool
 		r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
-		r.Unguarded = l.guard.failOpen && silent
+		r.Idle, r.Unguarded = t.TookIdle(), l.guard.failOpen && silent
 	}
 	r.Waited = time.Since(start)
 	if r.Err == nil && !r.Replayed && !r.Joined {

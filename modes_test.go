@@ -121,6 +121,11 @@ func TestNew_RefusesModesThatDoNotFit(t *testing.T) {
 		"shared and permits": {guard.WithShared(), guard.WithPermits(2)},
 		"shared and fencing": {guard.WithFencing(), guard.WithShared()},
 		"shared and MinHold": {guard.WithShared(), guard.WithMinHold(time.Second)},
+		"Linger and shared":  {guard.WithLinger(time.Second), guard.WithShared()},
+		"Linger and permits": {guard.WithPermits(2), guard.WithLinger(time.Second)},
+		"Linger and MinHold": {guard.WithLinger(time.Second), guard.WithMinHold(time.Second)},
+		"Linger, no renewal": {guard.WithLinger(time.Second), guard.WithoutRenewal()},
+		"Linger of long TTL": {guard.WithLinger(1500 * time.Millisecond), guard.WithTTL(time.Second)},
 		"no permits":         {guard.WithPermits(0)},
 		"too many permits":   {guard.WithPermits(999_999)},
 	} {
@@ -129,7 +134,7 @@ func TestNew_RefusesModesThatDoNotFit(t *testing.T) {
 		}
 	}
 	bare := struct{ guard.Locker }{memlocker.New()}
-	for _, mode := range []guard.Option{guard.WithShared(), guard.WithPermits(2)} {
+	for _, mode := range []guard.Option{guard.WithShared(), guard.WithPermits(2), guard.WithLinger(time.Second)} {
 		_, err := guard.New(bare, mode)
 		if !errors.Is(err, guard.ErrInvalidOption) || !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("a store without modes: %v", err)
@@ -142,6 +147,19 @@ func TestNew_RefusesModesThatDoNotFit(t *testing.T) {
 		}
 	}()
 	g.With(guard.WithShared())
+}
+
+// A route that linger does not suit ignores it, and 0 turns it off anywhere.
+func TestWith_LingerOffIsAnyStores(t *testing.T) {
+	g := newGuard(t, memlocker.New(), guard.WithLinger(time.Second))
+	for _, o := range []guard.Option{
+		guard.WithShared(), guard.WithPermits(2), guard.WithMinHold(time.Second), guard.WithoutRenewal(),
+		guard.WithTTL(time.Second), guard.WithLinger(0),
+	} {
+		g.With(o)
+	}
+	bare := newGuard(t, struct{ guard.Locker }{memlocker.New()}, guard.WithLinger(0))
+	bare.With(guard.WithLinger(0))
 }
 
 // A mode of With replaces the guard's. A setting that the mode ignores comes

@@ -65,10 +65,13 @@ type WaitInfo struct {
 // WaitResult says how a wait ended.
 type WaitResult struct {
 	Waited   time.Duration
-	Err      error  // nil: acquired
-	Attempts int    // tries sent to the locker by this call
-	Handoff  bool   // the turn came from another call of this process, without a round trip
-	Blocker  Holder // the last holder seen in the way, here or elsewhere; zero if none was
+	Err      error // nil: acquired
+	Attempts int   // tries sent to the locker by this call
+	Handoff  bool  // the turn came from another call of this process, without a round trip
+	// Idle says that the key was idle in this process, see [WithLinger]. No other
+	// call handed it over, though Handoff is true too.
+	Idle    bool
+	Blocker Holder // the last holder seen in the way, here or elsewhere; zero if none was
 	// Unguarded says that the function runs all the same, because the store is
 	// silent, see [WithFailOpen]. Err is the ErrUnavailable that another guard
 	// would return. There is no hold.

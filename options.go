@@ -88,6 +88,44 @@ func WithMaxHold(d time.Duration) Option {
 	})
 }
 
+// WithLinger keeps a key with its process for up to d after a call, so that the
+// next call there begins and ends without a request. Another process that wants
+// the key, even by TryDo, gets it as soon as no function runs under it. The price:
+// nobody is told of a loss that only the release of the call would have found, as
+// after DEL or FLUSHALL during a short function. Calls here may then use the key
+// for up to half of the hand-over time, beside another holder. The hand-over time
+// is a third of the TTL, but 1 s at least and 5 s at most.
+//
+// It is for partitioned work, where one process calls for the same key again and
+// again. A key lingers once its process has found it free several times in a row.
+// It pauses, longer each time, when others want it or functions under it take
+// longer than 50 ms. More of the price:
+//
+//   - The key stays in the store after the call, for EXISTS and for programs that
+//     do not use this package. A busy process may keep such a program from it.
+//   - After a crash the others wait for the hand-over time, not for the TTL. But
+//     a process that cannot reach the store loses its lease as much earlier.
+//   - TryDo of another process waits 50 ms before a key that lingers refuses it.
+//   - DoAll uses a key that lingers, and leaves none.
+//
+// d is at least 1 ms and at most half of the hand-over time. Default 0: no key
+// lingers. In one list with [WithShared], [WithPermits], [WithMinHold] or
+// [WithoutRenewal] it is ErrInvalidOption. A guard that [Guard.With] gives one of
+// these ignores it, and so does [Once].
+//
+// A store whose processes do not hear at once that others want their keys is
+// refused with an ErrInvalidOption that Is [errors.ErrUnsupported]. New returns
+// it, and [Guard.With] panics with it.
+func WithLinger(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if err := checkDuration("Linger", d); err != nil {
+			return err
+		}
+		c.linger, c.given.linger = d, d > 0
+		return nil
+	})
+}
+
 // KeepOn says after which results of the function [WithMinHold] keeps the key.
 type KeepOn uint8
 
@@ -165,7 +203,7 @@ func WithName(name string) Option {
 // WithoutRenewal lets a lease end at its TTL. The function's context ends with
 // [ErrLeaseLost] shortly before it.
 func WithoutRenewal() Option {
-	return optionFunc(func(c *config) error { c.set.NoRenewal = true; return nil })
+	return optionFunc(func(c *config) error { c.set.NoRenewal, c.given.noRenewal = true, true; return nil })
 }
 
 // WithFencing fetches fencing tokens with the key, in the same round trip.

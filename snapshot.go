@@ -36,6 +36,7 @@ type HoldState struct {
 	Err      error         // why the lease was lost; nil while it is held
 	Mode     string        // "shared" or "permits"; "" is exclusive
 	Cooldown bool          // its function has returned, and WithMinHold keeps the key taken
+	Idle     bool          // no function runs since Since, and WithLinger keeps the key for the next call
 	Stack    string        // of its goroutine; see Snapshot
 }
 
@@ -91,7 +92,7 @@ func localState(s turns.State) LocalState {
 	for _, h := range s.Holds {
 		local.Holds = append(local.Holds, HoldState{
 			Name: h.Name, Owner: h.Owner, Since: h.Since, MaxHold: h.MaxHold, Until: h.Until, Err: h.Err,
-			Cooldown: h.Cooldown, Mode: modeOf(h.Limit),
+			Cooldown: h.Cooldown, Idle: h.Idle, Mode: modeOf(h.Limit),
 		})
 	}
 	for _, w := range s.Waits {

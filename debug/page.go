@@ -49,6 +49,7 @@ type hold struct {
 	MaxHold  seconds   `json:"max_hold,omitempty"`
 	Left     seconds   `json:"lease_left"`
 	Cooldown bool      `json:"cooldown,omitempty"` // its function has returned (guard.WithMinHold)
+	Idle     bool      `json:"idle,omitempty"`     // no function runs since Since (guard.WithLinger)
 	Error    string    `json:"error,omitempty"`
 	Stack    string    `json:"stack,omitempty"`
 }
@@ -126,7 +127,7 @@ func (h *handler) gate(s guard.LocalState, at time.Time) gate {
 		line := hold{
 			Name: held.Name, Owner: held.Owner, Mode: held.Mode, Since: held.Since, Held: seconds(at.Sub(held.Since)),
 			MaxHold: seconds(held.MaxHold), Left: seconds(max(0, held.Until.Sub(at))),
-			Cooldown: held.Cooldown, Stack: held.Stack,
+			Cooldown: held.Cooldown, Idle: held.Idle, Stack: held.Stack,
 		}
 		if held.Err != nil {
 			line.Error, line.Left = held.Err.Error(), 0

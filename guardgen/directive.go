@@ -46,6 +46,7 @@ var options = map[string]struct {
 	"ttl":      {"WithTTL", readTTL},
 	"hold":     {"WithMaxHold", readDuration},
 	"minhold":  {"WithMinHold", readDuration},
+	"linger":   {"WithLinger", readDuration},
 	"waiters":  {"WithMaxWaiters", readCount},
 	"shared":   {"WithShared", nil},
 	"permits":  {"WithPermits", readPermits},
@@ -59,8 +60,8 @@ var options = map[string]struct {
 }
 
 // optionNames lists the options for people.
-const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, permits=, once=, name=, shared, fencing, norenew, " +
-	"failopen, one and, above a function, func="
+const optionNames = "wait=, ttl=, hold=, minhold=, linger=, waiters=, permits=, once=, name=, shared, fencing, " +
+	"norenew, failopen, one and, above a function, func="
 
 // isDirective reports whether a comment is a directive, well-formed or not. It
 // ignores case, because a capital letter must not take the lock away.
@@ -152,7 +153,8 @@ func parseDirective(comment string) (directive, []*problem) {
 		}
 	}
 	if len(problems) == 0 {
-		problems = slices.Concat(d.checkOne(seen), checkMode(seen), d.checkMinHold(seen), d.checkOnce(seen))
+		problems = slices.Concat(d.checkOne(seen), checkMode(seen), checkLinger(seen), d.checkMinHold(seen),
+			d.checkOnce(seen))
 	}
 	return d, problems
 }
@@ -195,6 +197,24 @@ func checkMode(given map[string]word) (problems []*problem) {
 	return problems
 }
 
+// checkLinger reports options that guard.With would refuse beside linger.
+func checkLinger(given map[string]word) (problems []*problem) {
+	if _, lingers := given["linger"]; !lingers {
+		return nil
+	}
+	for _, o := range []struct{ name, why string }{
+		{"shared", "only an exclusive key stays with its process"},
+		{"permits", "only an exclusive key stays with its process"},
+		{"minhold", "a key is kept from everybody, or for the next call"},
+		{"norenew", "a key that lingers has a short lease first, and is renewed"},
+	} {
+		if w, ok := given[o.name]; ok {
+			problems = append(problems, problemAt(w.at, "%s together with linger: %s", o.name, o.why))
+		}
+	}
+	return problems
+}
+
 // checkOnce reports what guard.Once would refuse or ignore.
 func (d *directive) checkOnce(given map[string]word) (problems []*problem) {
 	once, ok := given["once"]
@@ -209,6 +229,7 @@ func (d *directive) checkOnce(given map[string]word) (problems []*problem) {
 		{"shared", "a key with a result is taken exclusively"},
 		{"permits", "a key with a result is taken exclusively"},
 		{"failopen", "without the store nothing runs"},
+		{"linger", "the result needs the store"},
 	} {
 		if w, ok := given[o.name]; ok {
 			problems = append(problems, problemAt(w.at, "%s together with once: %s", o.name, o.why))

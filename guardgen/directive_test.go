@@ -169,6 +169,8 @@ func TestOptionsThatGuardRefusesAreRefused(t *testing.T) {
 		"ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "ttl=577h", "hold=-1s", "minhold=-1s", "waiters=-1", "name=",
 		"permits=0", "permits=-1", "permits=999999", "permits=1.5", "permits=",
 		"once=0s", "once=-1s", "once=1us", "once=1.5ms", "once=1h shared", "once=1h permits=2", "once=1h minhold=1s",
+		"linger=1us", "linger=-1s", "linger=1s shared", "linger=1s permits=2", "linger=1s minhold=1s",
+		"linger=1s norenew", "linger=1s once=1h",
 		"shared permits=3", "permits=1 shared", "shared fencing", "minhold=1s shared",
 	} {
 		if _, problems := parseDirective("//guard:lock k one " + text); len(problems) != 1 {

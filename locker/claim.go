@@ -61,6 +61,10 @@ type Claim struct {
 	// and then does nothing else. Such a claim has a Limit of 0. Only a
 	// [Recorder] gets it.
 	Recall bool
+	// Lingers says that the process may keep the key when no call there uses
+	// it, until it hears by [Waker.Wanted] that another wants the key. Such a
+	// claim has a Limit of 0 and no Recall. Only a [Listener] gets it.
+	Lingers bool
 
 	// Limit is how many claims may own the key at once, this one included. 0
 	// and 1 mean that this claim owns the key alone. NoLimit shares the key
@@ -90,6 +94,16 @@ func (c *Claim) LongOffer() time.Duration {
 // ShortOffer is how long a Release offers the key to c otherwise. If the
 // process of c has died, the others lose that time.
 func (c *Claim) ShortOffer() time.Duration { return min(c.TTL, time.Second) }
+
+// First is the length of the lease with which c becomes the owner by an Acquire:
+// its TTL, or the LongOffer if c lingers. A process that dies with a key that
+// nobody uses then costs the others no more than that.
+func (c *Claim) First() time.Duration {
+	if c.Lingers {
+		return c.LongOffer()
+	}
+	return c.TTL
+}
 
 // Offer is a key that another process's Release has handed over, as the message
 // describes it.
@@ -176,6 +190,9 @@ type Answer struct {
 	// be more, up to the TTL. 0 means unknown. If there are several owners, it
 	// is the time until the last of their leases ends.
 	Remaining time.Duration
+	// Lingers says that the owner's claim lingers, so its process may give the
+	// key up as soon as a claim waits.
+	Lingers bool
 	// Queued says that the claim is in the queue. With ErrUnavailable, the
 	// claim may be in the queue by this Acquire or an earlier one.
 	Queued bool

@@ -40,6 +40,12 @@
 // [Recorder] gets such claims. All other stores can skip laws 16 to 20. Law 20 is
 // for a [Marker] only, which also keeps a mark of a function that did not end.
 //
+// # Keys that stay
+//
+// A claim may linger: its process keeps the key after the last call there, and
+// its next call needs no request. Only a [Listener] gets such claims. All other
+// stores can skip law 21.
+//
 // # What a store keeps
 //
 //   - For each key that is owned: the owner id, the claim's description of its
@@ -187,6 +193,10 @@
 //     Release may hand them the key beside it, so the guard calls Begin before
 //     it relies on that key. A mark goes by its TTL, by a Keep or an Unmark of
 //     its claim, or by Forget. Forget takes it away only while it counts.
+//  21. A claim that waits for the key of a claim that lingers tells that owner's
+//     process again at each Acquire, because a message may have been lost. An
+//     Answer says that the owner lingers. A store may say so of an owner that
+//     does not linger any more, which costs a message and a short wait.
 //
 // A store that can change two entries in one step hands over, even if it has
 // watches. A watch is then only the message. etcd, ZooKeeper, Consul and SQL

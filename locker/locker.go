@@ -40,8 +40,8 @@ type Locker interface {
 	// ErrInvalidOption. So is a second Open, even after Close.
 	Open(w Waker) error
 
-	// Acquire makes c the owner of its key for its TTL if nobody owns the key,
-	// or if c does already. A claim that becomes the owner leaves the queue in
+	// Acquire makes c the owner of its key for [Claim.First] if nobody owns the
+	// key, or if c does already. A store may give the TTL instead. A claim that becomes the owner leaves the queue in
 	// the same step or before.
 	//
 	// Otherwise Acquire returns the owner. If t.Wait, it puts c into the queue.

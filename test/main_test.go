@@ -170,6 +170,12 @@ func (s *spy) Shares(limit int) bool {
 	return ok && sharer.Shares(limit)
 }
 
+// Listens implements [locker.Listener].
+func (s *spy) Listens() bool {
+	l, ok := s.Locker.(locker.Listener)
+	return ok && l.Listens()
+}
+
 // sleeps returns a function that takes the time d.
 func sleeps(d time.Duration) func(context.Context) error {
 	return func(context.Context) error {

@@ -181,6 +181,9 @@ func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitRe
 			st.span.AddLink(trace.Link{SpanContext: span})
 		}
 	}
+	if r.Idle {
+		st.span.SetAttributes(idleKey.Bool(true))
+	}
 	st.end(out, out.failedWait(), r.Err, attemptsKey.Int(r.Attempts), handoffKey.Bool(r.Handoff))
 }
 

@@ -23,6 +23,7 @@ const (
 	outcomeKey  = attribute.Key("guard.outcome")
 	attemptsKey = attribute.Key("guard.attempts")
 	handoffKey  = attribute.Key("guard.handoff")
+	idleKey     = attribute.Key("guard.idle")
 	keyHashKey  = attribute.Key("guard.key.hash")
 	rawKeyKey   = attribute.Key("guard.key")
 	leftKey     = attribute.Key("guard.renewal.left")

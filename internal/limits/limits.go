@@ -52,6 +52,16 @@ func RenewalTime(sent time.Time, length time.Duration) time.Time {
 // time, if it is still held then.
 const OfferRenewal = 50 * time.Millisecond
 
+// Idle is how long a key that nobody here uses may stay after its lease of the
+// given length began. Such a key is not renewed, and more is left than the
+// begin of a turn needs.
+func Idle(length time.Duration) time.Duration { return length / 2 }
+
+// Ask is how long a call with one attempt waits at least for a key that may be
+// idle in another process. A message between two nodes of a Redis Cluster may
+// take 40 ms, which is how long TCP may hold an acknowledgement back.
+const Ask = 50 * time.Millisecond
+
 // Busy is how long another process is believed to hold a key that was handed
 // to it. A spare gate is kept so long to remember that.
 const Busy = 20 * time.Millisecond

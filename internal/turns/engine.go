@@ -23,6 +23,9 @@ type Engine struct {
 	limits  *timelimit.Wheel // of requests
 	errands errands
 	outages outages
+	habits  habits
+
+	listener locker.Listener // the locker; nil: no key may be idle
 
 	// waits counts the keys that this process waits for: the gates whose
 	// contender has paused.
@@ -42,6 +45,8 @@ func Open(l locker.Locker) (*Engine, error) {
 	}
 	e.gates = gates{engine: e, seed: maphash.MakeSeed()}
 	e.renewer.engine = e
+	e.habits.begin(e.gates.seed)
+	e.listener, _ = l.(locker.Listener)
 	if n, ok := l.(locker.Noder); ok {
 		e.outages.node = n.Node
 	}
@@ -132,13 +137,14 @@ func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	return errs
 }
 
-// Close turns new calls away, waits for the others until ctx ends, and then
+// Close turns new calls away, releases the idle keys, waits for the others until ctx ends, and then
 // closes the locker. A second Close waits again.
 //
 // If ctx ends first, the grants of the calls are lost. Their cause Is
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.
 func (e *Engine) Close(ctx context.Context) error {
 	e.calls.shut()
+	e.releaseIdle(ctx, e.wardens(e.gates.all()))
 	var err error
 	select {
 	case <-e.calls.idle:
@@ -248,6 +254,10 @@ func (w waker) WakeAll() {
 	spread := wakeSpread(w.engine.waits.Load())
 	for i, gt := range all {
 		gt.wake(now.Add(spread * time.Duration(i) / time.Duration(len(all))))
+	}
+	if ws := w.engine.wardens(all); len(ws) > 0 {
+		ctx := context.Background()      //nolint:forbidigo // it has no caller
+		go w.engine.releaseIdle(ctx, ws) // each of ws is an errand
 	}
 }
 

@@ -18,10 +18,10 @@ import (
 // callback. Package lockorder says what may be locked inside.
 //
 // Invariant: grant and the contender's bid are never both set. If floor is nil,
-// both are nil, and the line is empty, or its first turn waits for a permit of
+// the bid is nil, and the line is empty, or its first turn waits for a permit of
 // this process. grant is an exclusive one, and nil while the floor contends or
-// releases. Turns that need not be alone have theirs in crowd, without the
-// floor.
+// releases. Without a floor the grant is idle, and the line is empty. Turns that
+// need not be alone have theirs in crowd, without the floor.
 //
 // A turn is in at most one place: on the floor, in line, or in a grant of
 // crowd. A turn that has ended has the floor only while it releases the key, or
@@ -50,6 +50,9 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 	defer gt.mu.Unlock()
 	gt.line.joins++
 	t.order = gt.line.joins
+	if gt.joinIdle(t, now) {
+		return true, 0, 0
+	}
 	if gt.floor == nil && gt.line.first == nil {
 		switch {
 		case gt.openTo(t):
@@ -61,7 +64,8 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 		}
 	}
 	ahead, expected = gt.line.length, gt.line.expect()
-	if !t.mayWait(ahead, expected, now) {
+	t.second = ahead == 0 && gt.floor != nil && gt.floor.warden
+	if !t.second && !t.mayWait(ahead, expected, now) {
 		return false, ahead, expected
 	}
 	t.given = make(chan struct{}, 1)
@@ -69,11 +73,12 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 	return true, ahead, expected
 }
 
-// joinFree gives t the floor if nobody has it or waits for it.
+// joinFree gives t the floor if nobody has it or waits for it, and the key is
+// not idle here.
 func (gt *gate) joinFree(t *Turn) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gt.floor != nil || gt.line.first != nil {
+	if gt.floor != nil || gt.line.first != nil || gt.grant != nil {
 		return false
 	}
 	gt.floor = t
@@ -88,6 +93,7 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	unused = true
+	gt.rouse() // t does not have the floor then
 	if t.entered != nil {
 		t.entered = nil
 		if gt.crowd.open == gr {
@@ -150,6 +156,7 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 // does so if the grant allows another turn and that call asks for no more than
 // it offers. If it returns false, only the pace has changed. A permit goes to
 // the next without the floor, and a shared grant stays with the others on it.
+// With nobody in line the grant may become idle, see [idler].
 func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -161,7 +168,7 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	}
 	if gt.line.first == nil {
 		gt.line.pace.ended(now)
-		return false
+		return gt.leaveIdle(t, now)
 	}
 	if !gt.nextMayUse(t.grant) {
 		return false
@@ -317,6 +324,7 @@ func (gt *gate) want() {
 	if gt.crowd != nil {
 		gt.crowd.want(gt.line.length)
 	}
+	gt.wantedIdle()
 }
 
 // wake ends the contender's pause at the given time, if the floor contends.
@@ -349,7 +357,10 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 			s.Waits = append(s.Waits, WaitState{Name: t.set.Name, Since: t.joined, Until: t.patience.Until})
 		}
 	}
-	if t := gt.floor; t != nil {
+	if gr := gt.idle(); gr != nil {
+		s.Holds = append(s.Holds, gr.idleState())
+	}
+	if t := gt.floor; t != nil && !t.warden {
 		hold, holds := HoldState{}, false
 		if gt.grant != nil {
 			hold = gt.grant.state(t)
@@ -489,7 +500,7 @@ func (gt *gate) found(t *Turn) bool {
 func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t.attempts == 1 && t.given == nil { // t did not wait
+	if t.attempts == 1 && !t.stood() { // t did not wait
 		t.patience.Recall.record = record
 	}
 	gt.answer(record, joins)

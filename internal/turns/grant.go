@@ -40,6 +40,8 @@ type grant struct {
 	timer *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
 	cause error       // why it ended; nil while it has not
 
+	idler *idler // nil: it is never idle; set before the grant is shared
+
 	// inside counts the turns that crowd has let in and that have not left,
 	// begun or not. The gate's mutex guards it.
 	inside int
@@ -82,6 +84,9 @@ func (gr *grant) begin(t *Turn, now time.Time) bool {
 	}
 	earlier := gr.tenure.begin(t, now)
 	t.grant, t.number = gr, gr.tenure.begun
+	if gr.isBrief() { // a turn that ends soon costs no renewal
+		gr.renewAt, earlier = now.Add(limits.OfferRenewal), true
+	}
 	if earlier || gr.timer == nil {
 		gr.arm(now)
 	}
@@ -305,6 +310,13 @@ func (gr *grant) arm(now time.Time) {
 	if !gr.renewAt.IsZero() && gr.renewing == nil {
 		next = min(next, gr.renewAt.Sub(now))
 	}
+	if l := gr.idler; l != nil {
+		at = now.Add(next)
+		if !l.armed.IsZero() && !at.Before(l.armed) {
+			return // tick finds nothing due, and arms again: a turn costs no timer
+		}
+		l.armed = at
+	}
 	if gr.timer == nil {
 		gr.timer = time.AfterFunc(next, gr.tick)
 	} else {
@@ -338,6 +350,9 @@ func (gr *grant) due(now time.Time) (act func()) {
 			gr.gate.engine.errands.begin()
 		}
 	}()
+	if gr.idler != nil {
+		gr.idler.armed = time.Time{}
+	}
 	switch {
 	case gr.cause != nil:
 		return nil // ended while the timer fired
@@ -350,12 +365,15 @@ func (gr *grant) due(now time.Time) (act func()) {
 		act = func() { gr.expel(t) }
 	case event == cooldownDue:
 		act = t.cooledDown
+	case event == idleDue:
+		act = func() { gr.gate.endIdle(gr) }
 	case event == halfDue:
 		if t.occupant != nil {
 			act = t.occupant.HalfTime
 		}
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
+		gr.commit()
 		gr.gate.engine.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
@@ -368,6 +386,7 @@ func (gr *grant) doubt() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	gr.revoked = true
+	gr.commit()
 	if gr.cause == nil && gr.renewing == nil {
 		gr.renewAt = time.Now()
 		gr.arm(gr.renewAt)
@@ -480,6 +499,7 @@ func (gr *grant) markLost(cause error) (told []Occupant) {
 		}
 	}
 	cooled := gr.tenure.endCooldown()
+	gr.ended()
 	gr.mu.Unlock()
 
 	gr.gate.dropLost(gr)
@@ -519,6 +539,7 @@ func (gr *grant) finish() bool {
 		gr.cause = errFinished
 	}
 	gr.stopTimer()
+	gr.ended()
 	return good
 }
 

@@ -25,6 +25,7 @@ type Settings struct {
 	MaxWait    time.Duration
 	MaxHold    time.Duration // 0: no limit
 	MinHold    time.Duration // 0: none
+	Linger     time.Duration // how long the key may be idle; 0: not at all
 	MaxWaiters int           // in line for one key; 0: no limit
 	Backoff    Backoff
 	Name       string // of the guard, for people to read
@@ -33,6 +34,8 @@ type Settings struct {
 	// Limit is how many turns may own the key at once, this one included: 0
 	// for one alone, locker.NoLimit for a shared one, and never 1. Shared
 	// turns have neither Fencing nor MinHold.
+	//
+	// Linger comes with a Limit of 0, and without MinHold and NoRenewal.
 	Limit int
 }
 
@@ -169,6 +172,7 @@ type HoldState struct {
 	Until    time.Time
 	Err      error // why the grant was lost; nil while it is held
 	Cooldown bool  // the turn has ended, and its cooldown is on
+	Idle     bool  // nobody has a turn since Since, and the key stays for the next call
 	Limit    int   // how many may own the key with it, see [Settings]
 }
 

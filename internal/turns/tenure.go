@@ -11,28 +11,34 @@ import (
 // and is guarded by the mutex of its grant.
 //
 // On a shared grant any number of turns are on at once, on any other one at
-// most. Between two turns nobody is on, and the last one may be in its
-// cooldown.
+// most. Between two turns nobody is on. The last one may be in its cooldown, or
+// the grant is idle.
 //
-// Invariant: cooling is set only while nobody is on. lookAt is zero then.
-// coolUntil is zero unless cooling is set.
+// Invariant: cooling and stayUntil are set only while nobody is on. lookAt is
+// zero then. stayUntil is set if cooling is.
 type tenure struct {
-	since     time.Time // when the grant was acquired
-	begun     int       // turns so far, with those that are on
-	last      int       // the number of the last turn
-	on        list      // the turns that have begun and not ended
-	lookAt    time.Time // when half or all of a MaxHold may be over; zero: never
-	cooling   *Turn     // a turn that has ended, whose cooldown is on
-	coolUntil time.Time
+	since   time.Time // when the grant was acquired
+	begun   int       // turns so far, with those that are on
+	last    int       // the number of the last turn
+	on      list      // the turns that have begun and not ended
+	lookAt  time.Time // when half or all of a MaxHold may be over; zero: never
+	cooling *Turn     // a turn that has ended, whose cooldown is on
+	// stayUntil is when the cooldown ends, or without cooling when the grant
+	// need not be idle any longer. It is zero otherwise, and once that is told.
+	stayUntil time.Time
+	longest   time.Duration // the tenure may last
 }
 
 // newTenure returns a tenure of full length.
-func newTenure(now time.Time) tenure { return tenure{since: now, last: limits.TenureTurns} }
+func newTenure(now time.Time) tenure {
+	return tenure{since: now, last: limits.TenureTurns, longest: limits.TenureTime}
+}
 
 // begin starts t's turn, which has the number te.begun from then on. begin
 // reports whether something is due earlier now.
 func (te *tenure) begin(t *Turn, now time.Time) (earlier bool) {
 	te.begun++
+	te.stayUntil = time.Time{}
 	te.on.push(t)
 	t.onFrom, t.halfTold = now.Sub(te.since), false
 	half := now.Add(t.set.MaxHold / 2)
@@ -57,20 +63,23 @@ func (te *tenure) end(t *Turn) bool {
 
 // cool begins the cooldown of t, whose turn has just ended, until the given
 // time.
-func (te *tenure) cool(t *Turn, until time.Time) { te.cooling, te.coolUntil = t, until }
+func (te *tenure) cool(t *Turn, until time.Time) { te.cooling, te.stayUntil = t, until }
+
+// stay makes the grant idle until the given time.
+func (te *tenure) stay(until time.Time) { te.stayUntil = until }
 
 // endCooldown ends the cooldown. The result is its turn, or nil if there is
 // none.
 func (te *tenure) endCooldown() *Turn {
 	t := te.cooling
-	te.cooling, te.coolUntil = nil, time.Time{}
+	te.cooling, te.stayUntil = nil, time.Time{}
 	return t
 }
 
 // open reports whether the tenure has room for another turn. The time bounds
 // how long other processes wait if their message is lost.
 func (te *tenure) open(now time.Time) bool {
-	return te.begun < te.last && now.Sub(te.since) < limits.TenureTime
+	return te.begun < te.last && now.Sub(te.since) < te.longest
 }
 
 // shorten lets the tenure end after the turns of the calls that wait now.
@@ -78,8 +87,8 @@ func (te *tenure) shorten(waiting int) { te.last = min(te.last, max(te.begun, 1)
 
 // due returns when the next event of the tenure is due; zero: never.
 func (te *tenure) due() time.Time {
-	if te.cooling != nil {
-		return te.coolUntil
+	if !te.stayUntil.IsZero() {
+		return te.stayUntil
 	}
 	return te.lookAt
 }
@@ -92,15 +101,19 @@ const (
 	halfDue                 // half of MaxHold is over
 	maxHoldDue              // all of it is
 	cooldownDue             // the cooldown is over
+	idleDue                 // the grant was idle for long enough
 )
 
-// next returns an event that is due now, and its turn. next returns halfDue and
-// cooldownDue once. maxHoldDue takes precedence over halfDue and stays due,
+// next returns an event that is due now, and its turn. next returns halfDue,
+// cooldownDue and idleDue once. maxHoldDue takes precedence over halfDue and stays due,
 // because the caller ends the turn. next looks at all turns, which is rare.
 func (te *tenure) next(now time.Time) (event tenureEvent, due *Turn) {
 	switch {
-	case te.cooling != nil && !now.Before(te.coolUntil):
+	case te.cooling != nil && !now.Before(te.stayUntil):
 		return cooldownDue, te.endCooldown()
+	case !te.stayUntil.IsZero() && !now.Before(te.stayUntil):
+		te.stayUntil = time.Time{}
+		return idleDue, nil
 	case te.lookAt.IsZero() || now.Before(te.lookAt):
 		return nothingDue, nil
 	}

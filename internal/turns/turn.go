@@ -45,6 +45,11 @@ type waiting struct {
 	joined   time.Time     // when the wait began
 	attempts int           // tries sent
 	waits    bool          // it has paused while it contends: one of the engine's waits
+	asks     bool          // it has one attempt, and waits for a key that may be idle elsewhere
+	asked    bool          // it has looked for such a key at the end of that wait
+	second   bool          // it stands right behind a warden, which is no wait for a turn
+	warden   bool          // it has no caller, see [idler]
+	idle     bool          // it took a grant that was idle
 	blocker  locker.Holder // the last holder seen
 	fault    error         // the most telling of the tries without an answer
 	silent   bool          // the wait ended because the store gave no answer
@@ -78,12 +83,16 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 // turned away.
 func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silent bool) {
 	blocker = t.blocker
-	if t.attempts == 0 && t.gate != nil {
+	if t.attempts == 0 && t.gate != nil && !t.idle {
 		known, _ := t.gate.known(time.Now())
 		blocker = known.Holder
 	}
 	return t.attempts, t.number > 1, blocker, t.silent
 }
+
+// TookIdle reports whether t took a grant that was idle, so that its wait needed
+// neither a request nor another turn.
+func (t *Turn) TookIdle() bool { return t.idle }
 
 // Attach makes o the occupant, whose turn began at the given time. Attach
 // returns why the grant has been lost already, or nil.

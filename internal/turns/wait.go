@@ -132,7 +132,11 @@ func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 
 // standInLine waits until t is given the floor.
 func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
-	timer := time.NewTimer(time.Until(t.patience.Until))
+	until := t.patience.Until
+	if t.second {
+		until = t.lastMoment()
+	}
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-given:
@@ -145,6 +149,9 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 		return locker.ErrClosed
 	}
 }
+
+// stood reports whether t has stood in line behind another call.
+func (t *Turn) stood() bool { return t.given != nil && !t.second }
 
 // begin starts t's turn on gr. begin returns false if too little of gr is left.
 func (t *Turn) begin(gr *grant) bool {
@@ -185,7 +192,7 @@ func (t *Turn) refusal(now time.Time) (Refusal, error) {
 		return Refusal{}, cmp.Or(t.fault, fault)
 	}
 	r.Expected = max(r.Expected, now.Sub(t.joined))
-	r.Here = !t.patience.Once && t.gate.heldHere(t.joined)
+	r.Here = !t.patience.Once && !t.asks && t.gate.heldHere(t.joined)
 	r.Cooldown = t.cooldown(r.Holder, now)
 	if r.Cooldown > 0 && !t.gate.othersWait(t) {
 		r.Expected = 0 // the end of MinHold is known
@@ -257,9 +264,11 @@ func (t *Turn) nextAction(ctx context.Context) (action, error) {
 	a, err := t.gate.next(t, now)
 	t.abandonBid(a.over) // before it is granted
 	left := t.patience.Until.Sub(now)
-	late := t.attempts > 0 || t.given != nil // a first try may take its full limit
+	late := t.attempts > 0 || t.stood() // a first try may take its full limit
 	switch {
 	case err != nil, a.do == toTake:
+	case left <= 0 && t.asksAgain(now):
+		a.do = toTry
 	case !now.Before(t.lastMoment()), left <= 0 && late && !t.patience.Once:
 		err = errNoWait
 	case t.patience.Once:
@@ -307,6 +316,7 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 	e, sent, b := t.gate.engine, time.Now(), a.bid
 	if b == nil {
 		b = t.newBid(sent)
+		b.claim.Lingers = t.lingers(sent)
 	}
 	limit := t.tryLimit(sent)
 	cut := limit < limits.Try(t.set.TTL)
@@ -326,6 +336,10 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 		}
 	case err == nil:
 		t.blocker = answer.Holder
+		e.habits.busy(t.gate.name)
+		if t.ask(answer, sent) {
+			return nil, nil
+		}
 		t.abandonBid(t.gate.tryHeld(answer, sent, joins, t.set.Backoff))
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
@@ -344,6 +358,30 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 		return nil, errNoWait
 	}
 	return nil, nil
+}
+
+// ask lets t, which has one attempt, wait a moment for a key that may be idle in
+// another process. Otherwise nobody would have it, and t would be refused. ask
+// reports whether t waits.
+func (t *Turn) ask(a locker.Answer, sent time.Time) bool {
+	if !t.patience.Once || !a.Lingers {
+		return false
+	}
+	now := time.Now()
+	t.asks, t.patience.Once = true, false
+	t.patience.Until = earlier(t.lastMoment(), now.Add(max(limits.Ask, 3*now.Sub(sent))))
+	t.gate.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
+	return true
+}
+
+// asksAgain reports whether t, whose wait for an idle key is over, looks once
+// more. The key may be its own, and the message late or lost.
+func (t *Turn) asksAgain(now time.Time) bool {
+	if !t.asks || t.asked || !now.Before(t.lastMoment()) {
+		return false
+	}
+	t.asked = true
+	return true
 }
 
 // unsent records that a try was not sent, because of err.
@@ -407,7 +445,13 @@ func (t *Turn) limited(ctx context.Context, sent time.Time, limit time.Duration)
 // too slow.
 func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 	now := time.Now()
-	gr := newGrant(t, b, sent, b.terms.ttl, token, now)
+	gr := newGrant(t, b, sent, b.claim.First(), token, now)
+	if t.set.Linger > 0 && t.attempts == 1 {
+		t.gate.engine.habits.took(t.gate.name)
+	}
+	if b.claim.Lingers {
+		gr.linger(t, now)
+	}
 	if gr.trust.enough(now) {
 		t.gate.tryWon(gr)
 		return gr
@@ -484,7 +528,7 @@ func (t *Turn) admitted(ctx context.Context, poke <-chan struct{}) (may bool, er
 func (t *Turn) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{}) {
 	defer t.gate.engine.outages.left(a.silence)
 	last := t.lastMoment()
-	if !t.patience.Once && (t.attempts > 0 || t.given != nil) {
+	if !t.patience.Once && (t.attempts > 0 || t.stood()) {
 		last = t.patience.Until
 	}
 	timer := time.NewTimer(min(a.pause, time.Until(last)))

@@ -16,6 +16,26 @@ func (l *Locker) Lose(key string) (held bool) {
 	return e != nil && e.held(time.Now())
 }
 
+// Deafen is for tests. Until mend is called, every message to l is lost. If known,
+// l notices that, as by a connection that broke. Otherwise nobody does.
+//
+// mend is idempotent. Each of several Deafens must be mended.
+func (l *Locker) Deafen(known bool) (mend func()) {
+	tell := func(n int) {
+		l.store.mu.Lock()
+		if l.mute += n; known {
+			l.deaf += n
+		}
+		waker := l.waker
+		l.store.mu.Unlock()
+		if known && waker != nil {
+			waker.WakeAll()
+		}
+	}
+	tell(1)
+	return sync.OnceFunc(func() { tell(-1) })
+}
+
 // Break is for tests. Until mend is called, every call of every peer answers
 // ErrUnavailable and changes nothing, as if the store could not be reached.
 // Leases taken before stay, and go on expiring.

@@ -40,7 +40,7 @@ func (m message) tell() (known bool) {
 // leave unlocks the store and sends the messages of the call. A grant that
 // nobody knows is given back (law 3).
 func (s *store) leave() {
-	out := s.out
+	out := slices.DeleteFunc(s.out, func(m message) bool { return m.to.mute > 0 })
 	s.out = nil
 	s.mu.Unlock()
 	for _, m := range out {

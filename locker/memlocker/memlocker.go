@@ -33,13 +33,16 @@ type Locker struct {
 
 	// Guarded by store.mu.
 	state state
+	mute  int          // how many Deafens are not mended
+	deaf  int          // those of them that l knows of
 	waker locker.Waker // set by Open, and never changed afterwards
 }
 
 var (
-	_ locker.Locker = (*Locker)(nil)
-	_ locker.Sharer = (*Locker)(nil)
-	_ locker.Marker = (*Locker)(nil)
+	_ locker.Locker   = (*Locker)(nil)
+	_ locker.Sharer   = (*Locker)(nil)
+	_ locker.Marker   = (*Locker)(nil)
+	_ locker.Listener = (*Locker)(nil)
 )
 
 type state int
@@ -90,17 +93,14 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	own := e.share(c.Owner, now)
 	switch {
 	case own != nil:
-		own.expires = now.Add(c.TTL)
+		own.expires = now.Add(c.First())
 		e.remove(c.Owner, now)
 		return locker.Answer{Acquired: true, Token: l.store.tokens(c, now)}, nil
 	case e.room(c) && (len(e.owners) == 0 || !e.behind(c, t.Place, now)): // law 8: a free key is anybody's
 		e.remove(c.Owner, now)
-		return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.TTL), now)}, nil
+		return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.First()), now)}, nil
 	}
-	a := locker.Answer{Remaining: e.lasts(now)}
-	if first := &e.owners[0]; first.limit == 1 {
-		a.Holder = first.holder
-	}
+	a := e.answer(now)
 	l.queue(e, c, t, now, &a)
 	return a, nil
 }
@@ -179,6 +179,13 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 
 // Shares reports true: the store keeps shared claims and permits.
 func (*Locker) Shares(int) bool { return true }
+
+// Listens reports true while l is open, unless it knows of a [Locker.Deafen].
+func (l *Locker) Listens() bool {
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	return l.state == open && l.deaf == 0
+}
 
 // FindingProcess names the finding that [Locker.Check] always has, see
 // [guard.WithAcceptedFindings].

@@ -22,9 +22,7 @@ func (l *Locker) AcquireAll(
 	for held < len(cs) {
 		e := l.store.at(cs[held].Key)
 		if e.held(now) && e.share(cs[held].Owner, now) == nil {
-			if as[held].Remaining = e.lasts(now); e.owners[0].limit == 1 {
-				as[held].Holder = e.owners[0].holder
-			}
+			as[held] = e.answer(now)
 			break
 		}
 		held++
@@ -34,7 +32,7 @@ func (l *Locker) AcquireAll(
 	}
 	for i, c := range cs[:held] {
 		l.sign(c)
-		e, until := l.store.at(c.Key), now.Add(c.TTL)
+		e, until := l.store.at(c.Key), now.Add(c.First())
 		as[i].Acquired = true
 		if own := e.share(c.Owner, now); own != nil {
 			own.expires, as[i].Token = until, l.store.tokens(c, now)

@@ -11,6 +11,7 @@ import (
 // of 1.
 type share struct {
 	owner   string
+	lingers bool
 	limit   int
 	by      *Locker
 	holder  locker.Holder
@@ -37,6 +38,15 @@ func (e *entry) share(owner string, now time.Time) *share {
 		return &e.owners[i]
 	}
 	return nil
+}
+
+// answer describes the owners of a key that is held.
+func (e *entry) answer(now time.Time) locker.Answer {
+	a := locker.Answer{Remaining: e.lasts(now)}
+	if first := &e.owners[0]; first.limit == 1 {
+		a.Holder, a.Lingers = first.holder, first.lingers
+	}
+	return a
 }
 
 // lasts returns the time until the last share ends.

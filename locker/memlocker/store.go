@@ -87,7 +87,7 @@ func (s *store) owned(c *locker.Claim, now time.Time) *share {
 // tokens. c is not in the queue.
 func (s *store) grant(e *entry, by *Locker, c *locker.Claim, until, now time.Time) (token uint64) {
 	e.owners = append(e.owners, share{
-		owner: c.Owner, limit: max(c.Limit, 1), by: by, holder: c.Holder, expires: until,
+		owner: c.Owner, lingers: c.Lingers, limit: max(c.Limit, 1), by: by, holder: c.Holder, expires: until,
 	})
 	return s.tokens(c, now)
 }

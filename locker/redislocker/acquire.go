@@ -130,7 +130,7 @@ func (a *attempt) lock(ctx context.Context, by *redislock.Client) (taken bool, e
 	a.state.asked = true
 	lock, _ := a.state.keys.lock.(string)
 	value, _ := a.state.value.(string)
-	_, err = by.Obtain(ctx, lock, a.claim.TTL, &redislock.Options{
+	_, err = by.Obtain(ctx, lock, a.claim.First(), &redislock.Options{
 		Token: a.claim.Owner, Metadata: value[len(a.claim.Owner):],
 	})
 	if errors.Is(err, redislock.ErrNotObtained) {
@@ -254,6 +254,7 @@ func (a *attempt) seen(look command) (answer locker.Answer, free bool, err error
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
 	answer.Remaining, answer.Holder = time.Duration(max(ttl, 0))*time.Millisecond, holder(value)
+	answer.Lingers = lingers(value)
 	answer.Place, answer.Queued = place(parts[2])
 	if answer.Queued && answer.Holder.Instance != "" {
 		answer.Rest = a.rest

@@ -16,6 +16,7 @@ import (
 type about struct {
 	Version     int       `json:"v"`     // the first member, see entry
 	Offer       int64     `json:"offer"` // the second
+	Lingers     bool      `json:"lingers,omitempty"`
 	Host        string    `json:"host,omitempty"`
 	PID         int       `json:"pid,omitempty"`
 	Name        string    `json:"name,omitempty"`
@@ -28,13 +29,14 @@ type describer struct {
 	instance string // how others know this locker
 	votes    bool   // this is a node of package redlock
 
-	last atomic.Pointer[description] // for one kind of claim
+	// last are for one kind of claim, and for one kind that lingers.
+	last, lasts atomic.Pointer[description]
 }
 
 // describe returns the value of c's key: the owner id, the instance id and a
 // line about c's holder and offers. The part that stays the same from call to
-// call is kept, for one kind of claim at a time. describe also returns the TTL
-// as the argument of a command.
+// call is kept, for one kind of claim at a time. describe also returns the
+// length of the first lease as the argument of a command.
 func (d *describer) describe(c *locker.Claim) (value string, ttl any) {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
 	// A node's offer is a vote and not a grant. Nobody trusts it, and others
@@ -43,17 +45,21 @@ func (d *describer) describe(c *locker.Claim) (value string, ttl any) {
 		offer = c.ShortOffer().Milliseconds()
 	}
 	h.Since = time.Time{}
-	last := d.last.Load()
+	kept := &d.last
+	if c.Lingers {
+		kept = &d.lasts
+	}
+	last := kept.Load()
 	if last == nil || last.holder != h || last.offer != offer || last.ttl != c.TTL {
 		line, _ := json.Marshal(about{ // cannot fail: plain fields
-			entryVersion, offer, h.Host, h.PID, h.Name, h.Traceparent, time.Unix(0, 0),
+			entryVersion, offer, c.Lingers, h.Host, h.PID, h.Name, h.Traceparent, time.Unix(0, 0),
 		})
 		text := d.instance + string(line)
 		last = &description{
-			holder: h, offer: offer, ttl: c.TTL, ms: c.TTL.Milliseconds(),
+			holder: h, offer: offer, ttl: c.TTL, ms: c.First().Milliseconds(),
 			text: text[:strings.LastIndex(text, sinceField)+len(sinceField)],
 		}
-		d.last.Store(last)
+		kept.Store(last)
 	}
 	var all strings.Builder
 	all.Grow(len(c.Owner) + len(last.text) + len(time.RFC3339Nano) + 2)
@@ -73,13 +79,14 @@ type description struct {
 	holder locker.Holder
 	offer  int64 // the long one, in ms
 	ttl    time.Duration
-	ms     any    // ttl
+	ms     any    // of the first lease
 	text   string // from the instance id up to the time
 }
 
 const (
-	sinceField = `"since":"`
-	limitField = `,"limit":"` // the last one, of six digits, in the line of a claim with a limit above 1
+	lingersField = `,"lingers":true` // also in lineup.lua
+	sinceField   = `"since":"`
+	limitField   = `,"limit":"` // the last one, of six digits, in the line of a claim with a limit above 1
 )
 
 // limitOf returns the limit of a claim by its entry, and 1 if it has none.
@@ -114,6 +121,9 @@ func holder(value string) locker.Holder {
 	return h
 }
 
+// lingers reports whether the value of a key is of a claim that lingers.
+func lingers(value string) bool { return strings.Contains(value, lingersField) }
+
 // readJSON reads a line of any form.
 func readJSON(line string) (h locker.Holder, ok bool) {
 	var a about
@@ -130,6 +140,7 @@ func readPlain(line string) (h locker.Holder, ok bool) {
 	r.odd = !strings.HasPrefix(line, `{"v":`)
 	r.number(`{"v":`)
 	r.number(`,"offer":`)
+	r.left = strings.TrimPrefix(r.left, lingersField)
 	h.Host = r.text(`,"host":"`)
 	h.PID = r.number(`,"pid":`)
 	h.Name = r.text(`,"name":"`)

@@ -82,6 +82,9 @@ func (b *inbox) open() (heard bool) {
 	return b.live.Load()
 }
 
+// Listens implements [locker.Listener]. The first call subscribes.
+func (l *Locker) Listens() bool { return l.inbox != nil && l.inbox.open() }
+
 // run receives messages until close. It replaces a subscription that is silent
 // for twice quiet and does not answer a ping in between. The network may have
 // forgotten such a subscription.

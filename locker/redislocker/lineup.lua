@@ -8,23 +8,25 @@
 -- ARGV[5]  max ms until the next look at it: LOOK_EVERY, or the rest that it is
 --          granted
 -- ARGV[6]  INBOXES: start of the channel of an inbox, before the instance id
--- ARGV[7]  message for the owner's inbox, if the claim is new in the queue:
---          "wanted " and KEY
+-- ARGV[7]  message for the owner's inbox, if the claim is new in the queue, or
+--          the owner lingers: "wanted " and KEY
 -- ARGV[8]  KNOWN: "1" if the server knows who hears a message, as a single
 --          server does
 
--- line_up queues the claim, unless it was queued before, and notes when it must
--- be seen again. line_up returns the claim's place, "" if the claim was queued
--- before and is not there any more, or nil behind an entry of a newer version.
--- The second result is whether the claim is new in the queue.
-local function line_up()
-  local place, new = redis.call("zscore", KEYS[2], ARGV[2]), false
+-- line_up queues the claim behind the owner with this value, unless the claim
+-- was queued before, and notes when it must be seen again. line_up returns the
+-- claim's place, "" if the claim was queued before and is not there any more, or
+-- nil behind an entry of a newer version. The second result is whether the
+-- owner's process must be told (law 21).
+local function line_up(value)
+  local place, tell = redis.call("zscore", KEYS[2], ARGV[2]), false
   if place then
     place = string.format("%.0f", tonumber(place))
+    tell = string.find(value, ',"lingers":true', 45, true)
   elseif ARGV[3] == "1" then
     return "", false
   else
-    place, new = enqueue(ARGV[2], ARGV[4] ~= "0" and ARGV[4] or nil), true
+    place, tell = enqueue(ARGV[2], ARGV[4] ~= "0" and ARGV[4] or nil), true
     if not place then
       return nil
     end
@@ -41,5 +43,5 @@ local function line_up()
       redis.call("pexpire", KEYS[i], life)
     end
   end
-  return place, new
+  return place, tell
 end

@@ -41,6 +41,7 @@ var (
 	_ locker.Several   = (*Locker)(nil)
 	_ locker.Marker    = (*Locker)(nil)
 	_ locker.Inspector = (*Locker)(nil)
+	_ locker.Listener  = (*Locker)(nil)
 )
 
 // New returns a locker for the server that rdb talks to. New only keeps its

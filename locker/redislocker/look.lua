@@ -22,11 +22,11 @@ if string.sub(value, 1, #CROWD) ~= CROWD then
     return {ttl, value, ""}
   end
 
-  local place, new = line_up()
+  local place, tell = line_up(value)
   if not place then
     return {ttl, value}
   end
-  if new then
+  if tell then
     redis.pcall("publish", ARGV[6] .. string.sub(value, 23, 44), ARGV[7])
   end
   return {ttl, value, place}

@@ -77,7 +77,7 @@ func acquired(answer command, n int) (as []locker.Answer, held int, err error) {
 		as[held].Remaining = time.Duration(ttl) * time.Millisecond
 	}
 	value, _ := parts[2].(string)
-	as[held].Holder = holder(value)
+	as[held].Holder, as[held].Lingers = holder(value), lingers(value)
 	for i, part := range parts[3:] {
 		as[i].Acquired = true
 		if text, _ := part.(string); text != "" {

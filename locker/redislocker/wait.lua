@@ -2,16 +2,16 @@
 -- or for -1 a claim that owns it alone. The claim is queued if it waits, and
 -- the owners' processes are told, each once, that somebody waits.
 
-local place, new = "", false
+local place, tell = "", false
 if waits then
-  place, new = line_up()
+  place, tell = line_up(value)
   if not place then
     return {0, value}
   end
 end
-if new and n < 0 then
+if tell and n < 0 then
   redis.pcall("publish", INBOXES .. string.sub(value, 23, 44), ARGV[7])
-elseif new and not ahead(ARGV[2], "0") then
+elseif tell and not ahead(ARGV[2], "0") then
   local told = {}
   for _, member in ipairs(redis.call("zrange", KEYS[5], 0, 99)) do
     local inbox = string.sub(member, 29, 50)

@@ -30,8 +30,8 @@
 -- ARGV[5]  max ms until the next look at it: LOOK_EVERY, or the rest that it is
 --          granted
 -- ARGV[6]  INBOXES: start of the channel of an inbox, before the instance id
--- ARGV[7]  message for the owner's inbox, if the claim is new in the queue:
---          "wanted " and KEY
+-- ARGV[7]  message for the owner's inbox, if the claim is new in the queue, or
+--          the owner lingers: "wanted " and KEY
 -- ARGV[8]  KNOWN: "1" if the server knows who hears a message, as a single
 --          server does
 
@@ -86,18 +86,20 @@ local function enqueue(entry, place, empty)
   return place
 end
 
--- line_up queues the claim, unless it was queued before, and notes when it must
--- be seen again. line_up returns the claim's place, "" if the claim was queued
--- before and is not there any more, or nil behind an entry of a newer version.
--- The second result is whether the claim is new in the queue.
-local function line_up()
-  local place, new = redis.call("zscore", KEYS[2], ARGV[2]), false
+-- line_up queues the claim behind the owner with this value, unless the claim
+-- was queued before, and notes when it must be seen again. line_up returns the
+-- claim's place, "" if the claim was queued before and is not there any more, or
+-- nil behind an entry of a newer version. The second result is whether the
+-- owner's process must be told (law 21).
+local function line_up(value)
+  local place, tell = redis.call("zscore", KEYS[2], ARGV[2]), false
   if place then
     place = string.format("%.0f", tonumber(place))
+    tell = string.find(value, ',"lingers":true', 45, true)
   elseif ARGV[3] == "1" then
     return "", false
   else
-    place, new = enqueue(ARGV[2], ARGV[4] ~= "0" and ARGV[4] or nil), true
+    place, tell = enqueue(ARGV[2], ARGV[4] ~= "0" and ARGV[4] or nil), true
     if not place then
       return nil
     end
@@ -114,7 +116,7 @@ local function line_up()
       redis.call("pexpire", KEYS[i], life)
     end
   end
-  return place, new
+  return place, tell
 end
 
 -- tokens.lua is for every script that reserves fencing tokens.
@@ -424,16 +426,16 @@ local waits = ARGV[9] == "1"
 -- or for -1 a claim that owns it alone. The claim is queued if it waits, and
 -- the owners' processes are told, each once, that somebody waits.
 
-local place, new = "", false
+local place, tell = "", false
 if waits then
-  place, new = line_up()
+  place, tell = line_up(value)
   if not place then
     return {0, value}
   end
 end
-if new and n < 0 then
+if tell and n < 0 then
   redis.pcall("publish", INBOXES .. string.sub(value, 23, 44), ARGV[7])
-elseif new and not ahead(ARGV[2], "0") then
+elseif tell and not ahead(ARGV[2], "0") then
   local told = {}
   for _, member in ipairs(redis.call("zrange", KEYS[5], 0, 99)) do
     local inbox = string.sub(member, 29, 50)

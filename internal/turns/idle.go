@@ -1,0 +1,288 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// An idler is what a grant that may be idle has beside the others. Nobody has a
+// turn on an idle grant, and the process keeps the key for its next call. Its
+// gate has the grant and an empty floor then:
+//
+//	   last turn ends                  a call joins
+//	on ──────────────► idle ──────────────────────────────────► on
+//	                    │ another process wants the key, Linger or the tenure
+//	                    │ is over, messages may be missed, a call on other terms
+//	                    ▼ joins, somebody releases the key by force, Close
+//	                  released, by a warden
+//
+// A warden is a turn without a caller. It has the floor while it releases the
+// key, so a call that comes meanwhile stands in line behind it.
+//
+// The grant's mutex guards all but set.
+type idler struct {
+	set *Settings // of the turn that acquired the grant
+	// brief says that the grant may become idle: its lease is a short one, and no
+	// renewal has begun. A process that dies with an idle key costs the others
+	// that lease, and an idle grant is renewed only to find out whether it is
+	// still held.
+	brief    bool
+	wanted   bool      // another process has wanted the key
+	retained bool      // the gate is kept alive until the grant ends
+	taken    int       // how often a call took the idle grant
+	since    time.Time // when the last turn ended
+	armed    time.Time // when the grant's timer fires at the latest; zero: it has fired
+}
+
+// lingers reports whether the claim of a new try of t lingers.
+func (t *Turn) lingers(now time.Time) bool {
+	e := t.gate.engine
+	return t.set.Linger > 0 && !t.recalls() && e.habits.may(t.gate.name, now) && e.hears()
+}
+
+// The methods below are those of a grant.
+
+// linger makes gr, which t has just won by a claim that lingers, one that may be
+// idle. gr is not shared yet. A grant that came by way of the queue ends as any
+// other: an offer must be confirmed, and others want the key.
+func (gr *grant) linger(t *Turn, now time.Time) {
+	gr.renewSoon(now)
+	if gr.bid.queued {
+		return
+	}
+	gr.idler = &idler{set: t.set, brief: true}
+	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
+	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
+		gr.tenure.last = math.MaxInt
+	}
+}
+
+// isBrief reports whether gr may be idle. gr.mu is held.
+func (gr *grant) isBrief() bool { return gr.idler != nil && gr.idler.brief }
+
+// commit ends that gr may be idle, because it is about to get its full TTL. A key
+// whose turns are that long need not linger. gr.mu is held.
+func (gr *grant) commit() {
+	if gr.isBrief() {
+		gr.idler.brief = false
+		gr.tenure.longest = limits.TenureTime
+		gr.gate.engine.habits.ended(gr.gate.name, gr.idler.taken)
+	}
+}
+
+// idle begins the time in which nobody has a turn on gr, for d at most. idle
+// returns false if gr must be released. The tenure is over if another process
+// wants the key, or messages may have been missed.
+func (gr *grant) idle(d time.Duration, now time.Time) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	end := earlier(now.Add(d), gr.trust.sent().Add(limits.Idle(gr.trust.length)))
+	if gr.cause != nil || !gr.isBrief() || !gr.tenure.open(now) || !now.Before(end) {
+		return false
+	}
+	gr.tenure.stay(end)
+	gr.idler.since, gr.renewAt = now, time.Time{}
+	if !gr.idler.retained {
+		gr.idler.retained = true
+		gr.gate.engine.gates.retain(gr.gate) // until finish or lose
+	}
+	gr.arm(now)
+	return true
+}
+
+// resume reports whether another turn may begin on gr, which is idle.
+func (gr *grant) resume(now time.Time) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if gr.cause != nil || !gr.tenure.open(now) || !gr.trust.enough(now) {
+		return false
+	}
+	gr.idler.taken++
+	return true
+}
+
+// ended undoes the retain of idle, if there was one. gr.mu is held.
+func (gr *grant) ended() {
+	if gr.idler != nil && gr.idler.retained {
+		gr.idler.retained = false
+		gr.gate.engine.gates.leave(gr.gate)
+	}
+}
+
+// wantedElsewhere notes that another process wants the key. wantedElsewhere
+// reports whether that is news to a grant that may be idle, and how often a call
+// took it when it was.
+func (gr *grant) wantedElsewhere() (taken int, news bool) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if !gr.isBrief() || gr.idler.wanted {
+		return 0, false
+	}
+	gr.idler.wanted = true
+	return gr.idler.taken, true
+}
+
+// idleState describes gr, which is idle.
+func (gr *grant) idleState() HoldState {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return HoldState{
+		Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
+	}
+}
+
+// The methods below are those of a gate. The mutex is held, unless they say that
+// they take it.
+
+// idle returns the grant that is idle, or nil.
+func (gt *gate) idle() *grant {
+	if gt.floor != nil {
+		return nil
+	}
+	return gt.grant
+}
+
+// leaveIdle leaves the grant of t, whose turn has ended with nobody in line, to
+// the next call. leaveIdle returns false if the key must be released.
+func (gt *gate) leaveIdle(t *Turn, now time.Time) bool {
+	if t.grant.idler == nil {
+		return false
+	}
+	select {
+	case <-gt.engine.calls.closing: // Close has looked for idle keys, or is about to
+		return false
+	default:
+	}
+	if !t.grant.idle(t.set.Linger, now) {
+		return false
+	}
+	gt.floor = nil
+	return true
+}
+
+// joinIdle gives t the floor with the idle grant, if t may use that. Otherwise a
+// warden releases the key.
+func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
+	gr := gt.idle()
+	if gr == nil {
+		return false
+	}
+	if !gr.bid.terms.serve(t.terms()) || !gr.resume(now) {
+		gt.rouse()
+		return false
+	}
+	gt.engine.habits.paid()
+	gt.floor, t.idle = t, true
+	return true
+}
+
+// warden gives the floor to a new warden, which [Turn.watch] must follow. warden
+// returns nil if no grant is idle.
+func (gt *gate) warden() *Turn {
+	gr := gt.idle()
+	if gr == nil {
+		return nil
+	}
+	gt.engine.errands.begin() // under a grant that has not ended
+	gt.engine.gates.retain(gt)
+	gt.floor = &Turn{gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
+	return gt.floor
+}
+
+// rouse lets a warden release the idle grant, if there is one.
+func (gt *gate) rouse() {
+	if w := gt.warden(); w != nil {
+		go w.watch() // ends with the release, and is an errand
+	}
+}
+
+// wantedIdle is [gate.want] for a grant that may be idle.
+func (gt *gate) wantedIdle() {
+	h := &gt.engine.habits
+	if gt.grant == nil {
+		h.busy(gt.name)
+		return
+	}
+	if taken, news := gt.grant.wantedElsewhere(); news {
+		h.ended(gt.name, taken)
+	}
+	gt.rouse()
+}
+
+// endIdle takes the mutex, and releases gr if gr is idle.
+func (gt *gate) endIdle(gr *grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.idle() == gr {
+		gt.rouse()
+	}
+}
+
+// missed takes the mutex. It notes that the message of a process that wants the
+// key may have been missed. missed returns the warden of an idle key.
+func (gt *gate) missed() *Turn {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gr := gt.grant; gr != nil && gr.idler != nil {
+		gr.shorten(gt.line.length)
+	}
+	return gt.warden()
+}
+
+// The methods below release idle keys.
+
+// hears reports whether the messages of other processes are sure to arrive.
+func (e *Engine) hears() bool { return e.listener != nil && e.listener.Listens() }
+
+// watch releases the key of t, a warden.
+func (t *Turn) watch() {
+	defer t.retire()
+	ctx := context.Background() //nolint:forbidigo // it has no caller
+	t.NoteRelease(ctx, t.ReleaseKey(ctx))
+}
+
+// retire is the last call of a warden.
+func (t *Turn) retire() {
+	e := t.gate.engine
+	e.gates.leave(t.gate)
+	e.errands.end()
+}
+
+// wardens returns the wardens of all idle keys.
+func (e *Engine) wardens(gts []*gate) (ws []*Turn) {
+	if e.listener == nil {
+		return nil
+	}
+	for _, gt := range gts {
+		if w := gt.missed(); w != nil {
+			ws = append(ws, w)
+		}
+	}
+	return ws
+}
+
+// releaseIdle releases the keys of ws, several with each request. If the store
+// does not answer, the rest is left to the locker.
+func (e *Engine) releaseIdle(ctx context.Context, ws []*Turn) {
+	silent := false
+	for some := range slices.Chunk(ws, locker.MaxSeveral) {
+		if silent {
+			for _, w := range some {
+				w.Discard()
+				w.retire()
+			}
+			continue
+		}
+		for i, err := range e.ReleaseKeys(ctx, some) {
+			silent = silent || errors.Is(err, locker.ErrUnavailable)
+			some[i].NoteRelease(ctx, err)
+			some[i].retire()
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package turns
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// lingering returns settings with a Linger.
+func lingering() Settings {
+	s := settings()
+	s.Linger = time.Second
+	return s
+}
+
+// settle takes turns on "k" until the key is idle.
+func settle(t *testing.T, e *Engine) *grant {
+	t.Helper()
+	for range habitRow + 1 {
+		turn, err := new(party).take(t.Context(), e, "k", lingering())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := end(t.Context(), turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gr := idleAt(e, "k")
+	if gr == nil {
+		t.Fatal("the key is not idle")
+	}
+	return gr
+}
+
+// idleAt returns the idle grant of key, or nil.
+func idleAt(e *Engine, key string) *grant {
+	gt := e.gates.find(key)
+	if gt == nil {
+		return nil
+	}
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.idle()
+}
+
+// When an idle key ends, in whatever way, its gate is forgotten and no timer of
+// the grant is left.
+func TestAnIdleKeyLeavesNothingBehind(t *testing.T) {
+	for name, until := range map[string]func(ctx context.Context, e *Engine, mem *memlocker.Locker){
+		"in time":  func(context.Context, *Engine, *memlocker.Locker) { time.Sleep(time.Minute) },
+		"by want":  func(_ context.Context, e *Engine, _ *memlocker.Locker) { waker{e}.Wanted("k") },
+		"by sleep": func(_ context.Context, e *Engine, _ *memlocker.Locker) { idleAt(e, "k").lose(errOutlived) },
+		"by a loss": func(_ context.Context, _ *Engine, mem *memlocker.Locker) {
+			mem.Lose("k")
+			time.Sleep(5 * time.Second)
+		},
+		"by force": func(ctx context.Context, _ *Engine, mem *memlocker.Locker) {
+			s, _ := mem.Inspect(ctx, "k")
+			_ = mem.ForceRelease(ctx, "k", s.Owner)
+		},
+		"by an outage": func(_ context.Context, _ *Engine, mem *memlocker.Locker) {
+			mend := mem.Break()
+			time.Sleep(2 * time.Minute)
+			mend()
+		},
+		"by Close":    func(ctx context.Context, e *Engine, _ *memlocker.Locker) { _ = e.Close(ctx) },
+		"by deafness": func(_ context.Context, _ *Engine, mem *memlocker.Locker) { mem.Deafen(true) },
+		"by other terms": func(ctx context.Context, e *Engine, _ *memlocker.Locker) {
+			s := settings()
+			s.TTL *= 2
+			if next, err := new(party).take(ctx, e, "k", s); err == nil {
+				_ = end(ctx, next)
+			}
+		},
+		"by a call that leaves": func(context.Context, *Engine, *memlocker.Locker) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := memlocker.New()
+				e := open(t, mem)
+				gr := settle(t, e)
+				until(t.Context(), e, mem)
+				if name == "by a call that leaves" {
+					ctx, cancel := context.WithCancel(t.Context())
+					cancel()
+					if _, err := new(party).take(ctx, e, "k", lingering()); err == nil {
+						t.Error("a call whose context has ended has a turn")
+					}
+				}
+				synctest.Wait()
+				time.Sleep(time.Second)
+				if n := len(e.gates.all()); n != 0 {
+					t.Errorf("%d gates are left", n)
+				}
+				if gr.timer.Stop() {
+					t.Error("the grant's timer is still set")
+				}
+				if s, err := mem.Inspect(t.Context(), "k"); err == nil && s.Held && name != "by sleep" {
+					t.Error("the key is still held")
+				}
+				if err := e.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// What makes a grant end as any other, when it comes during the last turn, does
+// so at the end of the turn.
+func TestAGrantThatMayNotBeIdleIsReleased(t *testing.T) {
+	for name, during := range map[string]func(e *Engine, mem *memlocker.Locker, gr *grant){
+		"wanted": func(e *Engine, _ *memlocker.Locker, _ *grant) { waker{e}.Wanted("k") },
+		"missed": func(_ *Engine, mem *memlocker.Locker, _ *grant) {
+			mem.Deafen(true)() // and it hears again
+		},
+		"deaf":     func(_ *Engine, mem *memlocker.Locker, _ *grant) { mem.Deafen(true) },
+		"doubt":    func(_ *Engine, _ *memlocker.Locker, gr *grant) { gr.doubt() },
+		"renewed":  func(*Engine, *memlocker.Locker, *grant) { time.Sleep(limits.OfferRenewal + 20*time.Millisecond) },
+		"renewing": func(*Engine, *memlocker.Locker, *grant) { time.Sleep(limits.OfferRenewal + time.Millisecond) },
+		"tenure":   func(*Engine, *memlocker.Locker, *grant) { time.Sleep(1700 * time.Millisecond) },
+		"closing":  func(e *Engine, _ *memlocker.Locker, _ *grant) { e.calls.shut() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := memlocker.New()
+				e := open(t, mem)
+				gr := settle(t, e)
+				turn, err := new(party).take(t.Context(), e, "k", lingering())
+				if err != nil || turn.grant != gr || !turn.TookIdle() {
+					t.Fatalf("the turn is not on the idle grant (%v)", err)
+				}
+				if name == "tenure" {
+					gr.idler.brief, gr.renewAt = true, time.Time{} // not for the renewal's sake
+				}
+				during(e, mem, gr)
+				if err := end(t.Context(), turn); err != nil {
+					t.Error(err)
+				}
+				if idleAt(e, "k") != nil {
+					t.Error("the key is idle")
+				}
+				synctest.Wait()
+				if s, err := mem.Inspect(t.Context(), "k"); name != "closing" && (err != nil || s.Held) {
+					t.Errorf("the key is held: %t, %v", s.Held, err)
+				}
+				if err := e.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A grant that came by way of the store's queue is never idle, whether it was
+// handed over or the key was lost.
+func TestAGrantByQueueIsNeverIdle(t *testing.T) {
+	t.Run("handed over", func(t *testing.T) { queuedIsNeverIdle(t, false) })
+	t.Run("lost", func(t *testing.T) { queuedIsNeverIdle(t, true) })
+}
+
+func queuedIsNeverIdle(t *testing.T, lost bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		e, other := open(t, mem), open(t, mem.Peer())
+		settle(t, e)
+		time.Sleep(2 * time.Second)
+		theirs, err := new(party).take(t.Context(), other, "k", settings())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Millisecond, func() {
+			if lost {
+				mem.Lose("k")
+				return
+			}
+			_ = end(t.Context(), theirs)
+		})
+		ours, err := new(party).take(t.Context(), e, "k", lingering())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ours.grant.bid.claim.Lingers {
+			t.Error("the claim does not linger: the test tests nothing")
+		}
+		if err := end(t.Context(), ours); err != nil || idleAt(e, "k") != nil {
+			t.Errorf("the key is idle (%v)", err)
+		}
+		if lost {
+			_ = end(t.Context(), theirs)
+		}
+		for _, e := range []*Engine{e, other} {
+			if err := e.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// States tells an idle key from one that is held.
+func TestStatesTellIdleKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		settle(t, e)
+		since := time.Now()
+		time.Sleep(100 * time.Millisecond)
+		all := e.States(time.Now(), 1)
+		if len(all) != 1 || len(all[0].Holds) != 1 || !all[0].Holds[0].Idle || !all[0].Holds[0].Since.Equal(since) {
+			t.Errorf("got %+v, want one key that is idle since %v", all, since)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Neither the floor of an idle key nor the wait of its warden is anybody's.
+func TestAnIdleKeyIsNotFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		gr := settle(t, e)
+		gt := gr.gate
+		if gt.joinFree(&Turn{gate: gt}) {
+			t.Error("a group takes the floor of an idle key")
+		}
+		late := &Turn{gate: gt, set: gr.idler.set}
+		gt.rejoin(late, &grant{})
+		gt.mu.Lock()
+		if gt.floor == nil || !gt.floor.warden || gt.line.first != late {
+			t.Errorf("a turn that comes back has floor %+v, want to stand behind a warden", gt.floor)
+		}
+		gt.line.remove(late)
+		gt.mu.Unlock()
+		if all := e.States(time.Now(), 1); len(all) != 0 {
+			t.Errorf("a warden is shown: %+v", all)
+		}
+		synctest.Wait()
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A key that is used again and again sets its timer once.
+func TestATurnOnAnIdleKeySetsNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		gr := settle(t, e)
+		gr.mu.Lock()
+		armed := gr.idler.armed.Sub(time.Now())
+		gr.mu.Unlock()
+		if armed != limits.OfferRenewal {
+			t.Errorf("the timer fires in %v, want %v", armed, limits.OfferRenewal)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestATurnOnAnIdleKeyAllocatesOnlyItself(t *testing.T) {
+	e := open(t, memlocker.New())
+	s, p := lingering(), new(party)
+	take := func() {
+		turn, now := &Turn{}, time.Now()
+		if _, err := turn.Take(t.Context(), e, "k", &s, p, Patience{Start: now, Until: now}); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(t.Context(), turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range habitRow + 1 {
+		take()
+	}
+	if n := testing.AllocsPerRun(100, take); n > 1 && idleAt(e, "k") != nil {
+		t.Errorf("%v allocations, want 1", n)
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,96 @@
+package guard_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// settles calls Do until the key is idle. The first calls open the inbox.
+func settles(t *testing.T, g *guard.Guard) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; {
+		ok(t, g.Do(t.Context(), key, nop))
+		switch {
+		case idle(t, g):
+			return
+		case time.Now().After(end):
+			t.Fatal("the key is never idle")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// An idle key costs its process no request, and another process few. A request is
+// what the store sees, whoever sends it; those of a take-over follow each other.
+func TestLinger_AnIdleKeyInRedisCostsNoRequest(t *testing.T) {
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	g, other := onRedis(t, p.Addr, guard.WithLinger(time.Second)), onRedis(t, p.Addr)
+	ok(t, other.Do(t.Context(), "warm", nop))
+	settles(t, g)
+	if err := other.Do(t.Context(), key, nop); err != nil { // opens the inbox
+		t.Fatal(err)
+	}
+	for name, take := range map[string]func() error{
+		"Do": func() error { return other.Do(t.Context(), key, nop) },
+		"TryDo": func() error {
+			ran, err := other.TryDo(t.Context(), key, nop)
+			if !ran {
+				t.Error("an idle key is refused")
+			}
+			return err
+		},
+	} {
+		settles(t, g)
+		p.Reset()
+		for range 100 {
+			ok(t, g.Do(t.Context(), key, nop))
+		}
+		if n := p.RoundTrips(); n > 0 && idle(t, g) { // otherwise the tenure ended just now
+			t.Errorf("%d requests of 100 calls: %v", n, p.Commands())
+		}
+		p.Reset()
+		ok(t, take())
+		t.Log(name, p.RoundTrips(), p.Commands())
+		if n := lockCommands(p); n > 6 {
+			t.Errorf("%s takes an idle key with %d requests: %v", name, n, p.Commands())
+		}
+		time.Sleep(1100 * time.Millisecond) // the key may linger again
+	}
+}
+
+// Idle keys pass between processes under Sentinel and in a cluster too.
+func TestLinger_OnSentinelAndCluster(t *testing.T) {
+	t.Parallel() // it mostly waits
+	s, nodes := redistest.StartSentinel(t), redistest.StartCluster(t)
+	for name, open := range map[string]func() guard.Locker{
+		"sentinel": func() guard.Locker {
+			return redislocker.New(nil, redislocker.WithSentinel(&redis.FailoverOptions{
+				MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs(),
+			}))
+		},
+		"cluster": func() guard.Locker {
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
+			t.Cleanup(func() { _ = rdb.Close() })
+			return redislocker.New(rdb)
+		},
+	} {
+		g, other := newGuard(t, open(), guard.WithLinger(time.Second)), newGuard(t, open())
+		settles(t, g)
+		ok(t, other.Do(t.Context(), key, nop)) // connects, and opens the inbox
+		time.Sleep(1100 * time.Millisecond)    // the key may linger again
+		settles(t, g)
+		start := time.Now()
+		ran, err := other.TryDo(t.Context(), key, nop)
+		if !ran || err != nil {
+			t.Errorf("%s: TryDo of an idle key: ran %t, %v", name, ran, err)
+		}
+		t.Log(name, time.Since(start))
+	}
+}
