@@ -62,6 +62,7 @@ func bars() []bar {
 	}
 	spreadBars(least)
 	earlierBars(least, most)
+	lingerBars(least, most)
 	least("hot-1x100", "x serial", 0.9, over("hot-1x100", "rate", []string{serial}))
 	least("hot-1x100", "x rueidislock", 1.5, over("hot-1x100", "rate", rueidislocks))
 	most("hot-1x100", "lock commands per call", 0.3, value("hot-1x100", "cmds/call"))
@@ -136,6 +137,26 @@ func earlierBars(least, most barFunc) {
 	most("hot-8x1", "lock commands per call", 2.2, value("hot-8x1", "cmds/call"))
 }
 
+// lingerBars compare guard with keys that linger with the best peer on keys of
+// one's own, and elsewhere with guard without them.
+func lingerBars(least, most barFunc) {
+	for i, w := range []string{"spread-1", "spread-8", "spread-64"} {
+		limit := []float64{30, 10, 6}[i]
+		least(w, "with linger x best peer", limit, func(d *data, round int) (float64, bool) {
+			return d.ratio(w, "rate", linger, d.best(w, "rate", everyPeer), round)
+		})
+		most(w, "with linger, lock commands per call", 0.05, func(d *data, round int) (float64, bool) {
+			return d.get(w, linger, "cmds/call", round)
+		})
+	}
+	for i, w := range []string{"mixed", "hot-4x25", "hot-8x1", "rebalance"} {
+		limit := []float64{0.95, 0.95, 0.95, 5}[i]
+		least(w, "with linger x guard without", limit, func(d *data, round int) (float64, bool) {
+			return d.ratio(w, "rate", linger, ours, round)
+		})
+	}
+}
+
 const pollCap = 250.0 // ms, the longest pause of guard's default backoff
 
 // value is a measure of guard.
@@ -156,7 +177,7 @@ func quotient(workload, measure, by string) func(*data, int) (float64, bool) {
 // round.
 func over(workload, measure string, libs []string) func(*data, int) (float64, bool) {
 	return func(d *data, round int) (float64, bool) {
-		return d.overPeer(workload, measure, d.best(workload, measure, libs), round)
+		return d.ratio(workload, measure, ours, d.best(workload, measure, libs), round)
 	}
 }
 
@@ -164,14 +185,15 @@ func over(workload, measure string, libs []string) func(*data, int) (float64, bo
 // rate.
 func tailOverBest(workload string) func(*data, int) (float64, bool) {
 	return func(d *data, round int) (float64, bool) {
-		return d.overPeer(workload, "p99 ms", d.best(workload, "rate", everyPeer), round)
+		return d.ratio(workload, "p99 ms", ours, d.best(workload, "rate", everyPeer), round)
 	}
 }
 
-func (d *data) overPeer(workload, measure, peer string, round int) (float64, bool) {
-	v, ok := d.get(workload, ours, measure, round)
-	theirs, okPeer := d.get(workload, peer, measure, round)
-	return v / theirs, ok && okPeer && theirs > 0
+// ratio is a library's measure divided by that of another.
+func (d *data) ratio(workload, measure, lib, other string, round int) (float64, bool) {
+	v, ok := d.get(workload, lib, measure, round)
+	theirs, okOther := d.get(workload, other, measure, round)
+	return v / theirs, ok && okOther && theirs > 0
 }
 
 func overSerial(d *data, round int) (float64, bool) {

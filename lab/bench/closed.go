@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -37,16 +36,18 @@ func (w *worker) closedLoop(ctx context.Context, start time.Time) (result, error
 // the end of the measurement counts with its length so far. Otherwise the
 // longest waits would not be seen.
 func (w *worker) caller(ctx context.Context, i int, end time.Time, r *result) {
-	keys, slots := w.keysOf(i)
-	for n := 0; time.Now().Before(end); n++ {
-		key, slot := keys[n%len(keys)], slots[n%len(keys)]
+	next := w.picks(i, end.Add(-w.Duration))
+	for time.Now().Before(end) {
+		k := next()
 		called, ran := time.Now(), false
 		r.Requests++
-		err := w.lock.Do(ctx, key, func() {
-			r.Waits = append(r.Waits, time.Since(called))
+		err := w.lock.Do(ctx, k.key, func() {
+			if k.noted {
+				r.Waits = append(r.Waits, time.Since(called))
+			}
 			ran = true
-			if w.Keys > 0 {
-				w.touch(slot)
+			if w.Keys > 0 || w.Shared != "" {
+				w.touch(k.slot)
 			} else {
 				w.sell(ctx)
 			}
@@ -64,19 +65,6 @@ func (w *worker) caller(ctx context.Context, i int, end time.Time, r *result) {
 			r.Refusals = append(r.Refusals, time.Since(called))
 		}
 	}
-}
-
-// keysOf returns the keys on which caller i works in turn, and their slots in
-// the arena.
-func (w *worker) keysOf(i int) (keys []string, slots []int) {
-	if w.Keys == 0 {
-		return []string{hotKey}, []int{0}
-	}
-	for k := range w.Keys {
-		slot := (w.Proc*w.Callers+i)*w.Keys + k
-		keys, slots = append(keys, fmt.Sprintf("bench:%d", slot)), append(slots, slot)
-	}
-	return keys, slots
 }
 
 // failed records a call that ran but ended with an error, because its lease was

@@ -28,6 +28,7 @@ type setup struct {
 	addr    string
 	wire    *wire         // counts the commands on the lock's connections
 	maxWait time.Duration // of every call
+	linger  time.Duration // of guard
 	crowd   bool          // more callers wait for one key than the library's default limit allows
 	maxHold time.Duration // of a lease, if the library has such a limit; 0 means its default
 	renews  bool          // leases last longer than a TTL; guard and rueidislock always renew them
@@ -53,6 +54,7 @@ type lease interface {
 const (
 	ours   = "guard"
 	before = "guard-before" // guard of an earlier build
+	linger = "guard-linger" // guard that keeps keys with their process
 	serial = "serial"       // not a library but one caller without a lock
 )
 
@@ -63,6 +65,7 @@ var libraries = []library{
 			"and MaxHold, are set",
 	},
 	{name: before, setting: "the same, of the earlier build that -before names"},
+	{name: linger, open: openLinger, setting: "the same, with WithLinger(1 s), in the workloads with keys of one's own"},
 	{
 		name: "redislock", peer: "redislock", open: peerWith(libs.Redislock, 10*time.Second, libs.Documented),
 		setting: "as its examples: LinearBackoff(100 ms), go-redis defaults; TTL 10 s",
@@ -124,8 +127,13 @@ type guardLocker struct {
 	rdb   *redis.Client
 }
 
+func openLinger(s setup) (locker, error) {
+	s.linger = time.Second
+	return openGuard(s)
+}
+
 func openGuard(s setup) (locker, error) {
-	opts := []guard.Option{guard.WithMaxWait(s.maxWait)}
+	opts := []guard.Option{guard.WithMaxWait(s.maxWait), guard.WithLinger(s.linger)}
 	if s.crowd {
 		opts = append(opts, guard.WithMaxWaiters(0))
 	}

@@ -8,7 +8,7 @@ func hot(name string, procs, callers int) workload {
 		name: name,
 		title: fmt.Sprintf("hot key, %s x %s, closed loop, GET and SET under the lock", some(procs, "process", "es"),
 			some(callers, "caller", "s")),
-		libs: withSerial(peersOf()),
+		libs: withSerial(append([]string{linger}, peersOf()...)),
 		measure: func(b *bench, c call) ([]run, error) {
 			return b.hotLoop(c, procs, callers)
 		},

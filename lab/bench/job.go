@@ -25,6 +25,7 @@ type job struct {
 	Proc     int // number of this process
 	Callers  int
 	Keys     int           // number of each caller's own keys; 0 means that all share one
+	Shared   sharing       // of keys between two processes, in place of Keys
 	Rate     float64       // requests a second, of the open loop
 	Duration time.Duration // of the measurement
 	MaxWait  time.Duration

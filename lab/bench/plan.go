@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // plan defines the durations and sizes of the measurements.
 type plan struct {
@@ -39,6 +42,9 @@ type workload struct {
 
 var workloads = append([]workload{
 	spread(1), spread(4), spread(8), spread(16), spread(64), spread(512),
+	mixed("mixed", "any of them each time", atRandom),
+	mixed("rebalance", fmt.Sprintf("half of them each, and halves change hands each %v: waits are those of the first "+
+		"calls after that", swapEvery), inHalves),
 	hot("hot-1x100", 1, 100),
 	hot("hot-4x25", 4, 25),
 	hot("hot-8x1", 8, 1),
@@ -52,7 +58,7 @@ var workloads = append([]workload{
 	},
 	{
 		name: "takeover", title: "take-over of a key by another process that waits for it",
-		libs: peersOf(), measure: takeOver,
+		libs: append([]string{linger}, peersOf()...), measure: takeOver,
 	},
 	{
 		name: "waiters", title: "a crowd waits in one process for one key while another process holds it",

@@ -13,8 +13,8 @@ import (
 // measure the rounds are shown too.
 func columns(workload string) []string {
 	switch {
-	case strings.HasPrefix(workload, "spread-"):
-		return []string{"rate", "p50 ms", "p99 ms", "cmds/call", "client us", "server us", "allocs"}
+	case strings.HasPrefix(workload, "spread-"), workload == "mixed", workload == "rebalance":
+		return []string{"rate", "p50 ms", "p99 ms", "max ms", "cmds/call", "client us", "server us", "allocs"}
 	case strings.HasPrefix(workload, "hot-"):
 		return []string{
 			"rate", "p50 ms", "p99 ms", "p99.9 ms", "ideal ms", "jain", "cmds/call", "client us", "server us",

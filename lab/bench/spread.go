@@ -22,17 +22,9 @@ func spread(callers int) workload {
 	return workload{
 		name:  fmt.Sprintf("spread-%d", callers),
 		title: fmt.Sprintf("spread keys, 1 process x %s, closed loop, empty section", some(callers, "caller", "s")),
-		libs:  append([]string{"redislock"}, peersOf("rueidislock")...), // redislock-tuned differs only while it waits
+		libs:  append([]string{linger, "redislock"}, peersOf("rueidislock")...), // redislock-tuned only waits differently
 		measure: func(b *bench, c call) ([]run, error) {
-			all, _, err := b.measure(c.ctx, 1, job{
-				Kind: "closed", Library: c.library, Callers: callers, Keys: keysEach,
-				Duration: b.plan.Closed, MaxWait: patient,
-			}, nil)
-			v := waits(all.Waits)
-			v["rate"] = perSecond(all.InTime, b.plan.Closed)
-			v["cmds/call"] = share(all.Commands, all.Sections)
-			all.Cost.note(v, all.Sections)
-			return b.one(c, all, v), err
+			return b.closed(c, 1, job{Callers: callers, Keys: keysEach})
 		},
 	}
 }
