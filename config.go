@@ -30,6 +30,7 @@ type config struct {
 	minHold    time.Duration // WithMinHold, likewise
 	keepIfDone bool          // MinHold holds only after success
 	failOpen   bool          // functions run unguarded while the store is silent
+	onceToo    bool          // likewise those of Once
 	observers  observers
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging

@@ -40,6 +40,7 @@ type Lease struct {
 	bare   bool      // no lease at all: its function runs unguarded, see WithFailOpen
 	// several says that it is one of several leases of a DoAll.
 	several bool
+	keeping *keeping // of a call of Once; else nil
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end
