@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,6 +24,16 @@ func isWanted(wanted <-chan struct{}) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// wantedWithin fails t if the channel is not closed within d.
+func wantedWithin(t *testing.T, wanted <-chan struct{}, d time.Duration) {
+	t.Helper()
+	select {
+	case <-wanted:
+	case <-time.After(d):
+		t.Errorf("not told within %v", d)
 	}
 }
 
@@ -313,11 +324,7 @@ func TestWanted_IsClosedByTheNextRenewalIfMessagesGetLost(t *testing.T) {
 					t.Errorf("%d looks, or closed though nobody waits", n)
 				}
 				defer waitFor(t, other, key)()
-				start := time.Now()
-				<-wanted
-				if d := time.Since(start); d > 4*time.Second {
-					t.Errorf("told after %v, want the next renewal of a TTL of 10 s", d)
-				}
+				wantedWithin(t, wanted, 4*time.Second) // the TTL is 10 s
 				l.looks.Store(0)
 				time.Sleep(10 * time.Second)
 				if n := l.looks.Load(); n > int64(4*(len(keys)-1)) {
@@ -339,11 +346,7 @@ func TestWanted_WhoBargesInHearsOfThoseWhoWait(t *testing.T) {
 		defer waitFor(t, newGuard(t, b.mem.Peer()), key)()
 		b.mem.Lose(key)
 		err := b.Do(t.Context(), key, func(ctx context.Context) error {
-			start := time.Now()
-			<-guard.Wanted(ctx)
-			if d := time.Since(start); d > 4*time.Second {
-				t.Errorf("told after %v", d)
-			}
+			wantedWithin(t, guard.Wanted(ctx), 4*time.Second)
 			return nil
 		})
 		wantErr(t, err, nil)
@@ -439,31 +442,127 @@ func TestAskLeader_OnlyARequestMakesALeaderStepDown(t *testing.T) {
 				ls.stand(ctx, t, of(), name, true)
 			}
 			asker := of()
+			ask := func() (asked bool, took time.Duration, err error) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				start := time.Now()
+				asked, err = asker.AskLeader(ctx, key)
+				return asked, time.Since(start), err
+			}
 			time.Sleep(time.Minute)
 			ls.want(t, "a")
 			if _, err := asker.With(guard.WithMaxWait(time.Second)).Acquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
 				t.Errorf("got %v", err)
 			}
 			ls.want(t, "a")
-			start := time.Now()
-			if asked, err := asker.AskLeader(t.Context(), key); !asked || err != nil || time.Since(start) != time.Second {
-				t.Errorf("AskLeader: %v, %v after %v, want true after the second that the leader needs", asked, err, time.Since(start))
+			if asked, took, err := ask(); !asked || err != nil || took != time.Second {
+				t.Errorf("AskLeader: %v, %v after %v, want the second that the leader needs", asked, err, took)
 			}
 			ls.want(t, "a", "b")
 			time.Sleep(time.Minute)
 			ls.want(t, "a", "b")
 			for range 5 { // once around
 				time.Sleep(time.Second)
-				if asked, err := asker.AskLeader(t.Context(), key); !asked || err != nil {
+				if asked, _, err := ask(); !asked || err != nil {
 					t.Errorf("AskLeader: %v, %v", asked, err)
 				}
 			}
 			ls.want(t, "a", "b", "c", "d", "e", "f", "a")
 			cancel()
 			time.Sleep(time.Second)
-			if asked, err := asker.AskLeader(t.Context(), key); asked || err != nil {
+			if asked, _, err := ask(); asked || err != nil {
 				t.Errorf("AskLeader without a leader: %v, %v", asked, err)
 			}
 		})
 	}
+}
+
+func TestAskLeader_AsksEachLeaderOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithPermits(2))
+		ls := &leaders{}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ls.stand(ctx, t, b.Guard, "a", true)
+		ls.stand(ctx, t, b.other, "b", true)
+		ls.stand(ctx, t, newGuard(t, b.mem.Peer(), guard.WithPermits(2)), "c", true)
+		ls.want(t, "a", "b")
+		within, done := context.WithTimeout(t.Context(), time.Minute)
+		defer done()
+		asked, err := b.AskLeader(within, key)
+		if !asked || err != nil {
+			t.Errorf("AskLeader: %v, %v", asked, err)
+		}
+		synctest.Wait()
+		if ls.terms = ls.terms[2:]; len(ls.terms) != 2 || !slices.Contains(ls.terms, "c") {
+			t.Errorf("%v follow, want c and one that stood again", ls.terms)
+		}
+	})
+}
+
+// A leader that does not look is not asked, and a request ends with its ctx.
+func TestAskLeader_EndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ls := &leaders{}
+		ls.stand(ctx, t, b.Guard, "deaf", false)
+		if asked, err := b.other.AskLeader(t.Context(), key); asked || err != nil {
+			t.Errorf("a leader that does not listen: %v, %v", asked, err)
+		}
+		cancel()
+		synctest.Wait()
+		ls.want(t, "deaf")
+
+		leaves := make(chan struct{})
+		go func() {
+			_ = b.Lead(t.Context(), key, func(ctx context.Context) error {
+				inner := b.Do(ctx, key, func(ctx context.Context) error { // the lease of the leader counts
+					<-guard.Wanted(ctx)
+					return nil
+				})
+				<-leaves
+				return inner
+			})
+		}()
+		synctest.Wait()
+		within, done := context.WithTimeout(t.Context(), 10*time.Second)
+		defer done()
+		start := time.Now()
+		asked, err := b.other.AskLeader(within, key)
+		wantErr(t, err, guard.ErrNotAcquired, context.DeadlineExceeded)
+		if !asked || time.Since(start) != 10*time.Second {
+			t.Errorf("asked %v after %v", asked, time.Since(start))
+		}
+		close(leaves)
+		synctest.Wait()
+		_, err = b.AskLeader(t.Context(), "")
+		wantErr(t, err, guard.ErrInvalidKey)
+	})
+}
+
+// A leader that was cut off from the store hears again in its next term, and one
+// that is closed ends.
+func TestAskLeader_IsHeardAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		g, other := newGuard(t, mem), newGuard(t, mem.Peer())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ls := &leaders{}
+		ls.stand(ctx, t, g, "a", true)
+		mend := mem.Break()
+		time.Sleep(time.Minute)
+		mend()
+		time.Sleep(time.Minute)
+		ls.want(t, "a", "a")
+		within, done := context.WithTimeout(t.Context(), time.Minute)
+		defer done()
+		if asked, err := other.AskLeader(within, key); !asked || err != nil {
+			t.Errorf("AskLeader: %v, %v", asked, err)
+		}
+		ls.want(t, "a", "a", "a")
+		cancel()
+		wantErr(t, g.Close(t.Context()), nil)
+	})
 }
