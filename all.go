@@ -51,6 +51,7 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 	set := &leases{guard: g}
 	ctx, set.cancel = context.WithCancelCause(ctx)
 	defer set.cancel(nil)
+	defer set.wish.End()
 	if err := set.acquire(ctx, slices.Compact(slices.Sorted(slices.Values(keys)))); err != nil {
 		return err
 	}
@@ -64,6 +65,7 @@ type leases struct {
 	cancel context.CancelCauseFunc
 	all    []*Lease
 	ctx    context.Context // of the last key, for the function
+	wish   turns.Wish      // of all of them, if there are several
 }
 
 // acquire acquires all keys or none. It takes as many as it can at once, and
@@ -79,9 +81,13 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	group := s.group(ctx, keys)
 	defer group.Drop()
 	var before *Lease
+	var wish *turns.Wish
+	if len(keys) > 1 {
+		wish = &s.wish
+	}
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, len(keys) > 1})
+		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, wish})
 		if err != nil {
 			return withLoss(err, s.err())
 		}

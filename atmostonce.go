@@ -33,7 +33,7 @@ var ErrInterrupted = errors.New("guard: an earlier call was interrupted")
 // store that is a [locker.Marker]. Otherwise Once returns ErrInvalidOption,
 // which Is errors.ErrUnsupported because of the store. A first call has one more
 // round trip. A failover that loses the mark loses the promise. [WithFailOpen]
-// does not apply.
+// does not apply, even with [OnceToo].
 func WithAtMostOnce() Option {
 	return optionFunc(func(c *config) error {
 		c.atMostOnce = true
@@ -80,7 +80,7 @@ func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o Onc
 			_ = l.release(ctx, false)
 		}
 	}()
-	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, o)
+	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, o.Fingerprint, o.TTL)
 	recall.Interrupt(mark)
 	if mark.TTL < math.MaxInt64-g.set.MaxHold {
 		mark.TTL += g.set.MaxHold.Truncate(time.Millisecond)

@@ -340,7 +340,8 @@ func TestOnce_AMarkOutlastsItsFunction(t *testing.T) {
 		if ttl != time.Hour+time.Minute {
 			t.Errorf("the TTL of the mark is %v, want ttl and MaxHold", ttl)
 		}
-		if _, err := guard.Once(t.Context(), a, "for ever", 1<<63-1, value(1, &runs)); err != nil || ttl < time.Hour {
+		if _, err := guard.Once(t.Context(), a, "for ever", locker.MaxRecordTTL, value(1, &runs)); err != nil ||
+			ttl != locker.MaxRecordTTL+time.Minute {
 			t.Errorf("the longest ttl: %v, the mark has %v", err, ttl)
 		}
 	})

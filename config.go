@@ -32,6 +32,7 @@ type config struct {
 	keepIfDone bool          // MinHold holds only after success
 	linger     time.Duration // WithLinger, likewise as minHold
 	failOpen   bool          // functions run unguarded while the store is silent
+	onceToo    bool          // likewise those of Once
 	observers  observers
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging

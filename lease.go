@@ -40,6 +40,11 @@ type Lease struct {
 	bare   bool      // no lease at all: its function runs unguarded, see WithFailOpen
 	// several says that it is one of several leases of a DoAll.
 	several bool
+	keeping *keeping // of a call of Once; else nil
+	// wish is what Wanted has asked for. The leases of a DoAll share one from
+	// the start.
+	wish    atomic.Pointer[turns.Wish]
+	listens atomic.Bool // it leads, and hears requests of AskLeader
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end
@@ -51,10 +56,10 @@ type Lease struct {
 // with is what the leases of one DoAll have in common. The zero with is that of
 // every other verb.
 type with struct {
-	group   *turns.Group            // takes the turns; nil: each lease takes its own
-	before  *Lease                  // the lease acquired before this one, if there is one
-	cancel  context.CancelCauseFunc // shared by all
-	several bool                    // there are others
+	group  *turns.Group            // takes the turns; nil: each lease takes its own
+	before *Lease                  // the lease acquired before this one, if there is one
+	cancel context.CancelCauseFunc // shared by all
+	wish   *turns.Wish             // shared by all; nil: there are no others
 }
 
 // acquire acquires a lease for every verb. g is resolved.
@@ -72,8 +77,9 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	for {
 		l := &Lease{
 			guard: g, key: key, enclosing: cmp.Or(w.before, enclosing),
-			outer: findLease(enclosing, g.family, key), cancel: w.cancel, several: w.several,
+			outer: findLease(enclosing, g.family, key), cancel: w.cancel, several: w.wish != nil,
 		}
+		l.wish.Store(w.wish)
 		if err := l.outer.bars(g.set.Limit); err != nil {
 			return nil, err
 		}

@@ -20,16 +20,16 @@ import (
 // no lease on key is lost, no failover loses the result, and the store keeps
 // its keys. After a crash inside fn, or an error of fn, the next call runs fn.
 // Under [WithAtMostOnce] it gets ErrInterrupted instead. An error that [Final]
-// made is kept like a result.
+// made is kept like a result. fn may keep either for another time by [KeepFor].
 //
 // If fn did not run here and nothing was kept, the error is one of those of Do.
 // It may also be ErrOtherPayload, ErrResultGone or ErrInterrupted. If fn ran,
 // its result comes beside the error: fn's own, ErrNotRecorded, ErrLeaseLost or
 // ErrMaxHold. After the last two nothing is kept, and another call may have run
 // fn too. Once returns ErrInvalidOption inside a lease on the same key, with
-// WithMinHold, WithShared or WithPermits, and for a ttl below 1 ms. It Is
-// errors.ErrUnsupported if the store keeps no results. [WithFailOpen] does not
-// apply.
+// WithMinHold, WithShared or WithPermits, and for a ttl below 1 ms or above
+// locker.MaxRecordTTL, which is 100 years. It Is errors.ErrUnsupported if the
+// store keeps no results. [WithFailOpen] applies only with [OnceToo].
 func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	fn func(context.Context) (T, error),
 ) (T, error) {
@@ -67,8 +67,8 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 
 // OnceOptions are the settings of one [Guard.OnceBytes].
 type OnceOptions struct {
-	// TTL is how long the result is kept, from the end of fn. It is at least 1
-	// ms.
+	// TTL is how long the result is kept, from the end of fn. It is 1 ms to
+	// locker.MaxRecordTTL. fn may change it by [KeepFor].
 	TTL time.Duration
 	// Fingerprint tells requests apart that have the same key. It is at most 32
 	// bytes, such as the start of a hash. A call whose fingerprint differs from
@@ -112,32 +112,30 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	if err := g.checkOnce(ctx, key, o); err != nil {
 		return OnceResult{}, err
 	}
-	recall, p := new(turns.Recall), g.patience()
-	p.Recall = recall
-	l, err := g.closed().acquire(ctx, key, p, with{})
+	keeping, p := &keeping{ttl: o.TTL}, g.patience()
+	p.Recall = &keeping.recall
+	if !g.onceToo || g.atMostOnce {
+		g = g.closed()
+	}
+	l, err := g.acquire(ctx, key, p, with{})
 	if err == nil {
-		err = g.begin(ctx, l, recall, o)
+		err = g.begin(ctx, l, p.Recall, o)
 	}
 	switch {
 	case errors.Is(err, turns.ErrRecorded):
-		return g.replay(recall, o.Fingerprint)
+		return g.replay(p.Recall, o.Fingerprint)
 	case err != nil:
 		return OnceResult{}, err
 	}
 	r.Fresh = true
-	keeps := false
+	l.keeping = keeping
 	err = l.run(ctx, func(ctx context.Context) error {
 		m, err := fn(ctx)
 		r.Record = m.payload
 		m, err = g.finish(m, err)
-		if keeps = m.kind != 0; keeps {
-			recall.Keep(g.record(ctx, m, o))
-		} else if g.atMostOnce && errnote.Is(err, errnote.NothingDone(true)) {
-			l.turn.Unmark()
-		}
-		return err
+		return l.keep(ctx, m, o.Fingerprint, err)
 	})
-	if keeps && !recall.Recorded() && !errors.Is(err, ErrLeaseLost) {
+	if keeping.keeps && !p.Recall.Recorded() && !errors.Is(err, ErrLeaseLost) {
 		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotRecorded), err)
 	}
 	if errnote.Is(err, errnote.NothingDone(true)) {
@@ -146,10 +144,10 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	return r, err
 }
 
-// record returns m as the store keeps it. ctx is that of the hold.
-func (c *config) record(ctx context.Context, m made, o OnceOptions) locker.Record {
-	value := encodeRecord(m, o.Fingerprint, originOf(c.observers.traceparent(ctx)), c.limit())
-	return locker.Record{Value: value, TTL: o.TTL.Truncate(time.Millisecond)}
+// record returns m as the store keeps it for ttl. ctx is that of the hold.
+func (c *config) record(ctx context.Context, m made, mark []byte, ttl time.Duration) locker.Record {
+	value := encodeRecord(m, mark, originOf(c.observers.traceparent(ctx)), c.limit())
+	return locker.Record{Value: value, TTL: ttl.Truncate(time.Millisecond)}
 }
 
 // encode returns what is to be kept of a result. If the codec fails, that is
@@ -207,8 +205,8 @@ func (g *Guard) checkOnce(ctx context.Context, key string, o OnceOptions) error 
 	}
 	var bad string
 	switch {
-	case o.TTL < time.Millisecond:
-		bad = fmt.Sprintf("a result is kept for %v, want at least 1ms", o.TTL)
+	case o.TTL < time.Millisecond, o.TTL > locker.MaxRecordTTL:
+		bad = fmt.Sprintf("a result is kept for %v, want 1ms to %v", o.TTL, locker.MaxRecordTTL)
 	case len(o.Fingerprint) > maxFingerprint:
 		bad = fmt.Sprintf("a fingerprint of %d bytes, want at most %d", len(o.Fingerprint), maxFingerprint)
 	case g.minHold > 0:

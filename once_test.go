@@ -538,6 +538,7 @@ func TestOnce_RefusesWhatItCannotKeep(t *testing.T) {
 		plain := newGuard(t, struct{ guard.Locker }{memlocker.New()})
 		for what, err := range map[string]error{
 			"ttl":         once(t.Context(), a, time.Microsecond),
+			"a long ttl":  once(t.Context(), a, locker.MaxRecordTTL+1),
 			"MinHold":     once(t.Context(), a.With(guard.WithMinHold(time.Second)), time.Hour),
 			"Shared":      once(t.Context(), a.With(guard.WithShared()), time.Hour),
 			"Permits":     once(t.Context(), a.With(guard.WithPermits(2)), time.Hour),

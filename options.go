@@ -229,10 +229,27 @@ func WithFencing() Option {
 // closed guard, a store that answers with an error, as without rights or while
 // it loads its data. So is a call whose connection breaks. Acquire, TryAcquire,
 // Lead and streams of gRPC and Connect ignore the option, because they have a
-// lease or nothing.
-func WithFailOpen() Option {
-	return optionFunc(func(c *config) error { c.failOpen = true; return nil })
+// lease or nothing. So does [Once], unless the option is given [OnceToo].
+func WithFailOpen(also ...FailOpenFor) Option {
+	return optionFunc(func(c *config) error {
+		for _, a := range also {
+			if a != OnceToo {
+				return fmt.Errorf("%w: WithFailOpen with FailOpenFor %d, want OnceToo", ErrInvalidOption, a)
+			}
+		}
+		c.failOpen, c.onceToo = true, len(also) > 0
+		return nil
+	})
 }
+
+// FailOpenFor names a verb that [WithFailOpen] applies to only on demand.
+type FailOpenFor uint8
+
+// OnceToo lets the functions of [Once] and [Guard.OnceBytes] run while the store
+// is silent, in each call that comes, without a record. So does everything that
+// is made of Once, such as the Idempotent of the middleware. It is for a result
+// that may be made twice without harm, such as a token or a cached page.
+const OnceToo FailOpenFor = 1
 
 // WithObserver adds an observer to the guard's observers. An observer that is
 // already among them is not added twice. So a route that [Guard.With] makes may

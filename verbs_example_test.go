@@ -239,3 +239,33 @@ func ExampleGuard_Lead() {
 	// elected
 	// context canceled
 }
+
+// A token is fetched by one instance and used by all, until shortly before its
+// end.
+func ExampleKeepFor() {
+	g, err := guard.New(memlocker.New())
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	defer g.Close(ctx)
+
+	type token struct {
+		Access string
+		Expiry time.Time
+	}
+	fetched := 0
+	fetch := func(ctx context.Context) (token, error) {
+		fetched++
+		t := token{Access: "secret", Expiry: time.Now().Add(time.Hour)} // as the server says
+		return t, guard.KeepFor(ctx, max(0, time.Until(t.Expiry)-time.Minute))
+	}
+	for range 3 {
+		t, err := guard.Once(ctx, g, guard.Key("token", "billing"), time.Minute, fetch)
+		fmt.Println(t.Access, fetched, err)
+	}
+	// Output:
+	// secret 1 <nil>
+	// secret 1 <nil>
+	// secret 1 <nil>
+}

@@ -8,6 +8,10 @@ import (
 // MaxRecord is the length in bytes of the longest Record.Value.
 const MaxRecord = 1 << 20
 
+// MaxRecordTTL is the longest Record.TTL, but for the mark of a [Marker], which
+// may have its caller's longest hold on top.
+const MaxRecordTTL = 100 * 365 * 24 * time.Hour
+
 // MaxMark is the length in bytes of the longest Record.Value of a mark, see
 // [Marker].
 const MaxMark = 64
@@ -15,7 +19,7 @@ const MaxMark = 64
 // Record is what a claim leaves beside its key for later claims.
 type Record struct {
 	Value string        // 1 to MaxRecord bytes
-	TTL   time.Duration // whole milliseconds, from when the store keeps it
+	TTL   time.Duration // whole milliseconds to MaxRecordTTL, from when the store keeps it
 }
 
 // Recorder is a [Locker] that keeps records. It heeds [Claim.Recall], and laws

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 // waitBook is an observer that notes the last wait, and counts holds.
@@ -248,5 +249,50 @@ func TestDo_APanicOfAnUnguardedFunctionPassesThrough(t *testing.T) {
 			}
 		}()
 		_ = b.Do(t.Context(), key, func(context.Context) error { panic("own") })
+	})
+}
+
+// Only a caller that says so has a result made without its record.
+func TestOnce_FailsOpenOnlyWhereItIsAskedTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, seen := memlocker.New(), &waitBook{}
+		closed := newGuard(t, mem, guard.WithFailOpen(), guard.WithMaxWait(time.Second), guard.WithObserver(seen))
+		open := closed.With(guard.WithFailOpen(guard.OnceToo))
+		runs := 0
+		once := func(g *guard.Guard) (int, error) {
+			return guard.Once(t.Context(), g, key, time.Hour, func(ctx context.Context) (int, error) {
+				if _, ok := guard.LeaseFrom(ctx); ok {
+					t.Error("a lease in the context")
+				}
+				runs++
+				return runs, guard.KeepFor(ctx, time.Minute)
+			})
+		}
+		mend := mem.Break()
+		for i := 1; i <= 2; i++ {
+			if got, err := once(open); got != i || err != nil || !seen.last.Unguarded || seen.holds != 0 {
+				t.Errorf("open: got %d, %v after %+v", got, err, seen.last)
+			}
+		}
+		for name, g := range map[string]*guard.Guard{
+			"WithFailOpen alone": closed, "again without OnceToo": open.With(guard.WithFailOpen()),
+			"WithAtMostOnce": open.With(guard.WithAtMostOnce()),
+		} {
+			if _, err := once(g); !errors.Is(err, guard.ErrUnavailable) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		mend()
+		if runs != 2 {
+			t.Errorf("%d runs", runs)
+		}
+		for range 2 {
+			got, err := guard.Once(t.Context(), open, key, time.Hour, func(context.Context) (int, error) { return 7, nil })
+			if got != 7 || err != nil {
+				t.Errorf("after the outage: got %d, %v", got, err)
+			}
+		}
+		_, err := guard.New(memlocker.New(), guard.WithFailOpen(7))
+		wantErr(t, err, guard.ErrInvalidOption)
 	})
 }

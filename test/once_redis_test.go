@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // A first call has two round trips, and a replay has one, however long the
@@ -147,4 +148,22 @@ func callsOf(t *testing.T, stats, command string) (calls int) {
 		t.Fatal(err)
 	}
 	return calls
+}
+
+func TestOnce_OnRedisKeepsForAsLongAsTheFunctionSays(t *testing.T) {
+	s := redistest.Start(t)
+	g, rdb := onRedis(t, s.Addr), redistest.Client(t, s.Addr)
+	for _, d := range []time.Duration{0, 5 * time.Minute, locker.MaxRecordTTL} {
+		key := d.String()
+		v, err := guard.Once(t.Context(), g, key, time.Hour, func(ctx context.Context) (int, error) {
+			return 7, guard.KeepFor(ctx, d)
+		})
+		if v != 7 || err != nil {
+			t.Fatalf("%v: got %d, %v", d, v, err)
+		}
+		ttl := rdb.PTTL(t.Context(), "guard:{"+key+"}:kept").Val()
+		if d == 0 && ttl != -2 || d > 0 && (ttl > d || ttl < d-time.Minute) {
+			t.Errorf("the record ends after %v, want %v", ttl, d)
+		}
+	}
 }

@@ -64,6 +64,7 @@ func (c *crowd) want(waiting int) {
 	c.open = nil
 	for _, gr := range c.grants {
 		gr.shorten(waiting)
+		gr.want()
 	}
 }
 

@@ -40,6 +40,7 @@ type gate struct {
 	strays    []*Turn // whose functions run on without the key
 	contender contender
 	wanted    bool // other processes are known to wait for the key
+	asked     bool // a turn has asked for a [Wish]
 }
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
@@ -70,6 +71,7 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 	}
 	t.given = make(chan struct{}, 1)
 	gt.line.push(t)
+	gt.tellLine()
 	return true, ahead, expected
 }
 
@@ -111,6 +113,7 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	default:
 		t.given = make(chan struct{}, 1)
 		gt.line.pushFront(t)
+		gt.tellLine()
 	}
 	return unused
 }
@@ -228,6 +231,7 @@ func (gt *gate) giveFloor(gr *grant) {
 		gt.line.remove(next)
 		next.given <- struct{}{} // buffered, and sent once: never blocks
 	}
+	gt.tellLine()
 }
 
 // dropLost takes the floor from the turn that holds gr, because gr is lost.
@@ -317,14 +321,41 @@ func (gt *gate) heldHere(since time.Time) bool {
 func (gt *gate) want() {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if !gt.wanted && gt.grant != nil {
-		gt.grant.shorten(gt.line.length)
+	if gt.grant != nil {
+		if !gt.wanted {
+			gt.grant.shorten(gt.line.length)
+		}
+		gt.grant.want()
 	}
 	gt.wanted = true
 	if gt.crowd != nil {
 		gt.crowd.want(gt.line.length)
 	}
 	gt.wantedIdle()
+}
+
+// ask is [Turn.Ask].
+func (gt *gate) ask(t *Turn, w *Wish) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.asked = true
+	t.grant.ask(t, w)
+	gt.tellLine()
+}
+
+// tellLine lets wishes come true if a call of this process waits for its turns
+// to end. While the floor contends beside them, the store knows whether they are
+// in the way. gt.mu is held.
+func (gt *gate) tellLine() {
+	switch {
+	case !gt.asked:
+	case gt.grant != nil && gt.line.first != nil:
+		gt.grant.tellWishes()
+	case gt.crowd != nil && (gt.floor == nil && gt.line.first != nil || gt.floor != nil && gt.contender.queued()):
+		for _, gr := range gt.crowd.grants {
+			gr.tellWishes()
+		}
+	}
 }
 
 // wake ends the contender's pause at the given time, if the floor contends.
@@ -444,6 +475,7 @@ func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins uint32, b Backoff
 	defer gt.mu.Unlock()
 	if over = gt.contender.tryHeld(a, sent, time.Now(), b); over == nil && a.Queued {
 		gt.contender.bid.joins = joins
+		gt.tellLine()
 	}
 	return over
 }

@@ -37,8 +37,9 @@ type grant struct {
 	tenure tenure
 	tokens tokens
 	schedule
-	timer *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
-	cause error       // why it ended; nil while it has not
+	timer  *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
+	cause  error       // why it ended; nil while it has not
+	wanted bool        // another process waits for the key, or did during this grant
 
 	idler *idler // nil: it is never idle; set before the grant is shared
 
@@ -150,6 +151,61 @@ func (gr *grant) shorten(waiting int) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	gr.tenure.shorten(waiting)
+}
+
+// want records that another process waits for the key.
+func (gr *grant) want() {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	gr.wanted = true
+	gr.tellLocked()
+}
+
+// tellWishes lets the wishes of the turns that are on come true.
+func (gr *grant) tellWishes() {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	gr.tellLocked()
+}
+
+// tellLocked is tellWishes. gr.mu is held.
+func (gr *grant) tellLocked() {
+	for t := gr.tenure.on.first; t != nil; t = t.next {
+		if !t.set.Lead {
+			t.wishes.tell()
+		}
+	}
+}
+
+// ask is [gate.ask] without the line.
+func (gr *grant) ask(t *Turn, w *Wish) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	t.wishes.add(w)
+	if t.wishes.came || gr.wanted && !t.set.Lead {
+		t.wishes.tell()
+	}
+}
+
+// wantTurn is [Turn.Want].
+func (gr *grant) wantTurn(t *Turn) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	t.wishes.came = true
+	t.wishes.tell()
+}
+
+// listens reports whether a turn has wishes that a waiting process would let
+// come true.
+func (gr *grant) listens() bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	for t := gr.tenure.on.first; t != nil && gr.cause == nil; t = t.next {
+		if len(t.wishes.all) > 0 && !t.set.Lead {
+			return true
+		}
+	}
+	return false
 }
 
 // everyone returns the turns that are on. gr.mu is held.

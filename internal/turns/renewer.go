@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,10 +104,29 @@ func (r *renewer) send(class *renewals) {
 		for i, gr := range batch {
 			gr.tellRenewal(results[i])
 		}
+		r.look(batch, limit)
 	}
 	now := time.Now()
 	for _, gr := range late { // they end by their deadlines, however late this is told
 		gr.tellRenewal(gr.renewed(now, errTooLate))
+	}
+}
+
+// look looks who waits for the keys of those of batch that listen, because
+// messages get lost, and nobody tells an owner of those who waited before. look
+// blocks until the answers, or for limit.
+func (r *renewer) look(batch []*grant, limit time.Duration) {
+	in, ok := r.engine.locker.(locker.Inspector)
+	batch = slices.DeleteFunc(batch, func(gr *grant) bool { return !ok || !gr.listens() })
+	if len(batch) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a batch belongs to no caller
+	defer cancel()
+	for _, gr := range batch {
+		if s, err := in.Inspect(ctx, gr.gate.name); err == nil && s.Waiting > 0 {
+			gr.want()
+		}
 	}
 }
 

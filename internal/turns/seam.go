@@ -31,6 +31,9 @@ type Settings struct {
 	Name       string // of the guard, for people to read
 	NoRenewal  bool
 	Fencing    bool
+	// Lead says that the turn is meant to last while others wait. Then only
+	// [Turn.Want] makes a [Wish] come true.
+	Lead bool
 	// Limit is how many turns may own the key at once, this one included: 0
 	// for one alone, locker.NoLimit for a shared one, and never 1. Shared
 	// turns have neither Fencing nor MinHold.

@@ -3,6 +3,7 @@ package lockertest_test
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -101,6 +102,13 @@ var recordingFaults = []fault{
 		[]string{"a record ends by its TTL"},
 		func(m memory) locker.Locker {
 			return changesRecord(m, func(r *locker.Record) { r.TTL *= 1000 })
+		},
+	},
+	{
+		"keeps no record for years",
+		[]string{"a record ends by its TTL"},
+		func(m memory) locker.Locker {
+			return changesRecord(m, func(r *locker.Record) { r.TTL %= 365 * 24 * time.Hour })
 		},
 	},
 	{

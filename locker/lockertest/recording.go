@@ -277,6 +277,10 @@ func recordEnds(p *pair) {
 	p.acquire(p.a, c)
 	p.keep(p.a, c, nil, locker.Record{Value: "one", TTL: short})
 	p.comes(p.b, recalling("k", long), locker.Try{})
+	c = recalling("for years", long)
+	p.acquire(p.a, c)
+	p.keep(p.a, c, nil, locker.Record{Value: "one", TTL: locker.MaxRecordTTL})
+	p.finds(c.Key, "one")
 }
 
 func forgetsRecord(p *pair) {
