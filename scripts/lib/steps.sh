@@ -119,6 +119,7 @@ step_newest() {
   newest_in middleware/connect connectrpc.com/connect@$(newer v1.21.1 v1.20.0)
   newest_in locksfor github.com/pressly/goose/v3@$(newer v3.29.0 v3.27.0) github.com/golang-migrate/migrate/v4@v4.20.1 \
     github.com/caddyserver/certmagic@$(newer v0.25.6 v0.25.4)
+  newest_in middleware/connectv2 connectrpc.com/connect/v2@v2.0.2
   newest_in jobs/asynq github.com/hibiken/asynq@v0.26.0
   newest_in jobs/gocron github.com/go-co-op/gocron/v2@v2.21.2
   newest_in jobs/watermill github.com/ThreeDotsLabs/watermill{@v1.5.1,-redisstream@v1.4.5}
