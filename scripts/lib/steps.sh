@@ -10,7 +10,10 @@ step_tools() {
   GOBIN="$root/.tools/bin" go -C tools install tool
 }
 
-step_format() { gofumpt -d . | (! grep .); }
+# A gofumpt that Go 1.26 has built cannot read generic methods.
+step_format() {
+  { gofumpt -d . 2>&1 || true; } | (! grep -v '^methods_go127.go:[0-9:]* method must have no type parameters$')
+}
 
 step_tidy() {
   local m
@@ -110,6 +113,7 @@ step_single() {
 # The newest versions that users may bring along; go.mod has the oldest. Of two versions the second is the last one that
 # Go 1.25 builds.
 step_newest() {
+  GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods . # of Go 1.27
   newest_in . github.com/gin-gonic/gin@v1.12.0 github.com/labstack/echo/v4@v4.16.0 \
     github.com/redis/go-redis/v9@$(newer v9.23.0 v9.22.0) \
     go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@$(newer v1.47.0 v1.46.0)
