@@ -15,6 +15,7 @@ import (
 	oldsync "github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard/internal/jobguard/jobtest"
 	"github.com/go-lockguard/guard/internal/redistest"
@@ -97,6 +98,8 @@ func work(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // for others to come: guards hand over to guards
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOldAndNewProcessesExcludeEachOtherThroughDeaths(t *testing.T) {
 	if jobtest.Name() != "" {

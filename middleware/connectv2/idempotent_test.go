@@ -193,5 +193,6 @@ func TestAStreamWithARuleOfIdempotentDoesNotRun(t *testing.T) {
 		t.Error("the handler ran")
 		return nil
 	}, lockmw.Idempotent[*message, *message](s.guards[0], watch, tenant, time.Hour))
-	want(t, "a stream", call(t.Context(), clients["grpc"], watch, "42"), connect.CodeInternal, "LOCK_MISCONFIGURED", false)
+	err := call(t.Context(), clients["grpc"], watch, "42")
+	want(t, "a stream", err, connect.CodeInternal, "LOCK_MISCONFIGURED", false)
 }

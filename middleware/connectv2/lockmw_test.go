@@ -134,7 +134,8 @@ func TestTheTable(t *testing.T) {
 				} else if err != nil {
 					t.Errorf("%s: got %v", what, err)
 				}
-				n, _ := strconv.Atoi(info.ResponseHeader().Get("Retry-After") + info.ResponseTrailer().Get("Retry-After"))
+				after := info.ResponseHeader().Get("Retry-After") + info.ResponseTrailer().Get("Retry-After")
+				n, _ := strconv.Atoi(after)
 				if r.retry != (n > 0) {
 					t.Errorf("%s: Retry-After is %d", what, n)
 				}

@@ -49,12 +49,15 @@ var kinds = map[string]connect.StreamType{
 // schema returns the schema of a procedure, as generated code has it.
 func schema(procedure string) protoreflect.MethodDescriptor {
 	input := proto.String(".google.protobuf.StringValue")
+	method := &descriptorpb.MethodDescriptorProto{
+		Name: proto.String(procedure[len("/shop.Stock/"):]), InputType: input, OutputType: input,
+	}
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: proto.String("shop.proto"), Package: proto.String("shop"), Syntax: proto.String("proto3"),
 		Dependency: []string{wrapperspb.File_google_protobuf_wrappers_proto.Path()},
-		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Stock"), Method: []*descriptorpb.MethodDescriptorProto{
-			{Name: proto.String(procedure[len("/shop.Stock/"):]), InputType: input, OutputType: input},
-		}}},
+		Service: []*descriptorpb.ServiceDescriptorProto{{
+			Name: proto.String("Stock"), Method: []*descriptorpb.MethodDescriptorProto{method},
+		}},
 	}, protoregistry.GlobalFiles)
 	if err != nil {
 		panic(err)

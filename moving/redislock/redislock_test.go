@@ -30,7 +30,8 @@ func TestALockThatIsHeldIsNotObtained(t *testing.T) {
 	}
 	twice := &redislock.Options{RetryStrategy: redislock.LimitRetry(redislock.LinearBackoff(50*time.Millisecond), 2)}
 	for _, opt := range []*redislock.Options{nil, {}, {RetryStrategy: redislock.NoRetry()}, twice} {
-		if _, err := others.Obtain(t.Context(), "lock:sku:42", time.Second, opt); !errors.Is(err, redislock.ErrNotObtained) {
+		_, err := others.Obtain(t.Context(), "lock:sku:42", time.Second, opt)
+		if !errors.Is(err, redislock.ErrNotObtained) {
 			t.Errorf("%v: %v", opt, err)
 		}
 	}

@@ -67,7 +67,8 @@ type Redsync struct{ Guard *guard.Guard }
 // redislocker.New refuses.
 func New(rdb redis.UniversalClient) *Redsync {
 	asItIs := func(name string) string { return name }
-	g, err := guard.New(redislocker.New(rdb, redislocker.WithKeyNames(asItIs)), WithExpiry(8*time.Second), WithTries(32))
+	names := redislocker.WithKeyNames(asItIs)
+	g, err := guard.New(redislocker.New(rdb, names), WithExpiry(8*time.Second), WithTries(32))
 	if err != nil {
 		panic(err)
 	}
