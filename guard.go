@@ -274,7 +274,7 @@ func Do(ctx context.Context, key string, fn func(ctx context.Context) error) err
 }
 
 // Call is [Guard.Do] for a function with a result. It returns the result beside
-// the error. A nil g is the default guard.
+// the error. A nil g is the default guard. From Go 1.27 on it is a method too.
 func Call[T any](ctx context.Context, g *Guard, key string, fn func(context.Context) (T, error)) (T, error) {
 	var result T
 	if fn == nil {

@@ -14,7 +14,7 @@ import (
 // Once runs fn while it holds key, as [Guard.Do] does, and keeps fn's result
 // for ttl. A later call gets the result instead of running fn, in one round
 // trip. A call that waits for key gets it when it is there. A nil g is the
-// default guard.
+// default guard. From Go 1.27 on Once is a method too.
 //
 // fn runs at most once per key and ttl, as long as no process dies inside fn,
 // no lease on key is lost, no failover loses the result, and the store keeps

@@ -227,7 +227,7 @@ func values(t *testing.T, dir string, kind token.Token, do func(*ast.ValueSpec))
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_go127.go") { // Go 1.26 cannot parse it
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)

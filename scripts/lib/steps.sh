@@ -10,7 +10,10 @@ step_tools() {
   GOBIN="$root/.tools/bin" go -C tools install tool
 }
 
-step_format() { gofumpt -d . | (! grep .); }
+# A gofumpt that Go 1.26 has built cannot read generic methods.
+step_format() {
+  { gofumpt -d . 2>&1 || true; } | (! grep -v '^methods_go127.go:[0-9:]* method must have no type parameters$')
+}
 
 step_tidy() {
   local m
@@ -104,6 +107,7 @@ step_single() {
 
 # The newest versions that users may bring along; go.mod has the oldest.
 step_newest() {
+  GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods . # of Go 1.27
   newest_in . github.com/gin-gonic/gin@v1.12.0 github.com/labstack/echo/v4@v4.16.0 \
     github.com/redis/go-redis/v9@v9.23.0 \
     go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@v1.47.0
@@ -111,6 +115,9 @@ step_newest() {
   newest_in middleware/fiber github.com/gofiber/fiber/v3@v3.5.0
   newest_in middleware/kratos github.com/go-kratos/kratos/v3@v3.0.0
   newest_in middleware/connect connectrpc.com/connect@v1.21.1
+  newest_in locksfor github.com/pressly/goose/v3@v3.29.0 github.com/golang-migrate/migrate/v4@v4.20.1 \
+    github.com/caddyserver/certmagic@v0.25.6
+  newest_in middleware/connectv2 connectrpc.com/connect/v2@v2.0.2
   newest_in jobs/asynq github.com/hibiken/asynq@v0.26.0
   newest_in jobs/gocron github.com/go-co-op/gocron/v2@v2.21.2
   newest_in jobs/watermill github.com/ThreeDotsLabs/watermill{@v1.5.1,-redisstream@v1.4.5}

@@ -1,0 +1,87 @@
+package tusdlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tus/tusd/v2/pkg/handler"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
+	tusdlock "github.com/go-lockguard/guard/locksfor/tusd"
+)
+
+var key = guard.Key("tusd", "one")
+
+// lock takes the lock of an upload as tusd does, whose ctx ends at once.
+func lock(t *testing.T, l *tusdlock.Locker, requestUnlock func()) (handler.Lock, error) {
+	t.Helper()
+	one, err := l.NewLock("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return one, one.Lock(ctx, requestUnlock)
+}
+
+func TestALockIsHeldUntilItsUnlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guardtest.New(t)
+		composer := handler.NewStoreComposer()
+		l := tusdlock.New(g.Guard)
+		if l.UseIn(composer); composer.Locker != l {
+			t.Error("the composer has another locker")
+		}
+		never := func() { t.Error("requestUnlock was called") }
+		one, err := lock(t, l, never)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute) // an upload
+		start := time.Now()
+		if _, err := lock(t, l, never); !errors.Is(err, handler.ErrLockTimeout) {
+			t.Errorf("the lock of a held upload: %v", err)
+		}
+		if waited := time.Since(start); waited != 20*time.Second {
+			t.Errorf("waited for %v", waited)
+		}
+		if err := one.Unlock(); err != nil {
+			t.Error(err)
+		}
+		two, err := lock(t, l, never)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := two.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALostLeaseInterruptsTheUpload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guardtest.New(t)
+		asked := make(chan struct{})
+		one, err := lock(t, tusdlock.New(g.Guard), func() { close(asked) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Lose(key)
+		<-asked
+		if err := one.Unlock(); !errors.Is(err, guard.ErrLeaseLost) {
+			t.Errorf("Unlock: %v", err)
+		}
+	})
+}
+
+func TestAStoreThatIsDownIsNoTimeout(t *testing.T) {
+	g := guardtest.New(t)
+	_ = g.Close(t.Context())
+	if _, err := lock(t, tusdlock.New(g.Guard), nil); !errors.Is(err, guard.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}

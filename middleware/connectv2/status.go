@@ -1,0 +1,80 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connectproto"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/go-lockguard/guard/internal/errnote"
+	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// Domain is the domain of the ErrorInfo in the errors of this package.
+const Domain = rpcrule.Domain
+
+// Error returns the Connect error for an error of guard or keyfunc that a
+// handler got, as the interceptor would answer it. Every other error, or nil,
+// is returned unchanged. ctx is the context of the call. The interceptor calls
+// Error for the procedures that it locks.
+//
+// The error never has a RetryInfo, because the handler may have done part of
+// its work. The handler surely has if ctx carries a lease or [guard.Ran] is
+// true of err. Then the code is INTERNAL with the same reason, which clients do
+// not repeat by themselves.
+//
+// For other handlers the code stays, and a client whose policy repeats it runs
+// the handler again. A handler that must not run twice takes its keys before it
+// does anything, or returns its own error after that.
+func Error(ctx context.Context, err error) error {
+	o, ours := outcome.Of(ctx, err)
+	if !ours {
+		return err
+	}
+	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
+	return newError(ctx, connect.Code(rpcrule.Code(o)), told)
+}
+
+// answer returns the error for err. The wait for the rule's own key or the
+// handler has returned err. A handler that made a Connect error of one of
+// guard's has chosen its code.
+func answer(ctx context.Context, r *rpcrule.Rule, err error) error {
+	o, ours := outcome.Of(ctx, err)
+	if own := (*connect.Error)(nil); !ours || errors.As(err, &own) && o.Code != outcome.CodeLost {
+		return err
+	}
+	r.Log(ctx, err)
+	return newError(ctx, connect.Code(rpcrule.Code(o)), o)
+}
+
+func newError(ctx context.Context, c connect.Code, o outcome.Outcome) error {
+	if o.Code == "" {
+		return connect.NewError(connect.CodeCanceled, context.Canceled.Error()) // the client has gone
+	}
+	e := with(connect.NewError(c, o.Detail), &errdetails.ErrorInfo{Reason: rpcrule.Reason(o), Domain: Domain})
+	if o.RetryAfter > 0 {
+		after := time.Duration(o.RetryAfter) * time.Second
+		e = with(e, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
+		setHeader(ctx, "Retry-After", strconv.Itoa(o.RetryAfter))
+	}
+	return e
+}
+
+func with(e *connect.Error, detail proto.Message) *connect.Error {
+	d, _ := connectproto.NewErrorDetail(detail) // without one e stays as it is
+	return e.WithDetail(d)
+}
+
+// setHeader sets a header of the response.
+func setHeader(ctx context.Context, name, value string) {
+	if info, ok := connect.CallInfoForServerContext(ctx); ok {
+		info.ResponseHeader().Set(name, value)
+	}
+}
