@@ -69,9 +69,9 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) err
 		return err
 	}
 	if cfg.RedisVia != "" {
-		server.single.Network, server.single.Addr = "tcp", cfg.RedisVia
+		server.Single.Network, server.Single.Addr = "tcp", cfg.RedisVia
 	}
-	rdb := server.open()
+	rdb := server.Client()
 	defer rdb.Close()
 	t, err := newTelemetry(ctx, cfg)
 	if err != nil {
@@ -121,8 +121,8 @@ func newGuard(cfg instanceConfig, rdb redis.UniversalClient, server endpoint, t 
 	*guard.Guard, error,
 ) {
 	leases := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t)}
-	if server.sentinel != nil {
-		leases = append(leases, redislocker.WithSentinel(server.sentinel))
+	if server.Sentinel != nil {
+		leases = append(leases, redislocker.WithSentinel(server.Sentinel))
 	}
 	opts := []guard.Option{guard.WithName("stock"), guard.WithTTL(cfg.TTL), guard.WithMaxWait(cfg.Wait)}
 	if t.observer != nil {

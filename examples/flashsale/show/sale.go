@@ -78,8 +78,8 @@ func openSale(ctx context.Context, cfg config) (_ *sale, err error) {
 	if s.prices, err = startPriceService(ctx, cfg.Think); err != nil {
 		return nil, err
 	}
-	if cfg.onPage() && s.store.redis.single != nil {
-		if s.cutter, err = faultpipe.OpenLossy(ctx, s.store.redis.single.Addr); err != nil {
+	if cfg.onPage() && s.store.redis.Single != nil {
+		if s.cutter, err = faultpipe.OpenLossy(ctx, s.store.redis.Single.Addr); err != nil {
 			return nil, err
 		}
 	}
