@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
@@ -49,7 +48,7 @@ func testSale() (*sale, result) {
 		reach: reach{
 			Reached: 700, settled: 3, complaint: "app-1: 500 failed the price service did not answer in time",
 		},
-		pace: pace{Seconds: 4.2, RPS: 470, WaitP50: 12, WaitP99: 12345.6, HoldP50: 1, HoldP99: 2},
+		Seconds: 4.2, RPS: 470, quantiles: quantiles{12, 12345.6, 1, 2},
 	}
 }
 
@@ -62,19 +61,21 @@ func TestNoLineIsWiderThanTheTerminal(t *testing.T) {
 			var out bytes.Buffer
 			con := &console{w: &out, color: color, width: width}
 			con.printOpening(s.cfg)
-			for i, sc := range scenes {
-				con.printTitle(i+1, sc.title)
-				con.tell(1247*time.Millisecond, "app-1 goes on (SIGCONT) and writes: "+con.paint(green,
-					"late write refused")+", stock 10. Its token 1795309661357397 is lower than 1795309662528225.")
+			for i := range scenes {
+				con.printTitle(i + 1)
+				con.tell(said{1247, "good", say("said.refused", "name", "app-1", "stock", 10, "token", 1795309661357397,
+					"newest", 1795309662528225)})
 				con.printLanes(s.ledger.lanes, s.ledger.stretches())
 				con.printHarm(res)
-				con.printf("%s", sc.after)
+				con.printAfter(i+1, res, nil)
 			}
 			printScene(con, s)
 			printReport(con, res)
 			printRows(con, spans.rows(request, wait, behind), request)
-			for done := 0; done <= res.Requests; done += 100 {
-				con.bar(done, res.Requests, res.Stock, res.Stock)
+			for done := 0; done <= s.cfg.Requests; done += 100 {
+				con.bar(s.cfg, counts{Answered: done, Sold: s.cfg.Stock}, 0)
+				con.raw("\n")
+				con.progress(s.cfg, counts{Answered: done, Sold: s.cfg.Stock}, 0)
 			}
 			wantFit(t, out.String(), width)
 			if told := strings.Contains(out.String(), "columns are few"); told != (width < fewColumns) {
@@ -115,7 +116,7 @@ func TestALineGoesOnUnderItsText(t *testing.T) {
 
 func TestTheBarSaysWhatItCounts(t *testing.T) {
 	var out bytes.Buffer
-	(&console{w: &out, width: 100}).bar(680, 2000, 480, 500)
+	(&console{w: &out, width: 100}).bar(defaultConfig(), counts{Answered: 680, Sold: 480}, 0)
 	if !strings.Contains(out.String(), "(680/2000) requests answered, 480 of 500 sold") {
 		t.Errorf("%q", out.String())
 	}
@@ -137,7 +138,7 @@ func TestHoldsAreShortOnlyInASaleThatSoldOut(t *testing.T) {
 func TestColumnsOfTheEnvironmentComeFirst(t *testing.T) {
 	for value, want := range map[string]int{"77": 77, "": usualColumns, "-1": usualColumns, "many": usualColumns} {
 		t.Setenv("COLUMNS", value)
-		if got := newConsole(&bytes.Buffer{}).width; got != want {
+		if got := newConsole(&bytes.Buffer{}, "").width; got != want {
 			t.Errorf("COLUMNS=%q: %d columns, want %d", value, got, want)
 		}
 	}

@@ -56,16 +56,16 @@ func openStore(ctx context.Context, cfg config, run string) (_ *store, err error
 	s.book = s.redis.book(s.rdb, s.prefix)
 	if err := s.book.Create(ctx, cfg.Stock); err != nil {
 		// It may be there, if only because somebody has interrupted us.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-		defer cancel()
-		return nil, fmt.Errorf("the book in Redis: %w", errors.Join(err, s.close(ctx)))
+		return nil, fmt.Errorf("the book in Redis: %w", errors.Join(err, s.close()))
 	}
 	return s, nil
 }
 
 // close removes every key of this run, the guard's too, and ends the embedded
 // Redis.
-func (s *store) close(ctx context.Context) (err error) {
+func (s *store) close() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
 	switch rdb := s.rdb.(type) {
 	case *redis.ClusterClient:
 		err = rdb.ForEachMaster(ctx, s.removeKeysAt)
@@ -73,10 +73,13 @@ func (s *store) close(ctx context.Context) (err error) {
 		err = s.removeKeysAt(ctx, rdb)
 	}
 	if err != nil {
-		err = fmt.Errorf("the keys %s:* are left in Redis: %w", s.prefix, err)
+		err = fmt.Errorf("%w: the keys %s:* are left in Redis: %w", errLeft, s.prefix, err)
 	}
 	return errors.Join(err, s.shut())
 }
+
+// errLeft says that something of a run may be left in Redis.
+var errLeft = errors.New("not all of this run could be removed")
 
 // shut closes what is open.
 func (s *store) shut() error {
@@ -147,5 +150,5 @@ func (e endpoint) replicated() bool { return e.Single == nil }
 
 // book returns the book of a run, which the parent creates.
 func (e endpoint) book(rdb redis.UniversalClient, run string) *shop.RedisBook {
-	return &shop.RedisBook{RDB: rdb, Keys: shop.Keys(run), Replicated: e.replicated()}
+	return &shop.RedisBook{RDB: rdb, Prefix: run, Replicated: e.replicated()}
 }
