@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -59,5 +60,54 @@ func TestLargeNumbersFitTheirTiles(t *testing.T) {
 		tb.do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('.tile dd[data-n]').forEach((e) => { " +
 			"e.textContent = '12,345'; e.closest('.tile').dataset.tone = 'bad'; }), undefined"))
 		tb.wantNothingCutOff(".tile dd")
+	}
+}
+
+// The page in both languages, in the windows of a laptop and of a phone: nothing
+// needs to be scrolled sideways, and no text is cut off.
+func TestBothLanguagesFitALaptopAndAPhone(t *testing.T) {
+	p := startProgram(t)
+	tb := openBrowser(t, p.url)
+	tb.await("!document.querySelector('[data-act]').disabled")
+	english := eval[string](tb, "document.body.innerText")
+	for _, act := range []int{1, 3, 5} {
+		tb.click(fmt.Sprintf("[data-act='%d']", act))
+		tb.wantNumbersOf(p.nextReport(t))
+		for _, lang := range []string{"zh", "en"} {
+			tb.click("#tongue")
+			tb.await(fmt.Sprintf("lang === '%s' && document.documentElement.lang.startsWith('%s')", lang, lang))
+			for _, size := range [][2]int64{{1280, 800}, {390, 844}} {
+				tb.window(size[0], size[1])
+				tb.shootWindow(fmt.Sprintf("window-act%d-%s-%d", act, lang, size[0]))
+				tb.shoot(fmt.Sprintf("page-act%d-%s-%d", act, lang, size[0]))
+				if wide := eval[float64](tb, "document.documentElement.scrollWidth"); wide > float64(size[0]) {
+					t.Errorf("act %d, %s: at %d the page is %v wide", act, lang, size[0], wide)
+				}
+				tb.wantNothingCutOff(".tile dd, .tile dt, .acts span, .acts b, button, .lane-head p, .verdict, legend")
+			}
+		}
+	}
+	if again := eval[string](tb, "(sale.phase = 'idle', document.querySelector('.lede').innerText)"); again == "" ||
+		!strings.Contains(english, again) {
+		t.Errorf("back in English the page says %q", again)
+	}
+}
+
+func TestTheLanguageIsThatOfTheFlagAndThenTheOneChosen(t *testing.T) {
+	p := startProgram(t, "-lang", "zh")
+	tb := openBrowser(t, p.url)
+	for _, want := range []string{"zh", "en"} {
+		tb.await(fmt.Sprintf("lang === '%s'", want))
+		words := eval[[]string](tb, "lang === 'zh' ? Object.values(texts.en).filter((x) => x.length > 9 && "+
+			"document.body.innerText.includes(x)) : document.body.innerText.match(/[\\p{Script=Han}，。；]+/gu).filter("+
+			"(x) => x !== '中文')")
+		if len(words) > 0 {
+			t.Errorf("the page in %s has %q", want, words)
+		}
+		if want == "zh" {
+			tb.click("#tongue")
+			tb.await("lang === 'en'")
+			tb.do(chromedp.Navigate(p.url)) // the choice outlives the flag
+		}
 	}
 }

@@ -3,7 +3,7 @@
 //
 //   - routes.go: the guard on the route
 //   - shop.go: the business step
-//   - book.go, redisbook.go: the stock and the orders
+//   - book.go: the stock and the orders
 //   - page.go: the readers of what is sold
 //   - price.go: the service that the step asks
 //   - style.go: the guard around the step instead

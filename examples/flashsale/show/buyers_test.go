@@ -48,11 +48,11 @@ func TestOrdersThatAreDoneTwiceAreFound(t *testing.T) {
 		{"refused, then sold", busy, sold(4), 0},
 		{"no answer", sold(4), answer{}, 0},
 	} {
-		var b buyers
+		var b sale
 		if best := b.best(c.first, c.second); !best.final() {
 			t.Errorf("%s: the buyer goes by %q", c.name, best.Code)
 		}
-		if sum := b.sum; sum.SentTwice != 1 || sum.Contradicted != c.contradicted {
+		if sum := b.twice; sum.SentTwice != 1 || sum.Contradicted != c.contradicted {
 			t.Errorf("%s: %d sent, %d contradicted; want 1, %d", c.name, sum.SentTwice, sum.Contradicted,
 				c.contradicted)
 		}

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
@@ -49,41 +48,52 @@ func testSale() (*sale, result) {
 		reach: reach{
 			Reached: 700, settled: 3, complaint: "app-1: 500 failed the price service did not answer in time",
 		},
-		pace: pace{Seconds: 4.2, RPS: 470, WaitP50: 12, WaitP99: 12345.6, HoldP50: 1, HoldP99: 2},
+		Seconds: 4.2, RPS: 470, quantiles: quantiles{12, 12345.6, 1, 2},
 	}
 }
 
 func TestNoLineIsWiderThanTheTerminal(t *testing.T) {
+	for _, width := range []int{40, 60, 80, 120, 200} {
+		for _, color := range []bool{false, true} {
+			for lang := range languages {
+				var out bytes.Buffer
+				con := &console{w: &out, lang: lang, color: color, width: width}
+				printAll(t, con)
+				wantFit(t, out.String(), width)
+				few := con.say("console.narrow", "columns", width, "few", fewColumns)[:12]
+				if told := strings.Contains(out.String(), few); told != (width < fewColumns) {
+					t.Errorf("%d columns: says that they are few: %v", width, told)
+				}
+				if t.Failed() {
+					t.Fatalf("%s", out.String())
+				}
+			}
+		}
+	}
+}
+
+// printAll prints what a console has to tell of a sale, of an act and of spans.
+func printAll(t *testing.T, con *console) {
+	t.Helper()
 	s, res := testSale()
 	spans, wait, behind := testTrace(t)
 	request := spans.byID[wait.Parent]
-	for _, width := range []int{40, 60, 80, 120, 200} {
-		for _, color := range []bool{false, true} {
-			var out bytes.Buffer
-			con := &console{w: &out, color: color, width: width}
-			con.printOpening(s.cfg)
-			for i, sc := range scenes {
-				con.printTitle(i+1, sc.title)
-				con.tell(1247*time.Millisecond, "app-1 goes on (SIGCONT) and writes: "+con.paint(green,
-					"late write refused")+", stock 10. Its token 1795309661357397 is lower than 1795309662528225.")
-				con.printLanes(s.ledger.lanes, s.ledger.stretches())
-				con.printHarm(res)
-				con.printf("%s", sc.after)
-			}
-			printScene(con, s)
-			printReport(con, res)
-			printRows(con, spans.rows(request, wait, behind), request)
-			for done := 0; done <= res.Requests; done += 100 {
-				con.bar(done, res.Requests, res.Stock, res.Stock)
-			}
-			wantFit(t, out.String(), width)
-			if told := strings.Contains(out.String(), "columns are few"); told != (width < fewColumns) {
-				t.Errorf("%d columns: says that they are few: %v", width, told)
-			}
-			if t.Failed() {
-				t.Fatalf("%s", out.String())
-			}
-		}
+	con.printOpening(s.cfg)
+	for i := range scenes {
+		con.printTitle(i + 1)
+		con.tell(said{1247, "good", say("said.refused", "name", "app-1", "stock", 10, "token", 1795309661357397,
+			"newest", 1795309662528225)})
+		con.printLanes(s.ledger.lanes, s.ledger.stretches())
+		con.printHarm(res)
+		con.printAfter(i+1, res, nil)
+	}
+	printScene(con, s)
+	printReport(con, res)
+	printRows(con, spans.rows(request, wait, behind), request)
+	for done := 0; done <= s.cfg.Requests; done += 100 {
+		con.bar(s.cfg, counts{Answered: done, Sold: s.cfg.Stock}, 0)
+		con.raw("\n")
+		con.progress(s.cfg, counts{Answered: done, Sold: s.cfg.Stock}, 0)
 	}
 }
 
@@ -104,6 +114,7 @@ func TestALineGoesOnUnderItsText(t *testing.T) {
 		{"  sold  \tone two three four five\n", "  sold  one two three four\n        five\n"},
 		{"  sold out  \tone two three four\n", "  sold out  one two three\n    four\n"}, // no room for a column
 		{"  one two three four five six seven", "  one two three four five\n  six seven"},
+		{"  卖出  \t进程一恢复运行，guard 就取消持有者的\n", "  卖出  进程一恢复运行，\n        guard 就取消持有者的\n"},
 		{"https://localhost:1/longer-than-it-is-wide\n", "https://localhost:1/longer-than-it-is-wide\n"},
 		{"\x1b[1mone two three four five six\x1b[0m\n", "\x1b[1mone two three four five six\x1b[0m\n"},
 	} {
@@ -115,7 +126,7 @@ func TestALineGoesOnUnderItsText(t *testing.T) {
 
 func TestTheBarSaysWhatItCounts(t *testing.T) {
 	var out bytes.Buffer
-	(&console{w: &out, width: 100}).bar(680, 2000, 480, 500)
+	(&console{w: &out, width: 100}).bar(defaultConfig(), counts{Answered: 680, Sold: 480}, 0)
 	if !strings.Contains(out.String(), "(680/2000) requests answered, 480 of 500 sold") {
 		t.Errorf("%q", out.String())
 	}
@@ -137,7 +148,7 @@ func TestHoldsAreShortOnlyInASaleThatSoldOut(t *testing.T) {
 func TestColumnsOfTheEnvironmentComeFirst(t *testing.T) {
 	for value, want := range map[string]int{"77": 77, "": usualColumns, "-1": usualColumns, "many": usualColumns} {
 		t.Setenv("COLUMNS", value)
-		if got := newConsole(&bytes.Buffer{}).width; got != want {
+		if got := newConsole(&bytes.Buffer{}, "").width; got != want {
 			t.Errorf("COLUMNS=%q: %d columns, want %d", value, got, want)
 		}
 	}

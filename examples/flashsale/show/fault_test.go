@@ -47,10 +47,10 @@ func openTestSale(t *testing.T, change func(*config)) *sale {
 // price, and keeps the price back.
 func startStep(t *testing.T, s *sale, order string, at *instance) (answered <-chan answer, givePrice func()) {
 	t.Helper()
-	asked, givePrice := s.prices.hold(order)
+	asked, givePrice := s.hold(order)
 	t.Cleanup(givePrice)
 	c := make(chan answer, 1)
-	go func() { c <- s.buyers.one(t.Context(), order, at) }()
+	go func() { c <- s.one(t.Context(), order, at) }()
 	select {
 	case <-asked:
 	case a := <-c:
@@ -73,7 +73,7 @@ func TestKilledHolderDelaysTheSaleByAtMostOneTTL(t *testing.T) {
 			killed := time.Now()
 			s.ledger.heard(<-answered)
 			first := make(chan time.Duration, 1) // until the first sale after the kill
-			s.buyers.buy(t.Context(), 52, s.cfg.Requests-51, inTurn(s.fleet), func(a answer) {
+			s.buy(t.Context(), 52, s.cfg.Requests-51, inTurn(s.fleet), func(a answer) {
 				s.ledger.heard(a)
 				if a.Code == shop.CodeSold {
 					select {

@@ -68,7 +68,7 @@ func TestATabThatNeverReadsBlocksNobodyAndIsDropped(t *testing.T) {
 	awaitTabs(t, p.hub, 2)
 	line := strings.Repeat("x", 1<<20)
 	for range 30 { // more than the sockets hold
-		p.hub.publish(update{Said: []said{{Text: line}}})
+		p.hub.publish(update{Said: []said{{text: say(line)}}})
 	}
 	p.hub.publish(update{Phase: phaseEnded})
 	if err := <-read; err != nil {

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,10 +10,12 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +27,128 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
+
+// Limits of the parent's patience with a child.
+const (
+	startLimit = 20 * time.Second
+	stopLimit  = 5 * time.Second
+)
+
+// instance is one app instance, seen from the parent: a child process.
+type instance struct {
+	name  string
+	url   string
+	cmd   *exec.Cmd
+	stdin io.Closer // its end is the child's sign to leave
+	log   tail
+
+	halted atomic.Bool // paused on purpose: nobody sends it anything new
+	lost   bool        // it had died before the sale ended it
+
+	gone chan struct{} // closed once the process has ended
+}
+
+// startFleet starts n instances at once and returns when all of them serve. It
+// gets the settings of each from settings, by its number from 1 on.
+func startFleet(ctx context.Context, n int, settings func(n int) instanceConfig) ([]*instance, error) {
+	fleet, errs := make([]*instance, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { fleet[i], errs[i] = startInstance(ctx, settings(i+1)) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	for i := 0; err != nil && i < n; i++ {
+		if errs[i] == nil {
+			fleet[i].stop()
+		}
+	}
+	return fleet, err
+}
+
+// childAttr is what else the system is to do with a child.
+var childAttr *syscall.SysProcAttr
+
+// startInstance runs this program again, as a child, and returns when it
+// serves.
+func startInstance(ctx context.Context, cfg instanceConfig) (*instance, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self) //nolint:gosec,noctx // it is this program; stop ends it in good order
+	in := &instance{name: cfg.Name, cmd: cmd, gone: make(chan struct{})}
+	cmd.Env = append(os.Environ(), instanceEnv+"="+string(settings))
+	cmd.Stderr, cmd.SysProcAttr = &in.log, childAttr
+	stdout, err1 := cmd.StdoutPipe()
+	stdin, err2 := cmd.StdinPipe()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	in.stdin = stdin
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", in.name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	giveUp := context.AfterFunc(ctx, in.kill)
+	addr, err := bufio.NewReader(stdout).ReadString('\n')
+	giveUp()
+	in.url = "http://" + strings.TrimSpace(addr)
+	go func() { // ends with the process
+		_ = cmd.Wait() // what it says is in cmd.ProcessState
+		close(in.gone)
+	}()
+	if err != nil {
+		<-in.gone
+		return nil, fmt.Errorf("%s did not start: %w\n%v\n%s", in.name, errors.Join(err, ctx.Err()), cmd.ProcessState,
+			in.log)
+	}
+	return in, nil
+}
+
+// stop ends the process in good order, or by force if that takes long.
+func (in *instance) stop() {
+	_ = in.resume() // a stopped process would not notice; one that has ended need not
+	in.stdin.Close()
+	select {
+	case <-in.gone:
+	case <-time.After(stopLimit):
+		in.kill()
+		<-in.gone
+	}
+}
+
+// alive says whether the process runs, or is paused.
+func (in *instance) alive() bool {
+	select {
+	case <-in.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill is kill -9. Killing a process that has ended does nothing.
+func (in *instance) kill() { _ = in.cmd.Process.Kill() }
+
+// pid returns the process id.
+func (in *instance) pid() int { return in.cmd.Process.Pid }
+
+// tail keeps the last part of what a child logs, to be read once it has ended.
+type tail string
+
+const tailSize = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t += tail(p)
+	*t = (*t)[max(0, len(*t)-tailSize):]
+	return len(p), nil
+}
 
 // instanceEnv holds the instanceConfig of a child, as JSON.
 const instanceEnv = "FLASHSALE_INSTANCE"
@@ -69,16 +194,16 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) err
 		return err
 	}
 	if cfg.RedisVia != "" {
-		server.single.Network, server.single.Addr = "tcp", cfg.RedisVia
+		server.Single.Network, server.Single.Addr = "tcp", cfg.RedisVia
 	}
-	rdb := server.open()
+	rdb := server.Client()
 	defer rdb.Close()
 	t, err := newTelemetry(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	rdb.AddHook(t)
-	f := newFollower(cfg)
+	f := newFollower(ctx, cfg)
 	g, err := newGuard(cfg, rdb, server, t, f)
 	if err != nil {
 		return err
@@ -101,7 +226,6 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) err
 	if err != nil {
 		return err
 	}
-	srv.RegisterOnShutdown(f.close)
 	fmt.Fprintln(ready, srv.Addr)
 	select {
 	case err = <-failed:
@@ -121,8 +245,8 @@ func newGuard(cfg instanceConfig, rdb redis.UniversalClient, server endpoint, t 
 	*guard.Guard, error,
 ) {
 	leases := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t)}
-	if server.sentinel != nil {
-		leases = append(leases, redislocker.WithSentinel(server.sentinel))
+	if server.Sentinel != nil {
+		leases = append(leases, redislocker.WithSentinel(server.Sentinel))
 	}
 	opts := []guard.Option{guard.WithName("stock"), guard.WithTTL(cfg.TTL), guard.WithMaxWait(cfg.Wait)}
 	if t.observer != nil {
@@ -141,19 +265,18 @@ func newGuard(cfg instanceConfig, rdb redis.UniversalClient, server endpoint, t 
 type follower struct {
 	guard.NopObserver
 	cfg  instanceConfig
-	done chan struct{} // closed by close: the stream ends
-	soon chan struct{} // holds one: something should be told before the next tick
+	done <-chan struct{} // closed when the stream is to end
+	soon chan struct{}   // holds one: something should be told before the next tick
 
 	mu      sync.Mutex      // guards what follows and the fields of every visit; not held across I/O
 	changed map[*visit]bool // not yet told
 }
 
-func newFollower(cfg instanceConfig) *follower {
-	return &follower{cfg: cfg, done: make(chan struct{}), soon: make(chan struct{}, 1), changed: map[*visit]bool{}}
+// newFollower returns a follower whose stream ends with ctx, once it has told
+// everything.
+func newFollower(ctx context.Context, cfg instanceConfig) *follower {
+	return &follower{cfg: cfg, done: ctx.Done(), soon: make(chan struct{}, 1), changed: map[*visit]bool{}}
 }
-
-// close ends the stream once it has told everything.
-func (f *follower) close() { close(f.done) }
 
 type visitKey struct{}
 
@@ -243,12 +366,8 @@ func (f *follower) Traceparent(ctx context.Context) string {
 
 // orderOf reads what Traceparent wrote.
 func orderOf(traceparent string) string {
-	parts := strings.Split(traceparent, "-")
-	if len(parts) != 4 {
-		return ""
-	}
-	n, err := strconv.ParseUint(parts[2], 16, 64)
-	if err != nil {
+	var high, n uint64
+	if _, err := fmt.Sscanf(traceparent, "00-%x-%x-01", &high, &n); err != nil {
 		return ""
 	}
 	return strconv.FormatUint(n, 10)

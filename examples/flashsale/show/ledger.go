@@ -41,8 +41,6 @@ type told struct {
 	Newest uint64 `json:"n,omitempty"` // the token that its late write came after
 	Left   *int   `json:"s,omitempty"` // the stock that it wrote
 	Double string `json:"d,omitempty"` // order that had sold the same item before
-
-	waited, held bool // counted among the waits and holds
 }
 
 // counts are the numbers of a sale so far.
@@ -93,7 +91,8 @@ type mark struct {
 // said is a line that tells what happens.
 type said struct {
 	AtMS int64  `json:"ms"`
-	Text string `json:"text"`
+	Tone string `json:"tone,omitempty"` // good, bad, or neither
+	text
 }
 
 // ledger keeps what instances, buyers and the hand of fate say about one sale.
@@ -101,6 +100,7 @@ type said struct {
 type ledger struct {
 	began time.Time
 	work  sync.WaitGroup // one goroutine for each instance; they end with the instances
+	tell  func(said)     // called with each line that is said; nil: pages only hear it
 
 	mu      sync.Mutex // guards what follows; not held across I/O
 	visits  map[string]*visit
@@ -109,8 +109,6 @@ type ledger struct {
 	sum     counts          // without what the book says
 	unclear []answer        // nobody knows yet whether something was sold
 	latest  time.Time       // when the last buyer got an answer
-	waits   []float64       // for the key, in ms
-	holds   []float64       // of the key, in ms
 	lanes   []lane
 	marks   []mark
 	next    update // parts for the next message to pages
@@ -130,7 +128,7 @@ func (l *ledger) since(at time.Time) int64 { return max(1, at.Sub(l.began).Micro
 func (l *ledger) now() int64 { return l.since(time.Now()) }
 
 // follow adds an instance, and listens to it until it has gone.
-func (l *ledger) follow(in *instance, guarded bool) {
+func (l *ledger) follow(in *instance) {
 	l.mu.Lock()
 	l.lanes = append(slices.Clip(l.lanes), lane{in.name, in.pid(), laneUp})
 	l.next.Lanes = l.lanes
@@ -139,18 +137,18 @@ func (l *ledger) follow(in *instance, guarded bool) {
 		// The stream has no time limit: it ends with the instance.
 		if body, err := shop.Get(context.Background(), &http.Client{}, in.url+"/visits"); err == nil {
 			for lines, v := json.NewDecoder(body), (visit{}); lines.Decode(&v) == nil; v = (visit{}) {
-				l.saw(v, guarded)
+				l.saw(v)
 			}
 			body.Close()
 		}
 		<-in.gone
-		l.left(in)
+		l.setLane(in.name, laneGone)
 	})
 }
 
 // saw takes over what an instance says about a request, with times in µs since
-// 1970. Without a guard nobody waits, and nothing is held.
-func (l *ledger) saw(v visit, guarded bool) {
+// 1970.
+func (l *ledger) saw(v visit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, at := range []*int64{&v.Came, &v.Held, &v.Wrote, &v.Lost, &v.Ended} {
@@ -159,20 +157,10 @@ func (l *ledger) saw(v visit, guarded bool) {
 		}
 	}
 	known := l.visit(v.Order, v.Lane)
-	if guarded && !known.waited && (v.Held != 0 || v.Ended != 0) {
-		known.waited = true
-		l.waits = append(l.waits, float64(cmp.Or(v.Held, v.Ended)-v.Came)/1000)
-	}
-	if guarded && !known.held && v.Held != 0 && v.Ended != 0 {
-		known.held = true
-		l.holds = append(l.holds, float64(v.Ended-v.Held)/1000)
-	}
 	if v.Lost != 0 && known.Lost == 0 {
 		l.sum.LeasesLost++
 	}
-	if v.Ended == 0 && known.Code != "" { // the buyer's answer was faster than the last word of the instance
-		v.Ended = known.Ended
-	}
+	v.Ended = cmp.Or(v.Ended, known.Ended) // the buyer's answer may be faster than the last word of the instance
 	v.told = known.told
 	*known = v
 }
@@ -181,25 +169,7 @@ func (l *ledger) saw(v visit, guarded bool) {
 func (l *ledger) heard(a answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.count(a)
-	v := l.visit(a.order, a.instance.name)
-	v.Code, v.Newest = cmp.Or(a.Code, "no_answer"), a.Newest
-	if v.Ended == 0 { // the instance will say it better, if it lives
-		v.Ended = l.since(a.at)
-	}
-	if a.Receipt == nil {
-		return
-	}
-	v.Left = &a.Receipt.Left
-	if first, ok := l.seller[a.Receipt.Left]; ok {
-		v.Double = first
-	} else {
-		l.seller[a.Receipt.Left] = a.order
-	}
-}
-
-// count needs the mutex.
-func (l *ledger) count(a answer) {
+	l.sum.Answered++
 	switch n := &l.sum; {
 	case a.sold():
 		n.Sold++
@@ -211,9 +181,15 @@ func (l *ledger) count(a answer) {
 		n.Errors++
 		l.unclear = append(l.unclear, a)
 	}
-	l.sum.Answered++
 	if a.at.After(l.latest) {
 		l.latest = a.at
+	}
+	v := l.visit(a.order, a.instance.name)
+	v.Code, v.Newest = cmp.Or(a.Code, "no_answer"), a.Newest
+	v.Ended = cmp.Or(v.Ended, l.since(a.at)) // the instance will say it better, if it lives
+	if a.Receipt != nil {
+		v.Left, v.Double = &a.Receipt.Left, l.seller[a.Receipt.Left]
+		l.seller[a.Receipt.Left] = cmp.Or(v.Double, a.order)
 	}
 }
 
@@ -276,22 +252,18 @@ func (l *ledger) settle(orders []string) (r reach) {
 	return r
 }
 
-// setLane notes how an instance is from now on. That begins or ends a mark in
-// its lane.
-func (l *ledger) setLane(in *instance, state laneState) {
+// setLane notes how an instance is from now on. That ends what is marked in its
+// lane, and an instance that has gone has ended all that it did.
+func (l *ledger) setLane(name string, state laneState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.change(in.name, state)
-	if state == lanePaused {
-		l.addMark(mark{Lane: in.name, Kind: "paused", From: l.now()})
+	if state == laneGone && l.closing {
+		return
 	}
-}
-
-// change needs the mutex.
-func (l *ledger) change(name string, state laneState) {
+	at := l.now()
 	for i := range l.marks {
 		if m := &l.marks[i]; m.Lane == name && m.To == 0 {
-			m.To = l.now()
+			m.To = at
 			l.next.Marks = append(l.next.Marks, *m)
 		}
 	}
@@ -302,6 +274,18 @@ func (l *ledger) change(name string, state laneState) {
 		}
 	}
 	l.next.Lanes = l.lanes
+	switch state {
+	case lanePaused:
+		l.addMark(mark{Lane: name, Kind: "paused", From: at})
+	case laneGone:
+		l.addMark(mark{Lane: name, Kind: "killed", From: at, To: at})
+		for _, v := range l.visits {
+			if v.Lane == name && v.Ended == 0 {
+				v.Ended = at
+				l.changed[v.Order] = true
+			}
+		}
+	}
 }
 
 // addMark needs the mutex.
@@ -309,24 +293,6 @@ func (l *ledger) addMark(m mark) {
 	m.ID = len(l.marks) + 1
 	l.marks = append(l.marks, m)
 	l.next.Marks = append(l.next.Marks, m)
-}
-
-// left notes that an instance has gone, which ends all that it did.
-func (l *ledger) left(in *instance) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closing {
-		return
-	}
-	l.change(in.name, laneGone)
-	at := l.now()
-	l.addMark(mark{Lane: in.name, Kind: "killed", From: at, To: at})
-	for _, v := range l.visits {
-		if v.Lane == in.name && v.Ended == 0 {
-			v.Ended = at
-			l.changed[v.Order] = true
-		}
-	}
 }
 
 // cut notes that Redis is cut off for d.
@@ -337,11 +303,15 @@ func (l *ledger) cut(d time.Duration) {
 	l.addMark(mark{Kind: "cut", From: at, To: at + d.Microseconds()})
 }
 
-// say tells pages what happens.
-func (l *ledger) say(text string) {
+// say tells what happens: a text, as of the function say.
+func (l *ledger) say(tone, key string, args ...any) {
+	s := said{time.Since(l.began).Milliseconds(), tone, say(key, args...)}
+	if l.tell != nil {
+		l.tell(s)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.next.Said = append(l.next.Said, said{time.Since(l.began).Milliseconds(), text})
+	l.next.Said = append(l.next.Said, s)
 }
 
 // close is called before the instances leave because the sale is over.
@@ -365,22 +335,38 @@ func (l *ledger) take() update {
 	return u
 }
 
-// quantile returns the q-quantile, nil of none.
-func quantile(values []float64, q float64) *float64 {
-	if len(values) == 0 {
-		return nil
-	}
-	values = slices.Sorted(slices.Values(values))
-	v := round(values[max(0, int(math.Ceil(q*float64(len(values))))-1)], 3)
-	return &v
+// quantiles are of the waits for the key and of the holds of it, in ms; 0 is
+// none.
+type quantiles struct {
+	WaitP50 float64 `json:"wait_p50_ms"`
+	WaitP99 float64 `json:"wait_p99_ms"`
+	HoldP50 float64 `json:"hold_p50_ms"`
+	HoldP99 float64 `json:"hold_p99_ms"`
 }
 
-// known returns a quantile, 0 of none.
-func known(q *float64) float64 {
-	if q == nil {
+// quantiles returns those of all requests under a guard.
+func (l *ledger) quantiles() quantiles {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var waits, holds []float64
+	for _, v := range l.visits {
+		if until := cmp.Or(v.Held, v.Ended); v.Came != 0 && until != 0 {
+			waits = append(waits, float64(until-v.Came)/1000)
+		}
+		if v.Held != 0 && v.Ended != 0 {
+			holds = append(holds, float64(v.Ended-v.Held)/1000)
+		}
+	}
+	return quantiles{quantile(waits, 0.50), quantile(waits, 0.99), quantile(holds, 0.50), quantile(holds, 0.99)}
+}
+
+// quantile returns the q-quantile, 0 of none.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
 		return 0
 	}
-	return *q
+	values = slices.Sorted(slices.Values(values))
+	return round(values[max(0, int(math.Ceil(q*float64(len(values))))-1)], 3)
 }
 
 // round rounds x to so many decimals.

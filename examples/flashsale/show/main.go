@@ -5,14 +5,14 @@
 // Where to look:
 //
 //   - main.go: the command and its flags
-//   - sale.go, buyers.go: one sale
+//   - sale.go: one sale, its buyers and its price service
 //   - ledger.go: what is known about each request
-//   - fleet.go, instance.go: the processes
-//   - store.go: where stock and orders are kept
-//   - console.go, report.go: what people read
+//   - instance.go: the processes
+//   - store.go: Redis, and the book in it
+//   - console.go, texts.go: what people read
 //   - story.go: the five acts
 //   - web.go, stage.go: the page
-//   - trace.go, telemetry.go: what spans tell
+//   - trace.go: what spans tell
 package show
 
 import (
@@ -22,6 +22,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"os"
 	"os/signal"
@@ -53,12 +54,14 @@ func Main(args []string, stdout, stderr io.Writer) int {
 // run is the parent process: one sale, the story, or the live page.
 func run(args []string, stdout, stderr io.Writer) int {
 	cfg, err := parseFlags(args)
+	complain := func(err error) { fmt.Fprintf(stderr, "flashsale: %s\n", textOf(err).in(cfg.lang)) }
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		usage(stdout, args[len(args)-1] == "all")
+		usage(stdout, cfg.lang, args[len(args)-1] == "all")
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "flashsale: %v\nflashsale: -h lists the flags\n", err)
+		complain(err)
+		complain(say("error.help"))
 		return exitUsage
 	}
 
@@ -70,13 +73,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ok, err := play(ctx, cfg, stdout, stderr)
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "flashsale: interrupted, the instances are stopped")
+		complain(say("error.interrupted"))
 		if errors.Is(err, errLeft) { // else err is the interruption itself
-			fmt.Fprintf(stderr, "flashsale: %v\n", err)
+			complain(err)
 		}
 		return exitInterrupted
 	case err != nil:
-		fmt.Fprintf(stderr, "flashsale: %v\n", err)
+		complain(err)
 		return exitFailed
 	case !ok:
 		return exitFailed
@@ -88,14 +91,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 // must hold. With -json people read stderr, and the last line of stdout is for
 // programs.
 func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, err error) {
-	con := newConsole(stdout)
+	con := newConsole(stdout, cfg.lang)
 	if cfg.json {
-		con = newConsole(stderr)
+		con = newConsole(stderr, cfg.lang)
 	}
-	if cfg.record != "" {
-		if err := openRecord(cfg.record); err != nil {
-			return false, err
+	if cfg.record != "" { // before anything is played
+		f, err := os.OpenFile(cfg.record, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return false, fmt.Errorf("-record: %w", err)
 		}
+		f.Close()
 	}
 	var res result
 	switch {
@@ -119,23 +124,22 @@ func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, e
 }
 
 // visitorFlags are those that -h shows; -h all shows the others too.
-var visitorFlags = []string{"story", "web", "mode", "stock", "requests", "instances", "redis"}
+var visitorFlags = []string{"story", "web", "mode", "stock", "requests", "instances", "redis", "lang"}
 
-func usage(w io.Writer, all bool) {
-	fmt.Fprint(w, "flashsale sells one stock through several app instances at once and counts what went wrong.\n\n"+
-		"Usage: go run ./examples/flashsale [flags]\n\n")
+func usage(w io.Writer, lang string, all bool) {
+	fmt.Fprint(w, say("help").in(lang))
 	c := defaultConfig()
 	every := newFlagSet(&c)
 	shown := flag.NewFlagSet(every.Name(), flag.ContinueOnError)
 	shown.SetOutput(w)
 	every.VisitAll(func(f *flag.Flag) {
 		if all || slices.Contains(visitorFlags, f.Name) {
-			shown.Var(f.Value, f.Name, f.Usage)
+			shown.Var(f.Value, f.Name, say("flag."+f.Name).in(lang))
 		}
 	})
 	shown.PrintDefaults()
 	if !all {
-		fmt.Fprintln(w, "\n-h all lists every flag.")
+		fmt.Fprint(w, say("help.all").in(lang))
 	}
 }
 
@@ -157,6 +161,7 @@ type config struct {
 	web    bool   // a live page instead of one sale
 	addr   string // of the page; "": a free port
 	record string // file for the page with the run frozen in it; "": none
+	lang   string // of the console and the page; "": English, and the browser's
 }
 
 // setting is what is played, which a result tells too.
@@ -184,44 +189,34 @@ func pageConfig() config {
 	return c
 }
 
-// newFlagSet returns the flags, which change c.
+// newFlagSet returns the flags, which change c. What they are for is in the
+// languages.
 func newFlagSet(c *config) *flag.FlagSet {
 	fs := flag.NewFlagSet("flashsale", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
-	fs.StringVar((*string)(&c.Mode), "mode", string(c.Mode),
-		"none: no lock · lock: a guard on the route · fence: guard and fencing token · atomic: the step as one "+
-			"script, without the price call")
-	fs.StringVar((*string)(&c.Style), "style", string(c.Style),
-		"where the guard stands. route: in front of the handler · wrap: guard.Wrap around the step · generated: a "+
-			"decorator by guardgen · once: as wrap, inside guard.Once, and each tenth order is sent twice")
-	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`, also "+
-		"redis+sentinel://host:port,host:port/master and redis+cluster://host:port,host:port; without it one runs "+
-		"embedded, in this process")
-	fs.IntVar(&c.Instances, "instances", c.Instances, "app instances, each a process")
-	fs.IntVar(&c.Requests, "requests", c.Requests, "requests in all, round robin over the instances")
-	fs.IntVar(&c.Buyers, "concurrency", c.Buyers, "buyers that send them, each one at a time")
-	fs.IntVar(&c.Stock, "stock", c.Stock, "items for sale")
-	fs.DurationVar(&c.Think, "think", c.Think, "latency of the price service")
-	fs.DurationVar(&c.TTL, "ttl", c.TTL, "TTL of a lease: how long a crashed holder blocks the others")
-	fs.DurationVar(&c.Wait, "wait", c.Wait, "how long a request waits for the key before it is refused")
-	fs.BoolVar(&c.json, "json", c.json, "print the result as JSON in the last line of stdout, everything "+
-		"else to stderr")
-	fs.BoolVar(&c.story, "story", c.story, "play five short acts with a timeline instead of one sale; goes "+
-		"with -redis only")
-	fs.BoolVar(&c.Trace, "trace", c.Trace, "follow the buyer who waited longest behind another instance, as a "+
-		"waterfall of spans")
-	fs.BoolFunc("web", "show it live in a browser, at a free port or at the host:port behind it, of this machine",
-		func(value string) error {
-			if c.web = value != "false"; value != "true" && value != "false" {
-				c.addr = value
-			}
-			return nil
-		})
-	fs.StringVar(&c.record, "record", c.record,
-		"write the page with the sale frozen in it to this `file`.html, to be looked at later")
-	fs.StringVar(&c.otlp, "otlp", c.otlp, "send spans and metrics to the OpenTelemetry collector at this `URL`, such "+
-		"as http://localhost:4318")
+	fs.StringVar((*string)(&c.Mode), "mode", string(c.Mode), "")
+	fs.StringVar((*string)(&c.Style), "style", string(c.Style), "")
+	fs.StringVar(&c.redis, "redis", c.redis, "")
+	fs.IntVar(&c.Instances, "instances", c.Instances, "")
+	fs.IntVar(&c.Requests, "requests", c.Requests, "")
+	fs.IntVar(&c.Buyers, "concurrency", c.Buyers, "")
+	fs.IntVar(&c.Stock, "stock", c.Stock, "")
+	fs.DurationVar(&c.Think, "think", c.Think, "")
+	fs.DurationVar(&c.TTL, "ttl", c.TTL, "")
+	fs.DurationVar(&c.Wait, "wait", c.Wait, "")
+	fs.BoolVar(&c.json, "json", c.json, "")
+	fs.BoolVar(&c.story, "story", c.story, "")
+	fs.BoolVar(&c.Trace, "trace", c.Trace, "")
+	fs.BoolFunc("web", "", func(value string) error {
+		if c.web = value != "false"; value != "true" && value != "false" {
+			c.addr = value
+		}
+		return nil
+	})
+	fs.StringVar(&c.record, "record", c.record, "")
+	fs.StringVar(&c.otlp, "otlp", c.otlp, "")
+	fs.StringVar(&c.lang, "lang", c.lang, "")
 	return fs
 }
 
@@ -238,8 +233,8 @@ func parseFlags(args []string) (c config, err error) {
 		return c, err
 	}
 	fs.Visit(func(f *flag.Flag) {
-		if c.story && f.Name != "story" && f.Name != "redis" {
-			err = fmt.Errorf("-story sets the scene of its acts itself: leave out -%s", f.Name)
+		if c.story && !slices.Contains([]string{"story", "redis", "lang"}, f.Name) {
+			err = say("error.storyflag", "flag", f.Name)
 		}
 	})
 	return c, errors.Join(err, c.check())
@@ -262,15 +257,8 @@ func (c *config) parse(args []string) (*flag.FlagSet, error) {
 // onPage says that a page shows the sale, live or frozen.
 func (c config) onPage() bool { return c.web || c.record != "" }
 
-// Limits of a sale on the page, which draws every request.
-const (
-	maxStock    = 5000
-	maxBuyers   = 200
-	maxRequests = 20_000
-	maxThink    = 2 * time.Second
-)
-
-// check returns what is wrong with a sale, each with the name of its flag.
+// check returns what is wrong with a sale, each with the name of its flag. A
+// page draws every request, so there are limits to it.
 func (c config) check() error {
 	var errs []error
 	want := func(ok bool, format string, args ...any) {
@@ -278,18 +266,33 @@ func (c config) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	want(c.lang == "" || languages[c.lang] != nil, "-lang is %q, want en or zh", c.lang)
 	want(slices.Contains(shop.Modes, c.Mode), "-mode is %q, want none, lock, fence or atomic", c.Mode)
 	want(slices.Contains(shop.Styles, c.Style), "-style is %q, want route, wrap, generated or once", c.Style)
 	want(c.Style == shop.StyleRoute || c.Mode.Locked(), "-style %s needs a guard: -mode lock or fence", c.Style)
-	want(c.Instances >= 1 && c.Instances <= 64, "-instances is %d, want 1 to 64", c.Instances)
-	want(c.Requests >= 1, "-requests is %d, want at least 1", c.Requests)
-	want(c.Buyers >= 1, "-concurrency is %d, want at least 1", c.Buyers)
-	want(c.Stock >= 0, "-stock is %d, want 0 or more", c.Stock)
-	want(c.Think >= 0, "-think is %v, want 0 or more", c.Think)
+	for _, n := range []struct {
+		flag                string
+		is, least           int
+		most, mostOnThePage int
+	}{
+		{"instances", c.Instances, 1, 64, maxAlive},
+		{"requests", c.Requests, 1, math.MaxInt32, 20_000},
+		{"concurrency", c.Buyers, 1, math.MaxInt32, 200},
+		{"stock", c.Stock, 0, math.MaxInt32, 5000},
+	} {
+		if c.onPage() {
+			n.most = n.mostOnThePage
+		}
+		want(n.is >= n.least, "-%s is %d, want at least %d", n.flag, n.is, n.least)
+		want(n.is <= n.most, "-%s is %d, want at most %d", n.flag, n.is, n.most)
+	}
+	want(c.Think >= 0 && (c.Think <= 2*time.Second || !c.onPage()), "-think is %v, want 0 or more, and at most 2s for "+
+		"the page", c.Think)
 	want(c.TTL >= 100*time.Millisecond && c.TTL%time.Millisecond == 0,
 		"-ttl is %v, want at least 100ms in whole milliseconds", c.TTL)
 	want(c.Wait >= 0, "-wait is %v, want 0 or more", c.Wait)
 	want(!c.Trace || c.Mode.Locked(), "-trace follows a buyer who waits for the lock: use -mode lock or fence")
+	want(!c.Trace || !c.onPage(), "-trace follows one sale: leave out -web and -record")
 	if c.redis != "" {
 		_, err := parseRedis(c.redis)
 		want(err == nil, "-redis: %v", err)
@@ -299,15 +302,7 @@ func (c config) check() error {
 		want(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
 			"-otlp is %q, want an http or https URL", c.otlp)
 	}
-	if c.onPage() {
-		_, err := loopbackAddr(c.addr)
-		want(err == nil, "%w", err)
-		want(!c.Trace, "-trace follows one sale: leave out -web and -record")
-		want(c.Stock <= maxStock, "-stock is %d, want at most %d for the page", c.Stock, maxStock)
-		want(c.Buyers <= maxBuyers, "-concurrency is %d, want at most %d buyers for the page", c.Buyers, maxBuyers)
-		want(c.Requests <= maxRequests, "-requests is %d, want at most %d for the page", c.Requests, maxRequests)
-		want(c.Think <= maxThink, "-think is %v, want at most %v for the page", c.Think, maxThink)
-		want(c.Instances <= maxAlive, "-instances is %d, want at most %d for the page", c.Instances, maxAlive)
-	}
+	_, err := loopbackAddr(c.addr)
+	want(err == nil, "%w", err)
 	return errors.Join(errs...)
 }

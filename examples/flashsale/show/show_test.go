@@ -28,7 +28,7 @@ func (b *lockedBuffer) String() string {
 }
 
 func TestAWaiterIsToldWhoseGrantWasInItsWay(t *testing.T) {
-	f := newFollower(instanceConfig{})
+	f := newFollower(t.Context(), instanceConfig{})
 	v := &visit{Order: "42"}
 	ctx := context.WithValue(t.Context(), visitKey{}, v)
 	f.WaitEnd(ctx, guard.WaitInfo{Key: "stock:lamp"},

@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -40,12 +37,9 @@ type update struct {
 	Marks   []mark   `json:"marks,omitempty"`
 	Said    []said   `json:"said,omitempty"`
 	Numbers *counts  `json:"numbers,omitempty"`
-	Point   *point   `json:"point,omitempty"`
-	Waits   [][2]int `json:"waits,omitempty"` // bucket i counts 2^(i/2) s to 2^((i+1)/2) s
-	Holds   [][2]int `json:"holds,omitempty"`
 	Result  *result  `json:"result,omitempty"`
-	Missed  []string `json:"missed,omitempty"` // what did not go as it must, or as the act tells
-	Error   string   `json:"error,omitempty"`
+	Missed  []text   `json:"missed,omitempty"` // what did not go as it must, or as the act tells
+	Error   *text    `json:"error,omitempty"`
 }
 
 type phase string
@@ -58,25 +52,12 @@ const (
 	phaseEnded    phase = "ended"
 )
 
-// point is one of the plots over time: the quantiles are of what ended since
-// the point before, in ms; nil is none.
-type point struct {
-	MS      int64    `json:"ms"`
-	Orders  int      `json:"orders"`
-	Left    int      `json:"left"`
-	RPS     float64  `json:"rps"`
-	WaitP50 *float64 `json:"w50"`
-	WaitP99 *float64 `json:"w99"`
-	HoldP50 *float64 `json:"h50"`
-	HoldP99 *float64 `json:"h99"`
-}
-
 // stage is where one run at a time is played for pages to look at: a free sale,
 // or an act.
 type stage struct {
 	cfg   config // what the flags say: the start values of the page's controls
 	hub   *hub
-	ended func(result) // called after each run that came to its end
+	ended func(update) // called after each run, with its last message
 	ctx   context.Context
 	work  sync.WaitGroup // the run; joined by close
 
@@ -85,14 +66,8 @@ type stage struct {
 	ids int
 }
 
-// errBusy and errNothingOn say that a button does not fit the moment.
-var (
-	errBusy      = errors.New("a run is on: stop it first")
-	errNothingOn = errors.New("no sale is on: start one first")
-)
-
 // newStage returns an empty stage. Everything on it ends with ctx.
-func newStage(ctx context.Context, cfg config, h *hub, ended func(result)) *stage {
+func newStage(ctx context.Context, cfg config, h *hub, ended func(update)) *stage {
 	st := &stage{cfg: cfg, hub: h, ended: ended, ctx: ctx}
 	st.clear()
 	return st
@@ -105,7 +80,7 @@ func (st *stage) clear() {
 }
 
 func (st *stage) begin(cfg config, id, act int) {
-	st.hub.begin(update{Run: &runInfo{
+	st.hub.publish(update{Run: &runInfo{
 		config: cfg, ID: id, Act: act, Own: st.cfg, CanStop: canStop, Started: time.Now().Format(time.DateTime),
 	}})
 }
@@ -114,12 +89,9 @@ func (st *stage) begin(cfg config, id, act int) {
 type button struct {
 	config           // of a sale of one's own
 	Act      int     `json:"act"`
-	Instance string  `json:"instance"` // a name, or "holder"
+	Instance string  `json:"instance"` // a name, or "holder": the one in the step
 	Seconds  float64 `json:"seconds"`
 }
-
-// theHolder stands for the instance that is in the step.
-const theHolder = "holder"
 
 // press does what a page asks for.
 func (st *stage) press(ctx context.Context, what string, body io.Reader) error {
@@ -127,7 +99,7 @@ func (st *stage) press(ctx context.Context, what string, body io.Reader) error {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&b); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the request is not understood: %w", err)
+		return say("error.request", "error", err)
 	}
 	switch what {
 	case "start":
@@ -137,31 +109,22 @@ func (st *stage) press(ctx context.Context, what string, body io.Reader) error {
 		return st.start(b.config, 0)
 	case "act":
 		if b.Act < 1 || b.Act > len(scenes) {
-			return fmt.Errorf("there is no act %d", b.Act)
+			return say("error.noact", "act", b.Act)
 		}
 		if !canStop && (b.Act == 3 || b.Act == 4) {
-			return errors.New("this act stops and continues a process, which this system cannot")
+			return say("error.nostop")
 		}
 		return st.start(sceneConfig(st.cfg, scenes[b.Act-1]), b.Act)
 	case "reset":
 		return st.reset()
 	}
 	r, err := st.current()
-	if err != nil {
-		return err
-	}
-	switch what {
-	case "stop":
+	if err == nil && what == "stop" {
 		r.stop()
-		return nil
-	case "spawn":
-		return r.by(ctx, r.spawn)
-	case "cut":
-		return r.by(ctx, func() error { return r.cut(time.Duration(b.Seconds * float64(time.Second))) })
-	case "pause", "continue", "kill":
-		return r.by(ctx, func() error { return r.lay(what, b.Instance) })
+	} else if err == nil {
+		err = r.meddle(ctx, what, b)
 	}
-	return fmt.Errorf("there is no button %q", what)
+	return err
 }
 
 // start puts a free sale (act 0) or an act on.
@@ -172,10 +135,10 @@ func (st *stage) start(cfg config, act int) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.ctx.Err() != nil {
-		return errors.New("the program is ending")
+		return say("error.ending")
 	}
 	if st.run != nil {
-		return errBusy
+		return say("error.busy")
 	}
 	st.ids++
 	r := &performance{stage: st, cfg: cfg, id: st.ids, act: act, over: make(chan struct{})}
@@ -186,9 +149,7 @@ func (st *stage) start(cfg config, act int) error {
 		defer r.cancel()
 		last := r.play()
 		st.end(r, last)
-		if last.Result != nil {
-			st.ended(*last.Result)
-		}
+		st.ended(last)
 	})
 	return nil
 }
@@ -208,7 +169,7 @@ func (st *stage) current() (*performance, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.run == nil {
-		return nil, errNothingOn
+		return nil, say("error.nothing")
 	}
 	return st.run, nil
 }
@@ -222,7 +183,7 @@ func (st *stage) reset() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.run != nil {
-		return errBusy // somebody was faster
+		return say("error.busy") // somebody was faster
 	}
 	st.clear()
 	return nil
@@ -255,75 +216,63 @@ type performance struct {
 	selling context.Context // ends with stop too: buyers go home
 	stop    context.CancelFunc
 	over    chan struct{}
-	sale    *sale
 
 	hands sync.Mutex // held while somebody does something to the instances; guards what follows
-	open  bool       // buyers buy: hands may come
+	sale  *sale      // nil: it is not open yet
 	mend  *time.Timer
 }
 
 // play plays the run from its first message on, and returns the last.
 func (r *performance) play() (last update) {
-	h := r.stage.hub
 	r.stage.begin(r.cfg, r.id, r.act)
-	h.publish(update{Phase: phaseStarting, Numbers: &counts{Left: r.cfg.Stock}})
-	res, err := r.perform(&last)
+	r.stage.hub.publish(update{Phase: phaseStarting, Numbers: &counts{Left: r.cfg.Stock}})
+	var res result
+	err := withSale(r.ctx, r.cfg, func(s *sale) (err error) {
+		r.hands.Lock()
+		r.sale = s
+		r.hands.Unlock()
+		res, last, err = r.perform()
+		return err
+	})
 	last.Phase = phaseEnded
-	switch {
-	case r.ctx.Err() != nil:
-		last.Error = "stopped before its end"
-	case err != nil:
-		last.Error = err.Error()
-	default:
-		last.Result, last.Numbers, last.Missed = &res, &res.counts, res.broken()
-		if r.act > 0 {
-			last.Missed = scenes[r.act-1].must(res)
-		}
+	if r.ctx.Err() != nil || r.act > 0 && r.selling.Err() != nil {
+		err = say("error.stopped")
+	}
+	if err != nil {
+		why := textOf(err)
+		last.Error = &why
+		return last
+	}
+	last.Result, last.Numbers, last.Missed = &res, &res.counts, res.broken()
+	if r.act > 0 {
+		last.Missed = scenes[r.act-1].must(res)
 	}
 	return last
 }
 
-// perform opens the sale, sells, counts, and closes it. What pages do not know
-// then is in last.
-func (r *performance) perform(last *update) (res result, err error) {
-	s, err := openSale(r.ctx, r.cfg)
-	if err != nil {
-		return result{}, err
-	}
-	r.sale = s
-	defer func() { err = errors.Join(err, s.close()) }()
+// perform sells and counts. What pages do not know then is in last.
+func (r *performance) perform() (res result, last update, err error) {
+	s := r.sale
 	r.stage.hub.publish(update{Phase: phaseSelling})
 	watching, end := context.WithCancel(r.ctx)
-	defer end()
 	var watch sync.WaitGroup
-	w := watcher{sale: s, hub: r.stage.hub, at: s.ledger.began}
-	watch.Go(func() { w.run(watching) })
+	watch.Go(func() { r.watch(watching) })
 	if r.act > 0 {
-		err = r.playAct()
+		err = scenes[r.act-1].perform(r.selling, s)
 	} else {
 		err = r.sellFreely()
 	}
 	end()
 	watch.Wait()
-	r.stage.hub.publish(w.next(r.ctx, true))
 	at := s.ledger.now()
 	if err == nil {
 		s.cfg.Requests = s.ledger.counts().Answered // fewer if it was stopped
 		res, err = s.result(r.ctx)
 	}
 	s.end()
-	*last = s.ledger.take()
-	last.Now, last.Waits, last.Holds = at, buckets(s.ledger.waits), buckets(s.ledger.holds)
-	return res, err
-}
-
-// playAct plays an act.
-func (r *performance) playAct() error {
-	err := scenes[r.act-1].perform(r.selling, &act{sale: r.sale, con: &console{}, tell: r.sale.ledger.say})
-	if r.selling.Err() != nil {
-		return fmt.Errorf("act %d was stopped before its end", r.act)
-	}
-	return err
+	last = s.ledger.take()
+	last.Now = at
+	return res, last, err
 }
 
 // sellFreely lets buyers buy until all requests are answered, and people do
@@ -337,17 +286,13 @@ func (r *performance) sellFreely() error {
 		r.stage.hub.publish(update{Phase: phaseStopping})
 		r.hands.Lock()
 		defer r.hands.Unlock()
-		r.open = false
-		for _, in := range r.sale.instances() {
-			if in.halted.Load() && in.alive() {
+		for _, in := range r.sale.living() {
+			if in.halted.Load() {
 				woken = errors.Join(woken, r.sale.resume(in))
 			}
 		}
 	})
-	r.hands.Lock()
-	r.open = r.selling.Err() == nil
-	r.hands.Unlock()
-	r.sale.buyers.buy(r.ctx, 1, r.cfg.Requests, r.pick, r.note)
+	r.sale.buy(r.ctx, 1, r.cfg.Requests, r.pick, r.note)
 	r.stop()
 	waking.Wait()
 	return woken
@@ -365,71 +310,69 @@ func (r *performance) note(a answer) {
 // pick chooses the instance for request i as a load balancer does: in turn, and
 // none that is paused or has gone. It waits for one if there is none.
 func (r *performance) pick(i int) *instance {
-	for r.selling.Err() == nil {
-		all := r.sale.instances()
-		for k := range all {
-			if in := all[(i+k)%len(all)]; in.alive() && !in.halted.Load() {
-				return in
-			}
+	for ; r.selling.Err() == nil; shop.Pause(r.selling, tellEvery) {
+		ready := slices.DeleteFunc(r.sale.living(), func(in *instance) bool { return in.halted.Load() })
+		if len(ready) > 0 {
+			return ready[i%len(ready)]
 		}
-		shop.Pause(r.selling, tellEvery)
 	}
 	return nil
 }
 
-// by does something to the instances while buyers buy, after what others do to
-// them.
-func (r *performance) by(ctx context.Context, do func() error) error {
+// meddle does something to the instances while buyers buy, after what others do
+// to them.
+func (r *performance) meddle(ctx context.Context, what string, b button) error {
 	if r.act > 0 {
-		return errors.New("an act is on: it does such things itself; start a sale of your own")
+		return say("error.act")
 	}
 	r.hands.Lock()
 	defer r.hands.Unlock()
-	if !r.open {
-		return errNothingOn
-	}
-	if ctx.Err() != nil {
+	switch {
+	case r.sale == nil || r.selling.Err() != nil:
+		return say("error.nothing")
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case what == "spawn":
+		return r.spawn()
+	case what == "cut":
+		return r.cut(b.Seconds)
+	case what == "pause", what == "continue", what == "kill":
+		return r.lay(what, b.Instance)
 	}
-	return do()
+	return say("error.button", "what", what)
 }
 
 // lay lays hands on a living instance, by its name, or on the one that is in the
 // step.
-func (r *performance) lay(what, name string) error {
-	if name == theHolder {
-		var err error
+func (r *performance) lay(what, name string) (err error) {
+	if name == "holder" {
 		if name, err = r.catch(); err != nil {
 			return err
 		}
 	}
-	for _, in := range r.sale.instances() {
-		if in.name != name || !in.alive() {
-			continue
-		}
-		switch halted := in.halted.Load(); {
-		case what == "kill":
-			in.kill()
-			<-in.gone
-			r.sale.ledger.say(name + " is dead (kill -9).")
-			return nil
-		case what == "pause" && halted:
-			return fmt.Errorf("%s is paused already", name)
-		case what == "pause":
-			r.sale.ledger.say(name + " is paused (SIGSTOP).")
-			return r.sale.halt(in)
-		case !halted:
-			return fmt.Errorf("%s is not paused", name)
-		}
-		r.sale.ledger.say(name + " goes on (SIGCONT).")
-		return r.sale.resume(in)
+	all := r.sale.living()
+	i := slices.IndexFunc(all, func(in *instance) bool { return in.name == name })
+	if i < 0 {
+		return say("error.gone", "name", name)
 	}
-	return fmt.Errorf("no instance %q is alive", name)
+	switch in := all[i]; {
+	case what == "kill":
+		in.kill()
+		<-in.gone
+	case (what == "pause") == in.halted.Load():
+		return say("error."+what, "name", name)
+	case what == "pause":
+		err = r.sale.halt(in)
+	default:
+		err = r.sale.resume(in)
+	}
+	r.sale.ledger.say("", "said."+what, "name", name)
+	return err
 }
 
 // catch waits until an instance is in mid-step, and returns its name.
 func (r *performance) catch() (string, error) {
-	asked, answer := r.sale.prices.hold(anyOrder)
+	asked, answer := r.sale.hold(anyOrder)
 	answer() // it need not wait
 	select {
 	case name := <-asked:
@@ -438,111 +381,61 @@ func (r *performance) catch() (string, error) {
 	case <-time.After(catchLimit):
 	case <-r.selling.Done():
 	}
-	return "", errors.New("nobody is in the step now: try again while items are being sold")
+	return "", say("error.nobody")
 }
 
 // spawn starts one more instance.
 func (r *performance) spawn() error {
-	all, alive := r.sale.instances(), 0
-	for _, in := range all {
-		if in.alive() {
-			alive++
-		}
+	alive, all := len(r.sale.living()), len(r.sale.instances())
+	if alive >= maxAlive || all >= 4*maxAlive {
+		return say("error.enough", "alive", alive, "all", all)
 	}
-	if alive >= maxAlive || len(all) >= 4*maxAlive {
-		return fmt.Errorf("%d instances are alive, %d were started: that is enough", alive, len(all))
-	}
-	more, err := startFleet(r.ctx, 1, func(int) instanceConfig { return r.sale.settings(len(all) + 1) })
+	more, err := startFleet(r.ctx, 1, func(int) instanceConfig { return r.sale.settings(all + 1) })
 	if err != nil {
 		return err
 	}
 	r.sale.add(more)
-	r.sale.ledger.say(more[0].name + " is new.")
+	r.sale.ledger.say("", "said.new", "name", more[0].name)
 	return nil
 }
 
-// cut cuts all instances off Redis for d.
-func (r *performance) cut(d time.Duration) error {
+// cut cuts all instances off Redis for some seconds.
+func (r *performance) cut(seconds float64) error {
+	d := time.Duration(seconds * float64(time.Second))
 	if d < 100*time.Millisecond || d > maxCut {
-		return fmt.Errorf("cut Redis off for %.1f s: want 0.1 to %.0f", d.Seconds(), maxCut.Seconds())
+		return say("error.cut", "seconds", seconds)
 	}
 	if r.sale.cutter == nil {
-		return errors.New("a Redis of several servers cannot be cut off here: kill one of them")
+		return say("error.several")
 	}
 	if r.mend != nil {
 		r.mend.Stop()
 	}
 	r.mend = time.AfterFunc(d, r.sale.cutter.Refuse())
 	r.sale.ledger.cut(d)
-	r.sale.ledger.say(fmt.Sprintf("Redis is cut off for %.1f s.", d.Seconds()))
+	r.sale.ledger.say("", "said.cut", "seconds", seconds)
 	return nil
 }
 
-// How often pages hear of a run.
-const (
-	updateEvery = 100 * time.Millisecond
-	pointEvery  = 2 // updates
-)
+// updateEvery is how often pages hear of a run.
+const updateEvery = 100 * time.Millisecond
 
-// watcher tells pages how a sale gets on. It is used by one goroutine at a time.
-type watcher struct {
-	sale         *sale
-	hub          *hub
-	at           time.Time // of the last point
-	answered     int       // as of then
-	waits, holds int       // of the ledger's, as of then
-}
-
-// run publishes until ctx ends.
-func (w *watcher) run(ctx context.Context) {
+// watch tells pages how a sale gets on, until it is over, and once more then.
+func (r *performance) watch(over context.Context) {
 	tick := time.NewTicker(updateEvery)
 	defer tick.Stop()
-	for i := 0; ; i++ {
-		w.hub.publish(w.next(ctx, i%pointEvery == 0))
+	for last := false; !last; {
+		last = over.Err() != nil
+		u, n := r.sale.ledger.take(), r.sale.ledger.counts()
+		n.Left = r.cfg.Stock
+		if left, orders, err := r.sale.store.book.Glance(r.ctx); err == nil {
+			n.compare(r.cfg.Stock, left, orders)
+		}
+		u.Numbers = &n
+		r.stage.hub.publish(u)
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			return
+		case <-over.Done():
 		}
 	}
-}
-
-// next returns what pages do not know yet, with a point of the plots if asked
-// to.
-func (w *watcher) next(ctx context.Context, withPoint bool) update {
-	stock, l := w.sale.cfg.Stock, w.sale.ledger
-	u := l.take()
-	n := l.counts()
-	n.Left = stock
-	if left, orders, err := w.sale.store.book.Glance(ctx); err == nil {
-		n.compare(stock, left, orders)
-	}
-	u.Numbers = &n
-	if !withPoint {
-		return u
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	waits, holds := l.waits[w.waits:], l.holds[w.holds:]
-	u.Point = &point{
-		MS: time.Since(l.began).Milliseconds(), Orders: n.Orders, Left: n.Left,
-		RPS:     round(float64(n.Answered-w.answered)/max(0.001, time.Since(w.at).Seconds()), 1),
-		WaitP50: quantile(waits, 0.50), WaitP99: quantile(waits, 0.99),
-		HoldP50: quantile(holds, 0.50), HoldP99: quantile(holds, 0.99),
-	}
-	u.Waits, u.Holds = buckets(l.waits), buckets(l.holds)
-	w.at, w.answered, w.waits, w.holds = time.Now(), n.Answered, len(l.waits), len(l.holds)
-	return u
-}
-
-// buckets counts values in ms, two buckets to the octave of seconds.
-func buckets(values []float64) (counts [][2]int) {
-	by := map[int]int{}
-	for _, v := range values {
-		by[int(math.Floor(2*math.Log2(max(v, 0.001)/1000)))]++
-	}
-	for _, i := range slices.Sorted(maps.Keys(by)) {
-		counts = append(counts, [2]int{i, by[i]})
-	}
-	return counts
 }

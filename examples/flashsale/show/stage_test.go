@@ -75,7 +75,7 @@ func TestTheHandOfFateSpoilsNoCountUnderAFence(t *testing.T) {
 
 	last, all := p.lastOf(t)
 	if last.Result == nil {
-		t.Fatalf("no result: %s", last.Error)
+		t.Fatalf("no result: %v", last.Error)
 	}
 	r := *last.Result
 	t.Logf("%+v", r)
@@ -111,7 +111,7 @@ func TestStopLetsThoseInTheShopFinishAndResetClears(t *testing.T) {
 	last, _ := p.lastOf(t)
 	if r := last.Result; r == nil || r.Errors != 0 || r.Requests != r.Sold || r.LostUpdates != 0 ||
 		len(last.Missed) != 0 {
-		t.Errorf("stopped: %+v, missed %v %s", r, last.Missed, last.Error)
+		t.Errorf("stopped: %+v, missed %v %v", r, last.Missed, last.Error)
 	}
 	p.must(t, "start", `{"mode": "none", "stock": 5000, "requests": 20000, "buyers": 20, "think": 5000000}`)
 	p.must(t, "reset", "")
@@ -146,7 +146,7 @@ func TestThePageEndsWithTheProgram(t *testing.T) {
 	}
 	var out lockedBuffer
 	done := make(chan error, 1)
-	go func() { done <- serveWeb(ctx, cfg, newConsole(&out), &out) }()
+	go func() { done <- serveWeb(ctx, cfg, newConsole(&out, ""), &out) }()
 	var base, token string
 	for base == "" {
 		if m := regexp.MustCompile(`http://(\S+)/\?token=(\S+)`).FindStringSubmatch(out.String()); m != nil {

@@ -1,18 +1,18 @@
 package show
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
-	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/internal/redisdsn"
 )
 
 // store is the parent's own view of Redis and of the book: it fills the shelf
@@ -45,10 +45,10 @@ func openStore(ctx context.Context, cfg config, run string) (_ *store, err error
 	if s.name = s.redis.name(); s.mini != nil {
 		s.name = "embedded"
 	}
-	if s.redis.single != nil {
-		s.redis.single.DialerRetries = 1 // a server that is not there is said to be so once, and at once
+	if s.redis.Single != nil {
+		s.redis.Single.DialerRetries = 1 // a server that is not there is said to be so once, and at once
 	}
-	s.rdb = s.redis.open()
+	s.rdb = s.redis.Client()
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		_ = s.shut()
 		return nil, fmt.Errorf("cannot use Redis %s: %w", s.name, err)
@@ -56,16 +56,16 @@ func openStore(ctx context.Context, cfg config, run string) (_ *store, err error
 	s.book = s.redis.book(s.rdb, s.prefix)
 	if err := s.book.Create(ctx, cfg.Stock); err != nil {
 		// It may be there, if only because somebody has interrupted us.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-		defer cancel()
-		return nil, fmt.Errorf("the book in Redis: %w", errors.Join(err, s.close(ctx)))
+		return nil, fmt.Errorf("the book in Redis: %w", errors.Join(err, s.close()))
 	}
 	return s, nil
 }
 
 // close removes every key of this run, the guard's too, and ends the embedded
 // Redis.
-func (s *store) close(ctx context.Context) (err error) {
+func (s *store) close() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
 	switch rdb := s.rdb.(type) {
 	case *redis.ClusterClient:
 		err = rdb.ForEachMaster(ctx, s.removeKeysAt)
@@ -73,10 +73,13 @@ func (s *store) close(ctx context.Context) (err error) {
 		err = s.removeKeysAt(ctx, rdb)
 	}
 	if err != nil {
-		err = fmt.Errorf("the keys %s:* are left in Redis: %w", s.prefix, err)
+		err = fmt.Errorf("%w: the keys %s:* are left in Redis: %w", errLeft, s.prefix, err)
 	}
 	return errors.Join(err, s.shut())
 }
+
+// errLeft says that something of a run may be left in Redis.
+var errLeft = errors.New("not all of this run could be removed")
 
 // shut closes what is open.
 func (s *store) shut() error {
@@ -100,98 +103,52 @@ func (s *store) removeKeysAt(ctx context.Context, node *redis.Client) error {
 	return err
 }
 
-// endpoint is how a Redis is reached: one of the three is set.
-type endpoint struct {
-	single   *redis.Options
-	sentinel *redis.FailoverOptions
-	cluster  *redis.ClusterOptions
-}
+// endpoint is how a Redis is reached.
+type endpoint struct{ redisdsn.Options }
 
 // errRedis shows no part of the address, because any may belong to a password.
 var errRedis = errors.New("want host:port, redis://[user:password@]host:port/db, " +
 	"redis+sentinel://host:port,host:port/master or redis+cluster://host:port,host:port, with rediss for TLS; " +
 	"in users and passwords / ? # @ are written %2F %3F %23 %40")
 
-// parseRedis reads an address: [locker.FromDSN] checks it for the leases, and
-// go-redis reads it. Nothing is sent twice, unless the address says so: a write
-// without an answer may have been done.
-func parseRedis(addr string) (e endpoint, err error) {
-	scheme, rest, ok := strings.Cut(addr, "://")
+// parseRedis reads an address. Nothing is sent twice, unless the address says
+// so: a write without an answer may have been done.
+func parseRedis(addr string) (endpoint, error) {
+	if _, port, err := net.SplitHostPort(addr); err == nil && port != "" && !strings.ContainsAny(addr, "/@") {
+		addr = "redis://" + addr
+	}
+	o, ok := redisdsn.Parse(addr)
 	if !ok {
-		scheme, rest = "redis", addr
-		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" || strings.Contains(addr, "@") {
-			return e, errRedis
-		}
+		return endpoint{}, errRedis
 	}
-	plain, kind, _ := strings.Cut(scheme, "+")
-	dsn := scheme + "://" + rest
-	if kind != "" {
-		dsn = strings.Replace(dsn, "rediss+", "redis+", 1)
-	}
-	leases, wrong := locker.FromDSN(dsn)
-	if wrong != nil || plain != "redis" && plain != "rediss" {
-		return e, errRedis
-	}
-	_ = errors.Join(leases.Open(nil), leases.Close(context.Background())) // its client has goroutines
-	end := strings.IndexAny(rest+"/", "/?#")
-	user := rest[:strings.LastIndex(rest[:end], "@")+1]
-	hosts := strings.Split(rest[len(user):end], ",")
-	u, err := url.Parse(plain + "://" + user + hosts[0] + rest[end:])
-	if err != nil {
-		return e, errRedis
-	}
-	q := u.Query()
-	if n := q.Get("max_retries"); n == "" || n == "0" {
-		q.Set("max_retries", "-1")
-	}
-	for _, host := range hosts[1:] {
-		q.Add("addr", host) // as go-redis has it
-	}
-	if kind == "sentinel" {
-		q.Set("master_name", strings.TrimPrefix(u.Path, "/"))
-		u.Path, u.RawPath = "", ""
-	}
-	u.RawQuery = q.Encode()
-	switch kind {
-	case "sentinel":
-		e.sentinel, err = redis.ParseFailoverURL(u.String())
-	case "cluster":
-		e.cluster, err = redis.ParseClusterURL(u.String())
+	var retries *int
+	switch {
+	case o.Sentinel != nil:
+		retries = &o.Sentinel.MaxRetries
+	case o.Cluster != nil:
+		retries = &o.Cluster.MaxRetries
 	default:
-		e.single, err = redis.ParseURL(u.String())
+		retries = &o.Single.MaxRetries
 	}
-	if err != nil {
-		return e, errRedis
-	}
-	return e, nil
+	*retries = cmp.Or(*retries, -1)
+	return endpoint{o}, nil
 }
 
 // name returns the address as people may see it.
 func (e endpoint) name() string {
 	switch {
-	case e.sentinel != nil:
-		return e.sentinel.MasterName + " of the Sentinels at " + strings.Join(e.sentinel.SentinelAddrs, ", ")
-	case e.cluster != nil:
-		return "Cluster at " + strings.Join(e.cluster.Addrs, ", ")
+	case e.Sentinel != nil:
+		return e.Sentinel.MasterName + " of the Sentinels at " + strings.Join(e.Sentinel.SentinelAddrs, ", ")
+	case e.Cluster != nil:
+		return "Cluster at " + strings.Join(e.Cluster.Addrs, ", ")
 	}
-	return e.single.Addr
+	return e.Single.Addr
 }
 
 // replicated says that writes are to be found on replicas too.
-func (e endpoint) replicated() bool { return e.single == nil }
-
-// open returns a client.
-func (e endpoint) open() redis.UniversalClient {
-	switch {
-	case e.sentinel != nil:
-		return redis.NewFailoverClient(e.sentinel)
-	case e.cluster != nil:
-		return redis.NewClusterClient(e.cluster)
-	}
-	return redis.NewClient(e.single)
-}
+func (e endpoint) replicated() bool { return e.Single == nil }
 
 // book returns the book of a run, which the parent creates.
 func (e endpoint) book(rdb redis.UniversalClient, run string) *shop.RedisBook {
-	return &shop.RedisBook{RDB: rdb, Keys: shop.Keys(run), Replicated: e.replicated()}
+	return &shop.RedisBook{RDB: rdb, Prefix: run, Replicated: e.replicated()}
 }

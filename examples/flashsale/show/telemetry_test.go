@@ -79,10 +79,10 @@ func testTrace(t *testing.T) (b *book, wait, behind traced) {
 	spans = add(spans, "app-2", "five", "p", "o", holdSpan, 98, 99)        // came too late to buy
 	spans = add(spans, "app-2", "four", "i", "j", acquireSpan, 0, 99, "k") // behind a span that is not known
 
-	if _, _, found := newBook(spans[:4]).waiter(); found {
+	if _, _, found := newBook(spans[:4], &console{}).waiter(); found {
 		t.Error("found a waiter where nobody waited")
 	}
-	b = newBook(spans)
+	b = newBook(spans, &console{})
 	wait, behind, found := b.waiter()
 	if !found || wait.ID != "e" || behind.ID != "b" {
 		t.Fatalf("found %v: %s behind %s", found, wait.ID, behind.ID)
@@ -101,14 +101,14 @@ func TestWaterfall(t *testing.T) {
 	}
 	want := []string{
 		"app-2 POST |................................................| 96ms",
-		"app-2  acquire stock |~~~~~~~~~~~~~~~~~~~~~~~~~                       | 48ms acquired, 2 tries, after 1.0 " +
+		"app-2  acquire stock |~~~~~~~~~~~~~~~~~~~~~~~~                        | 48ms acquired, 2 tries, after 1.0 " +
 			"ms in line here",
-		"app-2   redis set |++                     ++                       | 4ms 2 requests",
-		"app-1   link: hold stock |#############                                   | 32ms trace one",
-		"app-1   and its other turns |            #######                             | 12ms 1 of them",
-		"app-2  hold stock |                        ########################| 46ms acquired",
-		"app-2   redis get |                         +                      | 1ms",
-		"app-2   redis set |                                              + | 1ms",
+		"app-2   redis set |+                     +                         | 4ms 2 requests",
+		"app-1   link: hold stock |############                                    | 32ms trace one",
+		"app-1   and its other turns |            ######                              | 12ms 1 of them",
+		"app-2  hold stock |                        ####################### | 46ms acquired",
+		"app-2   redis get |                        +                       | 1ms",
+		"app-2   redis set |                                             +  | 1ms",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

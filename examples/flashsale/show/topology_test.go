@@ -121,7 +121,7 @@ func wantNoKeys(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rdb := e.open()
+	rdb := e.Client()
 	defer rdb.Close()
 	ctx := context.WithoutCancel(t.Context())
 	look := func(ctx context.Context, node *redis.Client) error {
@@ -148,12 +148,12 @@ func TestAnAddressOfSeveralServersIsReadAndShownWithoutPasswords(t *testing.T) {
 		check func(e endpoint) bool
 	}{
 		"redis+sentinel://a:1,b:2,c:3/mymaster": {"mymaster of the Sentinels at a:1, b:2, c:3", func(e endpoint) bool {
-			return e.sentinel.MaxRetries == -1 && e.sentinel.TLSConfig == nil
+			return e.Sentinel.MaxRetries == -1 && e.Sentinel.TLSConfig == nil
 		}},
 		"rediss+sentinel://u:p%40@a:1,b:2/m?db=3&username=x&password=" + secret: {
 			"m of the Sentinels at a:1, b:2",
 			func(e endpoint) bool {
-				o := e.sentinel
+				o := e.Sentinel
 				return o.DB == 3 && o.SentinelUsername == "u" && o.SentinelPassword == "p@" && o.Username == "x" &&
 					o.Password == secret && o.TLSConfig != nil
 			},
@@ -161,18 +161,18 @@ func TestAnAddressOfSeveralServersIsReadAndShownWithoutPasswords(t *testing.T) {
 		"redis+cluster://u:" + secret + "@a:1,[::1]:2?max_retries=2": {
 			"Cluster at a:1, [::1]:2",
 			func(e endpoint) bool {
-				return e.cluster.Username == "u" && e.cluster.Password == secret && e.cluster.MaxRetries == 2
+				return e.Cluster.Username == "u" && e.Cluster.Password == secret && e.Cluster.MaxRetries == 2
 			},
 		},
 		"rediss+cluster://a:1": {
 			"Cluster at a:1",
-			func(e endpoint) bool { return e.cluster.TLSConfig != nil },
+			func(e endpoint) bool { return e.Cluster.TLSConfig != nil },
 		},
 		"redis://u:" + secret + "@a:1/2": {
 			"a:1",
-			func(e endpoint) bool { return e.single.DB == 2 && e.single.Password == secret },
+			func(e endpoint) bool { return e.Single.DB == 2 && e.Single.Password == secret },
 		},
-		"a:1": {"a:1", func(e endpoint) bool { return e.single.MaxRetries == -1 }},
+		"a:1": {"a:1", func(e endpoint) bool { return e.Single.MaxRetries == -1 }},
 	} {
 		e, err := parseRedis(addr)
 		if err != nil || e.name() != want.name || !want.check(e) {

@@ -1,14 +1,27 @@
 package show
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/go-lockguard/guard/examples/flashsale/shop"
+	"github.com/go-lockguard/guard/tracing"
 )
 
 // traced is a span as an instance tells the parent about it. Ids are
@@ -56,15 +69,20 @@ const (
 
 // book is all that the instances have seen.
 type book struct {
+	*console
 	spans []traced
 	byID  map[string]traced
+	holds map[string]traced // by the id of the request, which is the parent of both spans
 }
 
-func newBook(spans []traced) *book {
+func newBook(spans []traced, con *console) *book {
 	slices.SortStableFunc(spans, func(a, b traced) int { return a.From.Compare(b.From) })
-	t := &book{spans: spans, byID: map[string]traced{}}
+	t := &book{console: con, spans: spans, byID: map[string]traced{}, holds: map[string]traced{}}
 	for _, s := range spans {
 		t.byID[s.ID] = s
+		if s.Name == holdSpan {
+			t.holds[s.Parent] = s
+		}
 	}
 	return t
 }
@@ -79,9 +97,8 @@ func (t *book) waiter() (wait, behind traced, found bool) {
 			continue
 		}
 		holder, ok := t.byID[s.Links[0]]
-		_, held := t.hold(holder)
-		hold, _ := t.hold(s)
-		if ok && held && len(t.children(hold)) > 1 && holder.Instance != s.Instance &&
+		_, held := t.holds[holder.Parent]
+		if ok && held && len(t.children(t.holds[s.Parent])) > 1 && holder.Instance != s.Instance &&
 			(!found || s.took() > wait.took()) {
 			wait, behind, found = s, holder, true
 		}
@@ -97,14 +114,6 @@ func (t *book) where(is func(s traced) bool) (found []traced) {
 		}
 	}
 	return found
-}
-
-// hold returns the hold that an acquire span led to.
-func (t *book) hold(acquire traced) (traced, bool) {
-	holds := t.where(func(s traced) bool {
-		return s.Name == holdSpan && s.Trace == acquire.Trace && s.Parent == acquire.Parent
-	})
-	return append(holds, traced{})[0], len(holds) > 0
 }
 
 // children returns the spans right below parent.
@@ -135,7 +144,7 @@ type row struct {
 func (s *sale) spans(ctx context.Context) (all []traced) {
 	for _, in := range s.fleet {
 		var spans []traced
-		if in.ask(ctx, s.buyers.http, "/spans", &spans) == nil {
+		if shop.GetJSON(ctx, s.http, in.url+"/spans", &spans) == nil {
 			all = append(all, spans...)
 		}
 	}
@@ -145,16 +154,16 @@ func (s *sale) spans(ctx context.Context) (all []traced) {
 // printTrace tells one buyer's wait from the spans of the instances: what the
 // request did, and who was in its way.
 func printTrace(con *console, all []traced) {
-	t := newBook(all)
+	t := newBook(all, con)
 	wait, behind, found := t.waiter()
 	if !found {
-		con.printf("\nNobody waited for another instance: there is nothing to trace. Try more buyers, -concurrency.\n")
+		con.printf("\n%s\n", con.say("trace.none"))
 		return
 	}
 	request := t.byID[wait.Parent]
-	con.printf("\n%s  trace %s: waited %.1f of %.1f ms, at last behind %s\n", con.paint(bold, "one buyer's wait"),
-		request.Trace, ms(wait.took()), ms(request.took()), behind.Instance)
-	con.printf("  . request   ~ waits   # holds the key   + Redis; from %d spans\n\n", len(all))
+	con.printf("\n%s  %s\n", con.paint(bold, con.say("trace.title")), con.say("trace", "trace", request.Trace,
+		"waited", ms(wait.took()), "took", ms(request.took()), "behind", behind.Instance))
+	con.printf("%s\n", con.say("trace.legend", "spans", len(all)))
 	con.narrow()
 	printRows(con, t.rows(request, wait, behind), request)
 }
@@ -164,7 +173,7 @@ func printTrace(con *console, all []traced) {
 func printRows(con *console, rows []row, request traced) {
 	width := min(mostWaterfall, max(leastWaterfall, con.width-90))
 	for _, r := range rows {
-		con.printf("  %-7s|%s| %8.2f ms  \t%s%s  %s\n", r.instance,
+		con.printf("  %-7s|%s| %8s ms  \t%s%s  %s\n", r.instance,
 			con.paintLane(r.lane(request.From, request.To, width)), ms(r.took()),
 			strings.Repeat("  ", r.depth), r.name, con.paint(dim, r.note))
 	}
@@ -176,10 +185,10 @@ func (t *book) rows(request, wait, behind traced) []row {
 	rows := []row{{instance: request.Instance, name: request.Name, mark: '.', spans: []traced{request}}}
 	var below func(parent traced, depth int)
 	below = func(parent traced, depth int) {
-		for _, r := range together(t.children(parent), depth) {
+		for _, r := range t.together(t.children(parent), depth) {
 			s := r.spans[0]
 			if first := t.children(s); s.ID == wait.ID && len(first) > 0 {
-				r.note += fmt.Sprintf(", after %.1f ms in line here", ms(first[0].From.Sub(s.From)))
+				r.note += t.say("trace.line", "ms", ms(first[0].From.Sub(s.From)))
 			}
 			rows = append(rows, r)
 			if !s.redis() {
@@ -195,12 +204,12 @@ func (t *book) rows(request, wait, behind traced) []row {
 }
 
 // together makes rows of siblings; the requests to Redis of one kind share one.
-func together(siblings []traced, depth int) (rows []row) {
+func (t *book) together(siblings []traced, depth int) (rows []row) {
 	shared := map[string]int{}
 	for _, s := range siblings {
 		if i, ok := shared[s.Name]; ok {
 			rows[i].spans = append(rows[i].spans, s)
-			rows[i].note = fmt.Sprintf("%d requests", len(rows[i].spans))
+			rows[i].note = t.say("trace.requests", "requests", len(rows[i].spans))
 			continue
 		}
 		r := row{instance: s.Instance, depth: depth, name: s.Name, mark: '+', spans: []traced{s}}
@@ -208,7 +217,8 @@ func together(siblings []traced, depth int) (rows []row) {
 		case s.redis():
 			shared[s.Name] = len(rows)
 		case s.Name == acquireSpan:
-			r.mark, r.note = '~', fmt.Sprintf("%s, %s tries", s.Attrs["guard.outcome"], s.Attrs["guard.attempts"])
+			r.mark = '~'
+			r.note = t.say("trace.tries", "outcome", s.Attrs["guard.outcome"], "tries", s.Attrs["guard.attempts"])
 		case s.Name == holdSpan:
 			r.mark, r.note = '#', s.Attrs["guard.outcome"]
 		default:
@@ -222,21 +232,14 @@ func together(siblings []traced, depth int) (rows []row) {
 // blockers are the turns of the instance that the wait links to, up to the end
 // of the wait.
 func (t *book) blockers(wait, behind traced, depth int) []row {
-	hold, _ := t.hold(behind)
-	rows := []row{
-		{
-			instance: behind.Instance, depth: depth, name: "link: " + holdSpan, mark: '#', spans: []traced{hold},
-			note: "trace " + behind.Trace,
-		},
-	}
+	hold := t.holds[behind.Parent]
+	rows := []row{{behind.Instance, depth, "link: " + holdSpan, '#', []traced{hold}, "trace " + behind.Trace}}
 	more := t.where(func(s traced) bool {
 		return s.Name == holdSpan && s.Instance == behind.Instance && !s.From.Before(hold.To) && s.From.Before(wait.To)
 	})
 	if len(more) > 0 {
-		rows = append(rows, row{
-			instance: behind.Instance, depth: depth, name: "and its other turns", mark: '#', spans: more,
-			note: fmt.Sprintf("%d of them", len(more)),
-		})
+		note := t.say("trace.them", "turns", len(more))
+		rows = append(rows, row{behind.Instance, depth, t.say("trace.turns"), '#', more, note})
 	}
 	return rows
 }
@@ -249,21 +252,98 @@ func (r row) took() (sum time.Duration) {
 }
 
 // lane draws the row's spans between two moments; what began before is cut off.
+// A span that is shorter than a column is shown too.
 func (r row) lane(from, to time.Time, width int) []byte {
-	lane := bytes.Repeat([]byte{' '}, width)
-	column := func(at time.Time) int {
-		c := int(int64(width) * int64(at.Sub(from)) / max(int64(to.Sub(from)), 1))
-		return min(max(c, 0), width-1)
-	}
+	step := to.Sub(from).Microseconds()/int64(width) + 1
+	var all []stretch
 	for _, s := range r.spans {
-		if s.To.Before(from) || s.From.After(to) {
-			continue
+		x := stretch{max(0, s.From.Sub(from).Microseconds()), s.To.Sub(from).Microseconds(), r.mark}
+		if 0 <= x.to && x.to < x.from+step {
+			x.to = x.from
 		}
-		for c := column(s.From); c <= column(s.To); c++ {
-			lane[c] = r.mark
-		}
+		all = append(all, x)
 	}
-	return lane
+	return drawLane(all, 0, step, width)
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// ms writes a duration in ms.
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
+
+// telemetry is the OpenTelemetry SDK of an instance, if somebody wants to see
+// its spans and metrics. As a hook of the shop's Redis client and of the guard's
+// own, telemetry makes a span of each request: names of commands, never their
+// arguments, which are keys and owner ids.
+type telemetry struct {
+	traces   trace.TracerProvider
+	observer *tracing.Observer           // of the guard; nil: nobody looks
+	spans    *tracetest.InMemoryExporter // nil: not kept
+	close    func(context.Context) error // sends what has not been sent, at most until the context ends
+}
+
+// newTelemetry sets the SDK up. Nothing waits for a collector: what it does not
+// take is dropped.
+func newTelemetry(ctx context.Context, cfg instanceConfig) (*telemetry, error) {
+	t := &telemetry{traces: noop.NewTracerProvider(), close: func(context.Context) error { return nil }}
+	if !cfg.Trace && cfg.OTLP == "" {
+		return t, nil
+	}
+	res := resource.NewSchemaless(
+		attribute.String("service.name", "flashsale"), attribute.String("service.instance.id", cfg.Name))
+	meters := []metric.Option{metric.WithResource(res)}
+	tracers := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
+	if cfg.OTLP != "" {
+		base := strings.TrimSuffix(cfg.OTLP, "/")
+		spans, err1 := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(base+"/v1/traces"))
+		points, err2 := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(base+"/v1/metrics"))
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		tracers = append(tracers, sdktrace.WithBatcher(spans))
+		meters = append(meters, metric.WithReader(metric.NewPeriodicReader(points)))
+	}
+	if cfg.Trace {
+		t.spans = tracetest.NewInMemoryExporter()
+		tracers = append(tracers, sdktrace.WithSyncer(t.spans))
+	}
+	mp, tp := metric.NewMeterProvider(meters...), sdktrace.NewTracerProvider(tracers...)
+	t.traces = tp
+	t.close = func(ctx context.Context) error { return errors.Join(mp.Shutdown(ctx), tp.Shutdown(ctx)) }
+	var err error
+	t.observer, err = tracing.New(tracing.WithMeterProvider(mp), tracing.WithTracerProvider(tp))
+	return t, err
+}
+
+// DialHook implements [redis.Hook].
+func (t *telemetry) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (t *telemetry) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return t.span(ctx, cmd.Name(), func(ctx context.Context) error { return next(ctx, cmd) })
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (t *telemetry) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var names []string
+		for _, cmd := range cmds {
+			names = append(names, cmd.Name())
+		}
+		return t.span(ctx, strings.Join(names, "+"), func(ctx context.Context) error { return next(ctx, cmds) })
+	}
+}
+
+func (t *telemetry) span(ctx context.Context, name string, do func(context.Context) error) error {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return do(ctx) // in the background: renewals, subscriptions
+	}
+	ctx, span := t.traces.Tracer("flashsale").Start(ctx, "redis "+name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", name)))
+	defer span.End()
+	err := do(ctx)
+	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+		span.SetStatus(codes.Error, "")
+	}
+	return err
+}

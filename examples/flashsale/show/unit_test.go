@@ -1,9 +1,9 @@
 package show
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +26,7 @@ func testBook(t *testing.T) *shop.RedisBook {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := st.close(context.WithoutCancel(t.Context())); err != nil {
+		if err := st.close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -152,18 +152,18 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 	} {
 		bad := good
 		spoil(&bad)
-		if faults := strings.Join(bad.broken(), ", "); !strings.Contains(faults, want) {
+		if faults := fmt.Sprint(bad.broken()); !strings.Contains(faults, want) {
 			t.Errorf("got %q, want %q", faults, want)
 		}
 	}
 }
 
 func TestStepsThatDoNotOverlapShareNoColumn(t *testing.T) {
-	var all []stretch
+	lanes := make([][]stretch, 2)
 	for i := range int64(45) { // turn and turn about, without a gap
-		all = append(all, stretch{[]string{"app-1", "app-2"}[i%2], 7000 * i, 7000*i + 7000, markInStep})
+		lanes[i%2] = append(lanes[i%2], stretch{7000 * i, 7000*i + 7000, markInStep})
 	}
-	one, two := drawLane("app-1", all, 0, 5000, timelineWidth), drawLane("app-2", all, 0, 5000, timelineWidth)
+	one, two := drawLane(lanes[0], 0, 5000, timelineWidth), drawLane(lanes[1], 0, 5000, timelineWidth)
 	both := 0
 	for i := range one {
 		if one[i] == markInStep && two[i] == markInStep {

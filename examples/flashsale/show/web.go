@@ -2,6 +2,7 @@ package show
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -13,8 +14,8 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,10 @@ import (
 )
 
 //go:embed page
-var pageFiles embed.FS
+var embedded embed.FS
+
+// page has the files of the page.
+var page, _ = fs.Sub(embedded, "page")
 
 // serveWeb serves the live page until ctx ends. People read on con, and with
 // -json each run's result goes to stdout.
@@ -33,14 +37,17 @@ func serveWeb(ctx context.Context, cfg config, con *console, stdout io.Writer) e
 		return err
 	}
 	h, token := newHub(), rand.Text()
-	st := newStage(ctx, cfg, h, func(res result) { report(cfg, res, h, con, stdout) })
+	st := newStage(ctx, cfg, h, func(last update) { report(cfg, last, h, con, stdout) })
 	srv, failed, err := serve(ctx, addr, protect(token, newPage(h, st)))
 	if err != nil {
 		return fmt.Errorf("-web: %w", err)
 	}
-	con.raw("flash sale, live:  http://%s/?token=%s\n", srv.Addr, token)
-	con.printf("Open it in a browser on this machine; whoever has the whole URL can start, stop and kill. " +
-		"Ctrl-C ends it.\n")
+	query := url.Values{"token": {token}}
+	if cfg.lang != "" {
+		query.Set("lang", cfg.lang)
+	}
+	con.raw("%s  http://%s/?%s\n", con.say("web.live"), srv.Addr, query.Encode())
+	con.printf("%s\n", con.say("web.open"))
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -55,14 +62,31 @@ func serveWeb(ctx context.Context, cfg config, con *console, stdout io.Writer) e
 	return err
 }
 
+// graceLimit is for how long a server that ends waits for its requests.
+const graceLimit = 2 * time.Second
+
+// serve starts a server at an address of this machine, which is in srv.Addr
+// then. failed gets the error that ends it.
+func serve(ctx context.Context, addr string, h http.Handler) (srv *http.Server, failed <-chan error, err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	srv = &http.Server{
+		Addr: l.Addr().String(), Handler: h, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       10 * time.Second, // a stream is written, not read
+		IdleTimeout:       2 * time.Minute,  // clients here leave sooner
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }() // ends with Shutdown or Close
+	return srv, served, nil
+}
+
 // newPage has the page, what it needs, and its buttons.
 func newPage(h *hub, st *stage) http.Handler {
 	mux := http.NewServeMux()
-	files, err := fs.Sub(pageFiles, "page")
-	if err != nil {
-		panic(err) // embedded
-	}
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("GET /", http.FileServerFS(page))
 	mux.Handle("GET /events", h)
 	mux.HandleFunc("GET /record", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -71,7 +95,7 @@ func newPage(h *hub, st *stage) http.Handler {
 	})
 	mux.HandleFunc("POST /api/{what}", func(w http.ResponseWriter, r *http.Request) {
 		if err := st.press(r.Context(), r.PathValue("what"), http.MaxBytesReader(w, r.Body, 4<<10)); err != nil {
-			refuse(w, http.StatusConflict, err.Error())
+			refuse(w, http.StatusConflict, textOf(err))
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -80,25 +104,28 @@ func newPage(h *hub, st *stage) http.Handler {
 }
 
 // refuse answers that nothing was done, and why.
-func refuse(w http.ResponseWriter, status int, why string) {
+func refuse(w http.ResponseWriter, status int, why text) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // the browser has gone
+	_ = json.NewEncoder(w).Encode(map[string]text{"error": why}) // the browser has gone
 }
 
 // report tells of a run that came to its end: on the console, to programs, and
 // in a file.
-func report(cfg config, res result, h *hub, con *console, stdout io.Writer) {
-	con.printf("%s  \tmode %s: %d items, %d orders, oversold %d, lost updates %d, late writes refused %d, "+
-		"leases lost %d\n",
-		time.Now().Format(time.TimeOnly), res.Mode, res.Stock, res.Orders, res.Oversold, res.LostUpdates,
-		res.LateWrites, res.LeasesLost)
+func report(cfg config, last update, h *hub, con *console, stdout io.Writer) {
+	res := last.Result
+	if res == nil {
+		return
+	}
+	con.printf("%s  \t%s\n", time.Now().Format(time.TimeOnly), con.say("web.result", "mode", res.Mode,
+		"stock", res.Stock, "orders", res.Orders, "oversold", res.Oversold, "lost", res.LostUpdates,
+		"late", res.LateWrites, "leases", res.LeasesLost))
 	if cfg.json {
 		_ = json.NewEncoder(stdout).Encode(res) // nobody reads any longer
 	}
 	if cfg.record != "" {
 		if err := recordFile(cfg.record, h.messages()); err != nil {
-			con.printf("flashsale: -record: %v\n", err)
+			con.printf("flashsale: %v\n", err)
 		}
 	}
 }
@@ -127,9 +154,7 @@ func loopbackAddr(addr string) (string, error) {
 	if err != nil || port == "" {
 		return "", fmt.Errorf("-web is %q, want host:port such as 127.0.0.1:8080", addr)
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	host = cmp.Or(host, "127.0.0.1")
 	if !isLoopback(host) {
 		return "", fmt.Errorf("-web is %q, want an address of this machine only, such as 127.0.0.1:%s: the page can "+
 			"stop and kill processes", addr, port)
@@ -149,13 +174,13 @@ func protect(token string, next http.Handler) http.Handler {
 		case !hostIsOurs(r):
 			// A name that somebody else points here must not make us theirs
 			// (DNS rebinding).
-			refuse(w, http.StatusMisdirectedRequest, "this page is at the address that the program has printed only")
+			refuse(w, http.StatusMisdirectedRequest, say("error.name"))
 		case r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.URL.Path != "/", // a link to the page is fine
 			foreign.Check(r) != nil:
-			refuse(w, http.StatusForbidden, "requests of other sites are refused")
+			refuse(w, http.StatusForbidden, say("error.site"))
 		case r.Method != http.MethodGet && r.Method != http.MethodHead &&
 			subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("token")), []byte(token)) != 1:
-			refuse(w, http.StatusForbidden, "the token is missing: open the URL that the program has printed")
+			refuse(w, http.StatusForbidden, say("error.token"))
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -202,16 +227,7 @@ func newHub() *hub {
 	return &hub{patience: 5 * time.Second, tabs: make(chan struct{}, maxTabs), more: make(chan struct{})}
 }
 
-// begin forgets the last run.
-func (h *hub) begin(first update) {
-	h.mu.Lock()
-	h.run++
-	h.log = nil
-	h.mu.Unlock()
-	h.publish(first)
-}
-
-// publish adds a message.
+// publish adds a message. One with a run makes the last run forgotten.
 func (h *hub) publish(m update) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -219,6 +235,10 @@ func (h *hub) publish(m update) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if m.Run != nil {
+		h.run++
+		h.log = nil
+	}
 	h.log = append(h.log, text)
 	h.wake()
 }
@@ -270,11 +290,9 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
 	send := func(format string, args ...any) error { // each message gets some time
-		if err := out.SetWriteDeadline(time.Now().Add(h.patience)); err != nil {
-			return err
-		}
+		late := out.SetWriteDeadline(time.Now().Add(h.patience))
 		_, err := fmt.Fprintf(w, format, args...)
-		return err
+		return errors.Join(late, err)
 	}
 	var err error
 	for at := (place{}); err == nil; err = errors.Join(err, out.Flush()) {
@@ -304,87 +322,53 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // frozenPolicy allows what is in the file, and nothing from elsewhere.
 const frozenPolicy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:">`
 
-var (
-	styleTag  = regexp.MustCompile(`<link rel="stylesheet" href="([^"]+)">`)
-	scriptTag = regexp.MustCompile(`<script src="([^"]+)" defer></script>`)
-)
-
 // recordTo writes the page with these messages frozen in it.
 func recordTo(w io.Writer, messages []json.RawMessage) error {
-	html, err := pageFiles.ReadFile("page/index.html")
-	if err != nil {
-		return err
-	}
-	var scripts bytes.Buffer
-	html = inline(html, styleTag, func(text []byte) []byte { return wrap("<style>", text, "</style>") })
-	html = inline(html, scriptTag, func(text []byte) []byte {
-		scripts.Write(wrap("<script>", text, "</script>\n")) // they run once the page is there, as with defer
-		return nil
-	})
 	frozen, err := json.Marshal(messages) // escapes <, so that no text ends the element
 	if err != nil {
 		return err
 	}
-	html = bytes.Replace(html, []byte("<head>"), []byte("<head>\n"+frozenPolicy), 1)
-	end := wrap(`<script type="application/json" id="frozen">`, frozen, "</script>\n"+scripts.String()+"</body>")
-	html = bytes.Replace(html, []byte("</body>"), end, 1)
-	_, err = w.Write(html)
-	return err
-}
-
-// inline puts the embedded files that tags name in their place.
-func inline(html []byte, tag *regexp.Regexp, as func(text []byte) []byte) []byte {
-	return tag.ReplaceAllFunc(html, func(found []byte) []byte {
-		text, err := pageFiles.ReadFile("page/" + string(tag.FindSubmatch(found)[1]))
-		if err != nil {
-			panic(err) // embedded
-		}
-		return as(text)
+	into := []string{
+		"<head>", "<head>\n" + frozenPolicy,
+		"<!-- frozen -->", `<script type="application/json" id="frozen">` + string(frozen) + "</script>",
+	}
+	err = fs.WalkDir(page, ".", func(name string, _ fs.DirEntry, _ error) error {
+		text, _ := fs.ReadFile(page, name) // a folder has none
+		into = append(into, `<link rel="stylesheet" href="`+name+`">`, "<style>"+string(text)+"</style>",
+			`<script src="`+name+`"></script>`, "<script>"+string(text)+"</script>")
+		return nil
 	})
-}
-
-func wrap(before string, text []byte, after string) []byte {
-	return slices.Concat([]byte(before), text, []byte(after))
+	html, err2 := fs.ReadFile(page, "index.html")
+	if err = errors.Join(err, err2); err == nil {
+		_, err = strings.NewReplacer(into...).WriteString(w, string(html))
+	}
+	return err
 }
 
 // recordFile writes the record to a file.
 func recordFile(name string, messages []json.RawMessage) error {
-	var page bytes.Buffer
-	if err := recordTo(&page, messages); err != nil {
+	var b bytes.Buffer
+	if err := recordTo(&b, messages); err != nil {
 		return err
 	}
-	return os.WriteFile(name, page.Bytes(), 0o600) //nolint:gosec // the file that the user names
+	return os.WriteFile(name, b.Bytes(), 0o600) //nolint:gosec // the file that the user names
 }
 
 // recordSale plays one sale as the page would show it, writes the page, and
 // returns the result.
-func recordSale(ctx context.Context, cfg config, con *console) (res result, err error) {
-	h, played := newHub(), false
-	st := newStage(ctx, cfg, h, func(r result) { played, res, err = true, r, recordFile(cfg.record, h.messages()) })
-	con.printf("recording a sale: mode %s, %s requests for %s items\n", cfg.Mode,
-		thousands(cfg.Requests), thousands(cfg.Stock))
+func recordSale(ctx context.Context, cfg config, con *console) (result, error) {
+	var last update
+	h := newHub()
+	st := newStage(ctx, cfg, h, func(u update) { last = u })
+	con.printf("%s\n", con.say("record.begun", "mode", cfg.Mode, "requests", thousands(cfg.Requests),
+		"stock", thousands(cfg.Stock)))
 	if err := st.start(cfg, 0); err != nil {
 		return result{}, err
 	}
 	st.close()
-	if !played {
-		var last update
-		messages := h.messages()
-		_ = json.Unmarshal(messages[len(messages)-1], &last) // ours
-		return res, errors.New(last.Error)
+	if last.Result == nil {
+		return result{}, last.Error
 	}
-	if err != nil {
-		return res, fmt.Errorf("-record: %w", err)
-	}
-	con.printf("the page with this sale in it is %s\n", cfg.record)
-	return res, nil
-}
-
-// openRecord makes sure that the file can be written before anything is played.
-func openRecord(name string) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file that the user names
-	if err != nil {
-		return fmt.Errorf("-record: %w", err)
-	}
-	return f.Close()
+	con.printf("%s\n", con.say("record.written", "file", cfg.record))
+	return *last.Result, recordFile(cfg.record, h.messages())
 }

@@ -28,7 +28,7 @@ func servePage(t *testing.T) *testPage {
 		t.Fatal(err)
 	}
 	h := newHub()
-	p := &testPage{stage: newStage(ctx, cfg, h, func(result) {}), token: "secret"}
+	p := &testPage{stage: newStage(ctx, cfg, h, func(update) {}), token: "secret"}
 	srv := httptest.NewUnstartedServer(nil)
 	p.addr = srv.Listener.Addr().String()
 	srv.Config.Handler = protect(p.token, newPage(h, p.stage))

@@ -8,10 +8,10 @@ async function post(what, body) {
   trouble('');
   try {
     const answer = await fetch(`api/${what}?token=${encodeURIComponent(token)}`, { method: 'POST', body: JSON.stringify(body || {}) });
-    if (!answer.ok) trouble((await answer.json()).error);
+    if (!answer.ok) trouble(told((await answer.json()).error));
     return answer.ok;
   } catch {
-    trouble('The program does not answer: has it ended?');
+    trouble(t('error.answer'));
     return false;
   }
 }

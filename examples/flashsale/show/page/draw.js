@@ -28,7 +28,7 @@ function draw() {
   const [from, to] = shown();
   const p = { l, from, to, x: (t) => l.head + (t - from) / (to - from) * l.width, c: palette(), now: clock() };
   drawGround(p);
-  if (!sale.lanes.length) label(p, 'One lane for each instance, a process of its own', l.head + 16, top_(p, 0) + l.body / 2 + 4, p.c.muted);
+  if (!sale.lanes.length) label(p, t('timeline.empty'), l.head + 16, top_(p, 0) + l.body / 2 + 4, p.c.muted);
   ctx.save();
   ctx.beginPath();
   ctx.rect(l.head, 0, l.width + 8, l.height);
@@ -133,14 +133,14 @@ function drawSign(p, v, b, k, i) {
     ctx.beginPath();
     ctx.moveTo(x - 7, y - 7); ctx.lineTo(x + 7, y + 7); ctx.moveTo(x + 7, y - 7); ctx.lineTo(x - 7, y + 7);
     ctx.stroke();
-    label(p, 'late write', x + 13, top_(p, i) + p.l.body - 7, p.c.double);
+    label(p, t('legend.late'), x + 13, top_(p, i) + p.l.body - 7, p.c.double);
   } else if (k === 'shield') {
     ctx.beginPath();
     ctx.moveTo(x, y - 9); ctx.lineTo(x + 8, y - 6); ctx.lineTo(x + 7, y + 2); ctx.lineTo(x, y + 9); ctx.lineTo(x - 7, y + 2); ctx.lineTo(x - 8, y - 6);
     ctx.closePath();
     ctx.fillStyle = p.c.good;
     ctx.fill();
-    label(p, 'late write refused', x + 13, top_(p, i) + p.l.body - 7, p.c.good);
+    label(p, t('legend.shield'), x + 13, top_(p, i) + p.l.body - 7, p.c.good);
   } else {
     ctx.fillStyle = p.c.cut;
     ctx.beginPath();

@@ -7,14 +7,19 @@ function freeze() {
   byId('controls').hidden = true;
   document.querySelector('nav').hidden = true;
   tell(JSON.parse(frozen.textContent));
-  byId('frozen-note').hidden = false;
-  byId('frozen-note').textContent = `A run of ${sale.run.started}, as the page showed it when it had ended. It was played by real processes; nothing moves here any more.`;
 }
+
+// showNote says why nothing can be touched here.
+function showNote() {
+  byId('frozen-note').hidden = mayTouch;
+  byId('frozen-note').textContent = frozen ? t('frozen.about', { started: sale.run.started }) : t('frozen.look');
+}
+watchers.push(showNote);
 
 function heard(message) {
   gone = Boolean(message.lost);
   if (gone) {
-    showStatus('the program has ended');
+    showStatus('lost');
     showControls({});
     showHeads();
     return;
@@ -37,9 +42,7 @@ function listen() {
   worker.port.postMessage('hello');
 }
 
-if (!mayTouch && !frozen) {
-  byId('frozen-note').hidden = false;
-  byId('frozen-note').textContent = 'You can look, but not touch: open the whole URL that the program has printed.';
-}
+fillTexts();
+tell([]);
 if (frozen) freeze();
 else listen();

@@ -2,28 +2,28 @@
 // The plots, each with the table behind it. A plot of what a run does not have says so.
 
 const plots = [
-  { id: 'sold', title: 'Orders against stock', legend: [['sold', 'orders'], ['alt', 'stock left', 'dash']], locked: false,
+  { id: 'sold', legend: [['sold', 'orders'], ['alt', 'left', 'dash']], locked: false,
     x: (p) => p.ms / 1000, y: [(p) => p.orders, (p) => p.left], unit: (v) => count(v) },
-  { id: 'rps', title: 'Requests answered a second', legend: [['sold', 'all answers']], locked: false,
+  { id: 'rps', legend: [['sold', 'answers']], locked: false,
     x: (p) => p.ms / 1000, y: [(p) => p.rps], unit: (v) => count(v) },
-  { id: 'wait', title: 'Wait for the key', legend: [['sold', 'half within'], ['alt', '99 of 100 within', 'dash']], locked: true,
-    x: (p) => p.ms / 1000, y: [(p) => p.w50, (p) => p.w99], unit: span },
-  { id: 'hold', title: 'Hold of the key', legend: [['sold', 'half within'], ['alt', '99 of 100 within', 'dash']], locked: true,
-    x: (p) => p.ms / 1000, y: [(p) => p.h50, (p) => p.h99], unit: span },
-  { id: 'waits', title: 'How many waited how long', legend: [['sold', 'requests']], bars: () => sale.waits, locked: true },
-  { id: 'holds', title: 'How many held how long', legend: [['sold', 'requests']], bars: () => sale.holds, locked: true },
+  { id: 'wait', legend: [['sold', 'half'], ['alt', 'most', 'dash']], locked: true,
+    x: (p) => p.ms / 1000, y: [(p) => p.wait_p50_ms, (p) => p.wait_p99_ms], unit: span },
+  { id: 'hold', legend: [['sold', 'half'], ['alt', 'most', 'dash']], locked: true,
+    x: (p) => p.ms / 1000, y: [(p) => p.hold_p50_ms, (p) => p.hold_p99_ms], unit: span },
+  { id: 'waits', legend: [['sold', 'requests']], bars: () => sale.waits, locked: true },
+  { id: 'holds', legend: [['sold', 'requests']], bars: () => sale.holds, locked: true },
 ];
 
 for (const plot of plots) {
   plot.box = make('div', { className: 'plot', id: 'plot-' + plot.id });
   plot.table = make('div', { className: 'scroll' });
-  plot.more = make('details', { ontoggle: () => fillTable(plot) }, make('summary', {}, 'As a table'), plot.table);
-  plot.caption = make('figcaption', {}, make('strong', {}, plot.title));
+  plot.more = make('details', { ontoggle: () => fillTable(plot) }, make('summary', { 'data-t': 'plot.table' }), plot.table);
+  plot.caption = make('figcaption', {}, make('strong', { 'data-t': 'plot.' + plot.id }));
   byId('plots').append(make('figure', {}, plot.caption, plot.box, plot.more));
   for (const [c, text, dash] of plot.legend) {
     const line = make('i', { className: dash || '' });
     line.style.borderColor = `var(--${c})`;
-    plot.caption.append(make('span', {}, line, text));
+    plot.caption.append(make('span', {}, line, make('em', { 'data-t': 'plot.' + text })));
   }
 }
 
@@ -32,7 +32,7 @@ const edge_ = (i) => 1000 * 2 ** (i / 2);
 
 function dataOf(plot) {
   if (!plot.bars) return [sale.points.map(plot.x), ...plot.y.map((y) => sale.points.map(y))];
-  const by = new Map(plot.bars());
+  const by = plot.bars();
   const keys = [...by.keys()];
   const data = [[], []];
   for (let i = Math.min(...keys) - 1; keys.length && i <= Math.max(...keys) + 1; i++) {
@@ -73,7 +73,7 @@ function short(ms) {
 
 function showPlot(plot) {
   const data = dataOf(plot);
-  const none = plot.locked && sale.run.id && !guarded() ? 'No lock in this mode: nobody waits, nobody holds.' : !data[0].length ? 'Nothing yet' : '';
+  const none = plot.locked && sale.run.id && !guarded() ? t('plot.nolock') : !data[0].length ? t('plot.nothing') : '';
   if (none) {
     if (plot.chart) plot.chart.destroy();
     plot.chart = null;
@@ -94,10 +94,10 @@ function showPlot(plot) {
 function fillTable(plot) {
   if (!plot.more.open) return;
   if (plot.bars) {
-    plot.table.replaceChildren(table(plot.title, ['from', 'to', 'how many'], plot.bars().map(([i, n]) => [short(edge_(i)), short(edge_(i + 1)), count(n)])));
+    plot.table.replaceChildren(table(t('plot.' + plot.id), [t('plot.from'), t('plot.to'), t('plot.many')], [...plot.bars()].sort((a, b) => a[0] - b[0]).map(([i, n]) => [short(edge_(i)), short(edge_(i + 1)), count(n)])));
     return;
   }
-  plot.table.replaceChildren(table(plot.title, ['after', ...plot.legend.map((l) => l[1])],
+  plot.table.replaceChildren(table(t('plot.' + plot.id), [t('plot.after'), ...plot.legend.map((l) => t('plot.' + l[1]))],
     sale.points.map((p) => [`${(p.ms / 1000).toFixed(1)} s`, ...plot.y.map((y) => (y(p) === null ? '–' : plot.unit(y(p))))])));
 }
 
@@ -110,7 +110,7 @@ function renew() {
 }
 
 watchers.push((changed) => {
-  if (changed.run) renew();
+  if (changed.run || changed.lang) renew();
   else if (changed.points || changed.end) plots.forEach(showPlot);
 });
 dark.addEventListener('change', renew);

@@ -7,7 +7,7 @@ const watchers = []; // functions called after each batch of messages; they get 
 function fresh(run) {
   return {
     run, phase: 'idle', lanes: [], visits: new Map(), marks: new Map(), said: [], points: [],
-    numbers: null, waits: [], holds: [], result: null, missed: [], error: '',
+    numbers: null, waits: new Map(), holds: new Map(), waited: [], held: [], result: null, missed: [], error: null,
     now: 0, heardAt: 0, end: 0, // times of the run are µs since it began; heardAt is a time of this page
     slots: new Map(), byLane: new Map(),
   };
@@ -16,8 +16,7 @@ function fresh(run) {
 const frozen = document.getElementById('frozen');
 
 // tell takes over messages, in their order.
-function tell(messages) {
-  const changed = { run: false, lanes: false, said: false, points: false, end: false };
+function tell(messages, changed = { run: false, lanes: false, said: false, points: false, end: false, lang: false }) {
   for (const m of messages) {
     if (m.run) {
       Object.assign(sale, fresh(m.run));
@@ -37,9 +36,7 @@ function update(m, changed) {
   for (const v of (m.visits || []).sort((a, b) => a.c - b.c)) take(v);
   if (m.said) { sale.said.push(...m.said); changed.said = true; }
   if (m.numbers) sale.numbers = m.numbers;
-  if (m.point) { sale.points.push(m.point); changed.points = true; }
-  if (m.waits) sale.waits = m.waits;
-  if (m.holds) sale.holds = m.holds;
+  if (m.now && m.numbers && addPoint(m)) changed.points = true;
   if (m.result) sale.result = m.result;
   if (m.missed) sale.missed = m.missed;
   if (m.error) sale.error = m.error;
@@ -51,6 +48,10 @@ function take(v) {
   v.row = known && known.row !== undefined ? known.row : undefined;
   sale.visits.set(v.o, v);
   if (!v.c) return; // its instance has not told of it yet
+  if (guarded()) {
+    if ((v.h || v.e) && !(known && known.c && (known.h || known.e))) note(((v.h || v.e) - v.c) / 1000, sale.waits, sale.waited);
+    if (v.h && v.e && !(known && known.h && known.e)) note((v.e - v.h) / 1000, sale.holds, sale.held);
+  }
   const rows = slotsOf(v.i);
   if (v.row === undefined) {
     v.row = rows.findIndex((until) => until <= v.c);
@@ -60,6 +61,28 @@ function take(v) {
   }
   rows[v.row] = v.e || Infinity;
   sale.end = Math.max(sale.end, v.e || v.h || v.c);
+}
+
+// note counts a duration in ms, in bucket i if it is from 2^(i/2) s to 2^((i+1)/2) s, and among those since the last point.
+function note(ms, buckets, recent) {
+  const i = Math.floor(2 * Math.log2(Math.max(ms, 0.001) / 1000));
+  buckets.set(i, (buckets.get(i) || 0) + 1);
+  recent.push(ms);
+}
+
+// addPoint adds a point to the plots over time, five a second. Its quantiles are of what ended since the point before.
+function addPoint(m) {
+  const last = sale.points.at(-1) || { us: 0, answered: 0 };
+  if (m.now - last.us < 190000 && !m.phase) return false;
+  const q = (values, q) => values.sort((a, b) => a - b)[Math.max(0, Math.ceil(q * values.length) - 1)] ?? null;
+  sale.points.push({
+    us: m.now, ms: m.now / 1000, answered: m.numbers.answered, orders: m.numbers.orders, left: m.numbers.left,
+    rps: (m.numbers.answered - last.answered) * 1e6 / Math.max(1, m.now - last.us),
+    wait_p50_ms: q(sale.waited, 0.5), wait_p99_ms: q(sale.waited, 0.99), hold_p50_ms: q(sale.held, 0.5), hold_p99_ms: q(sale.held, 0.99),
+  });
+  sale.waited = [];
+  sale.held = [];
+  return true;
 }
 
 function slotsOf(lane) {
@@ -119,7 +142,6 @@ function span(ms) {
   return ms.toFixed(2) + ' ms';
 }
 
-const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || one + 's'}`;
 
 // table makes a table of rows of text.
 function table(caption, heads, rows) {
