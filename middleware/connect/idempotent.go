@@ -18,10 +18,10 @@ import (
 )
 
 // Idempotent carries out each call of procedure once, by its header
-// Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call that comes again gets it,
-// with the header Idempotency-Replayed. One that comes while the first runs
-// waits for it, for at most MaxWait. Response is the response message of the
-// procedure:
+// Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call
+// that comes again gets it, with the header Idempotency-Replayed. One that comes
+// while the first runs waits for it, for at most MaxWait. Response is the
+// response message of the procedure:
 //
 //	lockmw.Idempotent[pb.BuyResponse](g, pbconnect.StockBuyProcedure, tenant, 24*time.Hour)
 //

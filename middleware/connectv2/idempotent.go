@@ -20,10 +20,10 @@ import (
 )
 
 // Idempotent carries out each call of procedure once, by its header
-// Idempotency-Key. The answer is kept for ttl. A call that comes again gets it,
-// with the header Idempotency-Replayed. One that comes while the first runs
-// waits for it, for at most MaxWait. Request and Response are the messages of
-// the procedure:
+// Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call
+// that comes again gets it, with the header Idempotency-Replayed. One that comes
+// while the first runs waits for it, for at most MaxWait. Request and Response
+// are the messages of the procedure:
 //
 //	lockmw.Idempotent[*pb.BuyRequest, *pb.BuyResponse](g, pbconnect.StockBuyProcedure, tenant, 24*time.Hour)
 //
@@ -52,12 +52,13 @@ import (
 // its handler does not run. [Verify] finds it before. To lock the procedure too,
 // put the rule of the lock into a second interceptor inside.
 func Idempotent[Request, Response proto.Message](
-	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration,
+	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
 ) Rule {
 	var none Response
 	r := rpcrule.NewIdempotent(g, procedure, scope, ttl, rpcrule.Answers{
-		Names: names, Text: text, Record: record[Response], Replay: replay[Response], Error: answer,
-	})
+		Names: names, Message: func(req any) any { return req },
+		Text: text, Record: record[Response], Replay: replay[Response], Error: answer,
+	}, rpcrule.Options(opts))
 	r.Type = reflect.TypeFor[Request]()
 	return Rule{r, none.ProtoReflect().New().Interface()}
 }

@@ -39,6 +39,13 @@ type till struct {
 
 func newTill(t *testing.T, answer func() (string, error), opts ...guard.Option) *till {
 	t.Helper()
+	return newTillWith(t, answer, nil, opts...)
+}
+
+func newTillWith(
+	t *testing.T, answer func() (string, error), changes []lockmw.Option, opts ...guard.Option,
+) *till {
+	t.Helper()
 	s := &till{T: t, locker: memlocker.New()}
 	for i, l := range []guard.Locker{s.locker, s.locker.Peer()} {
 		g, err := guard.New(l, append([]guard.Option{quiet, guard.WithMaxWait(time.Minute)}, opts...)...)
@@ -47,7 +54,7 @@ func newTill(t *testing.T, answer func() (string, error), opts ...guard.Option) 
 		}
 		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
 		s.guards[i] = g
-		rule := lockmw.Idempotent[*message, *message](g, buy, tenant, time.Hour)
+		rule := lockmw.Idempotent[*message, *message](g, buy, tenant, time.Hour, changes...)
 		server := connect.NewServer(lockmw.Interceptor(rule))
 		server.Register(connect.Method{Spec: spec(buy), Handler: func(
 			_ context.Context, _ connect.Spec, stream connect.ServerStream,
@@ -110,6 +117,35 @@ func TestACallThatComesAgainGetsTheAnswer(t *testing.T) {
 		t.Errorf("another scope got %v, replay %v", err, replayed)
 	}
 	s.expectRuns(1)
+}
+
+func TestTheOptionsOfIdempotent(t *testing.T) {
+	var told atomic.Int32
+	s := newTillWith(t, func() (string, error) { return "paid", nil }, []lockmw.Option{
+		lockmw.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
+			id, _, _ := strings.Cut(m.GetValue(), " ")
+			return id, nil
+		}),
+		lockmw.WithFingerprint(func(_ context.Context, m *message) (string, error) {
+			_, cents, _ := strings.Cut(m.GetValue(), " ")
+			return strings.TrimSpace(cents), nil
+		}),
+		lockmw.WithOptionalKey(), lockmw.WithReplayHook(func(context.Context) { told.Add(1) }),
+	})
+	for i, row := range []struct {
+		text     string
+		runs     int32
+		replayed bool
+	}{{"k 10", 1, false}, {"k  10", 0, true}, {"", 1, false}, {"", 1, false}} {
+		_, replayed, err := s.call(i%2, "ann", row.text)
+		if err != nil || replayed != row.replayed || replayed != (told.Swap(0) == 1) {
+			t.Errorf("%q: %v, replay %v", row.text, err, replayed)
+		}
+		s.expectRuns(row.runs)
+	}
+	_, _, err := s.call(0, "ann", "k 11")
+	want(t, "other cents", err, connect.CodeInvalidArgument, "IDEMPOTENCY_KEY_REUSED", false)
+	s.expectRuns(0)
 }
 
 func TestWhichErrorsAreKept(t *testing.T) {

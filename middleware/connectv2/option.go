@@ -1,0 +1,39 @@
+package lockmw
+
+import (
+	"context"
+
+	"github.com/go-lockguard/guard/internal/rpcrule"
+)
+
+// Option changes a rule of [Idempotent].
+type Option interface{ option }
+
+type option = rpcrule.Option
+
+// WithIdempotencyKey names the call by the key that the given function makes of
+// its message, in place of the header Idempotency-Key. An empty key means that
+// the client has left it out. A call without a key, or with one of more than 255
+// bytes, gets InvalidArgument. WithIdempotencyKey panics if key is nil.
+func WithIdempotencyKey[M any](key func(ctx context.Context, message M) (string, error)) Option {
+	return rpcrule.WithKey(key)
+}
+
+// WithFingerprint lets these values alone decide whether a call with a key that
+// was used before is the same call. Methods with one scope share keys, so let a
+// value name the method, or give each a scope of its own. WithFingerprint panics
+// without a function, or if one is nil.
+func WithFingerprint[M any](values ...func(ctx context.Context, message M) (string, error)) Option {
+	return rpcrule.WithFingerprint(values)
+}
+
+// WithoutFingerprint makes calls with the same scope and key the same one,
+// whatever else they have, in all methods.
+func WithoutFingerprint() Option { return rpcrule.WithoutFingerprint() }
+
+// WithOptionalKey lets calls without a key pass. Their handler has no lease.
+func WithOptionalKey() Option { return rpcrule.WithOptionalKey() }
+
+// WithReplayHook calls f before the answer of an earlier call is sent, for logs
+// and metrics. f blocks the answer. WithReplayHook panics if f is nil.
+func WithReplayHook(f func(ctx context.Context)) Option { return rpcrule.WithReplayHook(f) }
