@@ -496,7 +496,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, make := range map[string]func(){
+	for name, construct := range map[string]func(){
 		"no database": func() { pgxtx.OnceIn(nil, c.results) }, "no table": func() { pgxtx.OnceIn(c.pool, nil) },
 		"no function": func() { lockmw.InTransactionOf(nil) },
 	} {
@@ -506,7 +506,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 					t.Errorf("%s: no panic", name)
 				}
 			}()
-			make()
+			construct()
 		}()
 	}
 }

@@ -113,7 +113,7 @@ func TestACallWithoutAKey(t *testing.T) {
 }
 
 func TestOptionsThatCannotWorkPanic(t *testing.T) {
-	for name, make := range map[string]func(){
+	for name, construct := range map[string]func(){
 		"no key":       func() { rpcrule.WithKey[payment](nil) },
 		"no values":    func() { rpcrule.WithFingerprint[payment](nil) },
 		"a nil value":  func() { rpcrule.WithFingerprint([]func(context.Context, payment) (string, error){nil}) },
@@ -126,7 +126,7 @@ func TestOptionsThatCannotWorkPanic(t *testing.T) {
 					t.Errorf("%s: no panic", name)
 				}
 			}()
-			make()
+			construct()
 		}()
 	}
 }
