@@ -294,8 +294,10 @@ func TestWanted_IsNilWithoutALease(t *testing.T) {
 // deaf is a locker whose process hears of nobody who waits. It counts looks.
 type deaf struct {
 	*memlocker.Locker
-	looks atomic.Int64
+	looks, listens atomic.Int64
 }
+
+func (d *deaf) Listens() bool { return d.listens.Add(1) > 1 }
 
 type deafWaker struct{ locker.Waker }
 
@@ -315,10 +317,13 @@ func TestWanted_IsClosedByTheNextRenewalIfMessagesGetLost(t *testing.T) {
 			g, other := newGuard(t, l), newGuard(t, l.Peer())
 			err := g.DoAll(t.Context(), keys, func(ctx context.Context) error {
 				time.Sleep(20 * time.Second)
-				if n := l.looks.Load(); n != 0 {
+				if n := l.looks.Load() + l.listens.Load(); n != 0 {
 					t.Errorf("%d looks though nobody has asked", n)
 				}
 				wanted := guard.Wanted(ctx)
+				if l.listens.Load() == 0 {
+					t.Error("the way of messages is not opened")
+				}
 				time.Sleep(10 * time.Second)
 				if n := l.looks.Load(); n == 0 || n > int64(4*len(keys)) || isWanted(wanted) {
 					t.Errorf("%d looks, or closed though nobody waits", n)

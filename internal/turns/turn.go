@@ -117,7 +117,12 @@ func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token
 // Ask lets w come true once another call, here or elsewhere, waits for the key
 // of t. One that waits already is enough. After a lost message w comes true at
 // the next renewal, if the locker is a [locker.Inspector].
-func (t *Turn) Ask(w *Wish) { t.gate.ask(t, w) }
+func (t *Turn) Ask(w *Wish) {
+	if l, ok := t.gate.engine.locker.(interface{ Listens() bool }); ok {
+		l.Listens() // opens the way of messages
+	}
+	t.gate.ask(t, w)
+}
 
 // Want lets the wishes of t come true, also those to come.
 func (t *Turn) Want() { t.grant.wantTurn(t) }
