@@ -456,9 +456,8 @@ func TestAskLeader_OnlyARequestMakesALeaderStepDown(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			ls.want(t, "a")
-			if _, err := asker.With(guard.WithMaxWait(time.Second)).Acquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
-				t.Errorf("got %v", err)
-			}
+			_, err := asker.With(guard.WithMaxWait(time.Second)).Acquire(t.Context(), key)
+			wantErr(t, err, guard.ErrNotAcquired)
 			ls.want(t, "a")
 			if asked, took, err := ask(); !asked || err != nil || took != time.Second {
 				t.Errorf("AskLeader: %v, %v after %v, want the second that the leader needs", asked, err, took)

@@ -28,7 +28,8 @@ func TestWanted_OnRedisComesByAMessageOrByTheRenewal(t *testing.T) {
 			other := onRedis(t, addr, guard.WithMaxWait(time.Minute))
 			done := make(chan error, 1)
 			held := must(other.Acquire(t.Context(), name))
-			_, err := g.With(guard.WithMaxWait(time.Millisecond)).Acquire(t.Context(), name) // hears from the first wait on
+			short := g.With(guard.WithMaxWait(time.Millisecond))
+			_, err := short.Acquire(t.Context(), name) // hears from the first wait on
 			wantErr(t, err, guard.ErrNotAcquired)
 			wantErr(t, held.Release(t.Context()), nil)
 			wantErr(t, g.Do(t.Context(), name, func(ctx context.Context) error {
@@ -79,7 +80,7 @@ func TestWanted_OnRedisCostsALookForEachRenewalWhereItIsAsked(t *testing.T) {
 		return n
 	}
 	without, with := commands(false), commands(true)
-	t.Logf("in 2 s of a TTL of 1 s: %d round trips without a call of Wanted, %d with one: %v", without, with, p.Commands())
+	t.Logf("in 2 s of a TTL of 1 s: %d round trips without a call of Wanted, %d with one", without, with)
 	if with <= without || with > 3*without {
 		t.Errorf("%d round trips without a call of Wanted, %d with one", without, with)
 	}
@@ -129,7 +130,9 @@ func TestAskLeader_OnRedisADeployCutsNoBatch(t *testing.T) {
 				t.Errorf("AskLeader: %v, %v", asked, err)
 			}
 		}},
-		{"its context ends", true, ttl / 2, func(_ *redistest.Proxy, _ *guard.Guard, _ string, cancel func()) { cancel() }},
+		{"its context ends", true, ttl / 2, func(_ *redistest.Proxy, _ *guard.Guard, _ string, cancel func()) {
+			cancel()
+		}},
 		// As kill -9, it renews no more and releases nothing.
 		{"it dies", true, 2 * ttl, func(p *redistest.Proxy, _ *guard.Guard, _ string, _ func()) { p.DropUp(true) }},
 	} {

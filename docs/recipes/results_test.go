@@ -109,7 +109,8 @@ func TestATokenIsRefreshedOnceOnRedis(t *testing.T) {
 	s := &server{life: time.Hour}
 	var all []*sharedTokens
 	for range 3 {
-		all = append(all, &sharedTokens{t.Context(), sharingGuard(t, redislocker.New(redistest.Client(t, addr))), "billing", s})
+		g := sharingGuard(t, redislocker.New(redistest.Client(t, addr)))
+		all = append(all, &sharedTokens{t.Context(), g, "billing", s})
 	}
 	everybodyGets(t, "secret 1", all...)
 }
@@ -119,7 +120,8 @@ func TestOneComputesAndAllGetIt(t *testing.T) {
 		mem := memlocker.New()
 		var runs atomic.Int64
 		of := func(l guard.Locker) *reports {
-			return &reports{sharingGuard(t, l, guard.WithFailOpen(guard.OnceToo)), func(context.Context, string) (report, error) {
+			g := sharingGuard(t, l, guard.WithFailOpen(guard.OnceToo))
+			return &reports{g, func(context.Context, string) (report, error) {
 				time.Sleep(time.Second)
 				return report{int(runs.Add(1))}, nil
 			}}
