@@ -22,8 +22,8 @@ import (
 //
 // fn's context carries all the leases and ends with the first that is lost.
 // [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each, with
-// its fencing token. All keys are released together, within one limit of at most
-// 1 s.
+// its fencing token. All keys are released together, within one limit of at
+// most 1 s.
 //
 // Calls of Do inside each other are not sorted. If one call takes A and then B,
 // and another takes B and then A, both wait until MaxWait ends. Neither runs.

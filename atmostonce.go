@@ -23,17 +23,17 @@ var ErrInterrupted = errors.New("guard: an earlier call was interrupted")
 // payment.
 //
 // The store marks the key before the function runs. The result takes the place
-// of the mark. If there is none, because of a crash, a lost lease, a panic or an
-// error of the function, later calls get [ErrInterrupted]. They do so for ttl.
-// After a crash or a loss it is up to MaxHold longer. Somebody finds out what
-// was done, and calls [Guard.Forget] if the function may run again. A function
-// that knows that it has done nothing returns [NothingDone].
+// of the mark. If there is none, because of a crash, a lost lease, a panic or
+// an error of the function, later calls get [ErrInterrupted]. They do so for
+// ttl. After a crash or a loss it is up to MaxHold longer. Somebody finds out
+// what was done, and calls [Guard.Forget] if the function may run again. A
+// function that knows that it has done nothing returns [NothingDone].
 //
 // Give the option to all calls of Once for the key. It needs a MaxHold, and a
 // store that is a [locker.Marker]. Otherwise Once returns ErrInvalidOption,
-// which Is errors.ErrUnsupported because of the store. A first call has one more
-// round trip. A failover that loses the mark loses the promise. [WithFailOpen]
-// does not apply, even with [OnceToo].
+// which Is errors.ErrUnsupported because of the store. A first call has one
+// more round trip. A failover that loses the mark loses the promise.
+// [WithFailOpen] does not apply, even with [OnceToo].
 func WithAtMostOnce() Option {
 	return optionFunc(func(c *config) error {
 		c.atMostOnce = true
@@ -69,7 +69,8 @@ func (g *Guard) checkAtMostOnce() error {
 }
 
 // begin marks that a function runs under l, and makes the mark what is kept
-// whatever becomes of it. After an error l is released, and no function may run.
+// whatever becomes of it. After an error l is released, and no function may
+// run.
 func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o OnceOptions) error {
 	if !g.atMostOnce {
 		return nil

@@ -31,7 +31,8 @@ func (m *marking) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (
 	return m.Locker.Begin(ctx, c, r)
 }
 
-// atMostOnce returns two processes on one store that run functions at most once.
+// atMostOnce returns two processes on one store that run functions at most
+// once.
 func atMostOnce(t *testing.T, opts ...guard.Option) (l *marking, a, b *guard.Guard) {
 	t.Helper()
 	opts = append(opts, guard.WithAtMostOnce())
@@ -285,8 +286,8 @@ func TestOnce_ALeaseThatIsLostBeforeTheMarkRunsNothing(t *testing.T) {
 }
 
 // The mark outlasts the function by ttl.
-// A mishap is an observer that does something when its Traceparent is called for
-// the at-th time.
+// A mishap is an observer that does something when its Traceparent is called
+// for the at-th time.
 type mishap struct {
 	guard.NopObserver
 

@@ -46,11 +46,14 @@
 //
 //   - [Guard.Do] for nearly everything.
 //   - [Call] for a function with a result, and [Wrap] to guard it for good.
-//   - [Once] for a function whose result all others get, retries too.
+//   - [Once] for a function whose result all others get, retries too. [KeepFor]
+//     says for how long.
 //   - [Guard.DoAll] for several keys.
 //   - [Guard.Acquire] where the critical section does not fit a function.
 //   - [Guard.TryDo] and [Guard.TryAcquire] to skip instead of wait.
-//   - [Guard.Lead] for work that one instance at a time does.
+//   - [Guard.Lead] for work that one instance at a time does. [Guard.AskLeader]
+//     has it step down.
+//   - [Wanted] in a function that can stop early when another call waits.
 //   - [Guard.With] for the settings of one route.
 //
 // docs/how-it-works.md follows a call of Do through all of it. CONTRIBUTING.md

@@ -12,17 +12,17 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// KeepFor says how long the result of the innermost function of [Once] in ctx is
-// kept, in place of the ttl of the call. The function calls it when it knows
+// KeepFor says how long the result of the innermost function of [Once] in ctx
+// is kept, in place of the ttl of the call. The function calls it when it knows
 // that, such as from the expiry of a token. d counts from the end of the
 // function, in whole milliseconds. 0 keeps nothing, so that the next call runs
 // its function. Of several calls the last one counts.
 //
 // A d that is negative or above locker.MaxRecordTTL is ErrInvalidOption. Then
 // nothing is kept either, and Once returns that error as an ErrNotRecorded
-// beside the result. KeepFor returns ErrNoLease if ctx is not that of a function
-// of Once that runs, and ErrInvalidOption if ctx is nil. It does not block, and
-// is safe for concurrent use.
+// beside the result. KeepFor returns ErrNoLease if ctx is not that of a
+// function of Once that runs, and ErrInvalidOption if ctx is nil. It does not
+// block, and is safe for concurrent use.
 //
 // Errors are not kept, whatever d is, but for those of [Final]. Under
 // [WithAtMostOnce] the ttl of the call still counts for the mark.

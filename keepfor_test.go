@@ -114,9 +114,8 @@ func TestKeepFor_IsForResultsAndFinalErrors(t *testing.T) {
 		errOwn := errors.New("own")
 		wantErr(t, fails(errOwn), errOwn)
 		wantErr(t, fails(guard.Final("gone", errOwn)), errOwn)
-		if _, err := guard.Once(t.Context(), b, key, time.Hour, keptFor(t, &runs)); !errors.Is(err, &guard.FinalError{Code: "gone"}) {
-			t.Errorf("got %v, want the final error", err)
-		}
+		_, err := guard.Once(t.Context(), b, key, time.Hour, keptFor(t, &runs))
+		wantErr(t, err, &guard.FinalError{Code: "gone"})
 		time.Sleep(time.Minute)
 		wantOnce(t, b, keptFor(t, &runs), 3)
 	})
@@ -127,9 +126,11 @@ func TestKeepFor_IsForResultsAndFinalErrors(t *testing.T) {
 func TestKeepFor_AtMostOnceGoesByTheTTL(t *testing.T) {
 	errOwn := errors.New("own")
 	for name, fn := range map[string]func(ctx context.Context) error{
-		"0, and an error":   func(ctx context.Context) error { return errors.Join(guard.KeepFor(ctx, 0), errOwn) },
-		"1 s, and an error": func(ctx context.Context) error { return errors.Join(guard.KeepFor(ctx, time.Second), errOwn) },
-		"a wrong time":      func(ctx context.Context) error { _ = guard.KeepFor(ctx, -1); return nil },
+		"0, and an error": func(ctx context.Context) error { return errors.Join(guard.KeepFor(ctx, 0), errOwn) },
+		"1 s, and an error": func(ctx context.Context) error {
+			return errors.Join(guard.KeepFor(ctx, time.Second), errOwn)
+		},
+		"a wrong time": func(ctx context.Context) error { _ = guard.KeepFor(ctx, -1); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -68,8 +68,8 @@ type WaitResult struct {
 	Err      error // nil: acquired
 	Attempts int   // tries sent to the locker by this call
 	Handoff  bool  // the turn came from another call of this process, without a round trip
-	// Idle says that the key was idle in this process, see [WithLinger]. No other
-	// call handed it over, though Handoff is true too.
+	// Idle says that the key was idle in this process, see [WithLinger]. No
+	// other call handed it over, though Handoff is true too.
 	Idle    bool
 	Blocker Holder // the last holder seen in the way, here or elsewhere; zero if none was
 	// Unguarded says that the function runs all the same, because the store is
@@ -77,8 +77,8 @@ type WaitResult struct {
 	// would return. There is no hold.
 	Unguarded bool
 	// Replayed and Joined say that the call of [Once] got the result of another
-	// call, and has no turn and no hold. Err is nil. Joined had to wait for that
-	// result.
+	// call, and has no turn and no hold. Err is nil. Joined had to wait for
+	// that result.
 	Replayed, Joined bool
 	// Origin is what Traceparent returned in the hold of that other call. It is
 	// "" if it was no traceparent of version 00.

@@ -90,16 +90,16 @@ func WithMaxHold(d time.Duration) Option {
 
 // WithLinger keeps a key with its process for up to d after a call, so that the
 // next call there begins and ends without a request. Another process that wants
-// the key, even by TryDo, gets it as soon as no function runs under it. The price:
-// nobody is told of a loss that only the release of the call would have found, as
-// after DEL or FLUSHALL during a short function. Calls here may then use the key
-// for up to half of the hand-over time, beside another holder. The hand-over time
-// is a third of the TTL, but 1 s at least and 5 s at most.
+// the key, even by TryDo, gets it as soon as no function runs under it. The
+// price: nobody is told of a loss that only the release of the call would have
+// found, as after DEL or FLUSHALL during a short function. Calls here may then
+// use the key for up to half of the hand-over time, beside another holder. The
+// hand-over time is a third of the TTL, but 1 s at least and 5 s at most.
 //
-// It is for partitioned work, where one process calls for the same key again and
-// again. A key lingers once its process has found it free several times in a row.
-// It pauses, longer each time, when others want it or functions under it take
-// longer than 50 ms. More of the price:
+// It is for partitioned work, where one process calls for the same key again
+// and again. A key lingers once its process has found it free several times in
+// a row. It pauses, longer each time, when others want it or functions under it
+// take longer than 50 ms. More of the price:
 //
 //   - The key stays in the store after the call, for EXISTS and for programs that
 //     do not use this package. A busy process may keep such a program from it.
@@ -110,8 +110,8 @@ func WithMaxHold(d time.Duration) Option {
 //
 // d is at least 1 ms and at most half of the hand-over time. Default 0: no key
 // lingers. In one list with [WithShared], [WithPermits], [WithMinHold] or
-// [WithoutRenewal] it is ErrInvalidOption. A guard that [Guard.With] gives one of
-// these ignores it, and so does [Once].
+// [WithoutRenewal] it is ErrInvalidOption. A guard that [Guard.With] gives one
+// of these ignores it, and so does [Once].
 //
 // A store whose processes do not hear at once that others want their keys is
 // refused with an ErrInvalidOption that Is [errors.ErrUnsupported]. New returns
@@ -220,10 +220,10 @@ func WithFencing() Option {
 //
 // It replaces an ErrUnavailable of Do, DoAll, Call, Wrap, TryDo and the
 // middleware, if the store gave no answer at all within a full try, or nobody
-// listens there. Then the function runs with the verb's own context. [LeaseFrom] finds no lease there,
-// and [FencingToken] returns ErrNoLease. The wait has the outcome "unguarded",
-// and the log has one warning for each outage. Of the keys of a DoAll, those
-// that could be acquired are held.
+// listens there. Then the function runs with the verb's own context.
+// [LeaseFrom] finds no lease there, and [FencingToken] returns ErrNoLease. The
+// wait has the outcome "unguarded", and the log has one warning for each
+// outage. Of the keys of a DoAll, those that could be acquired are held.
 //
 // Everything else is refused as always: a key that is held, a full queue, a
 // closed guard, a store that answers with an error, as without rights or while
@@ -245,10 +245,11 @@ func WithFailOpen(also ...FailOpenFor) Option {
 // FailOpenFor names a verb that [WithFailOpen] applies to only on demand.
 type FailOpenFor uint8
 
-// OnceToo lets the functions of [Once] and [Guard.OnceBytes] run while the store
-// is silent, in each call that comes, without a record. So does everything that
-// is made of Once, such as the Idempotent of the middleware. It is for a result
-// that may be made twice without harm, such as a token or a cached page.
+// OnceToo lets the functions of [Once] and [Guard.OnceBytes] run while the
+// store is silent, in each call that comes, without a record. So does
+// everything that is made of Once, such as the Idempotent of the middleware. It
+// is for a result that may be made twice without harm, such as a token or a
+// cached page.
 const OnceToo FailOpenFor = 1
 
 // WithObserver adds an observer to the guard's observers. An observer that is

@@ -269,3 +269,78 @@ func ExampleKeepFor() {
 	// secret 1 <nil>
 	// secret 1 <nil>
 }
+
+// A long export stops after the batch in which another call begins to wait.
+func ExampleWanted() {
+	g, err := guard.New(memlocker.New())
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	defer g.Close(ctx)
+
+	done := make(chan error, 1)
+	err = g.Do(ctx, guard.Key("export"), func(ctx context.Context) error {
+		for batch := 1; ; batch++ {
+			fmt.Println("batch", batch)
+			if batch == 1 { // another call comes
+				go func() {
+					done <- g.Do(context.Background(), guard.Key("export"), func(context.Context) error { return nil })
+				}()
+			}
+			select {
+			case <-guard.Wanted(ctx):
+				return nil // in a program with a default that goes on with the next batch
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	})
+	fmt.Println(err, <-done)
+	// Output:
+	// batch 1
+	// <nil> <nil>
+}
+
+// A new version asks the leader of the old one to finish its batch and step
+// down.
+func ExampleGuard_AskLeader() {
+	store := memlocker.New()
+	old, err := guard.New(store)
+	if err != nil {
+		panic(err)
+	}
+	next, err := guard.New(store.Peer()) // stands for another process
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	defer old.Close(ctx)
+	defer next.Close(ctx)
+
+	leads := make(chan struct{})
+	done := make(chan error)
+	go func() {
+		done <- old.Lead(ctx, guard.Key("leader"), func(ctx context.Context) error {
+			wanted := guard.Wanted(ctx)
+			close(leads)
+			select {
+			case <-wanted:
+				fmt.Println("stepping down")
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}()
+	<-leads
+	for asked := false; !asked; { // it hears a moment after it has called Wanted
+		if asked, err = next.AskLeader(ctx, guard.Key("leader")); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println(<-done)
+	// Output:
+	// stepping down
+	// <nil>
+}

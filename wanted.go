@@ -9,9 +9,9 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// Wanted returns a channel that is closed once another call waits for the key of
-// the innermost lease in ctx, in this process or another. It is for work that
-// takes long and can stop early: finish the batch, and return. Inside a
+// Wanted returns a channel that is closed once another call waits for the key
+// of the innermost lease in ctx, in this process or another. It is for work
+// that takes long and can stop early: finish the batch, and return. Inside a
 // [Guard.DoAll] a call that waits for any of its keys counts. A shared lease or
 // a permit is wanted by each call that waits for the key. Calls inside the same
 // lease do not count.
@@ -25,17 +25,17 @@ import (
 //		}
 //	}
 //
-// The channel is a hint. It may be closed though the other call has given up. It
-// is closed within a message's time, and if the message is lost, at the next
+// The channel is a hint. It may be closed though the other call has given up.
+// It is closed within a message's time, and if the message is lost, at the next
 // renewal, which looks into the store if somebody asks. It is not closed when
-// the lease ends, so look at ctx too. Outside of a lease it is nil, which blocks
-// for ever.
+// the lease ends, so look at ctx too. Outside of a lease it is nil, which
+// blocks for ever.
 //
 // In a function of [Guard.Lead] only [Guard.AskLeader] closes the channel. The
 // instances that wait for their election always want the key.
 //
-// Wanted does not block, and is safe for concurrent use. All calls for one lease
-// return the same channel.
+// Wanted does not block, and is safe for concurrent use. All calls for one
+// lease return the same channel.
 func Wanted(ctx context.Context) <-chan struct{} {
 	l, ok := LeaseFrom(ctx)
 	if !ok {
@@ -70,15 +70,17 @@ func (l *Lease) ask(w *turns.Wish) {
 	}
 }
 
-// AskLeader asks the leader of key, in this process or another, to step down: it
-// closes the channel that [Wanted] returns in the function of [Guard.Lead]. It
-// is for a deploy, after the new instance stands for election, and before the
-// old one is stopped. The next leader is the instance that has waited longest.
+// AskLeader asks the leader of key, in this process or another, to step down:
+// it closes the channel that [Wanted] returns in the function of [Guard.Lead].
+// It is for a deploy, after the new instance stands for election, and before
+// the old one is stopped. The next leader is the instance that has waited
+// longest.
 //
 // AskLeader waits until the function of the leader has returned, as long as ctx
-// lives, whatever MaxWait says. A leader that has not called Wanted does not hear
-// it. asked reports whether one heard. If none does, AskLeader returns false
-// without waiting. With [WithPermits] it asks all leaders.
+// lives, whatever MaxWait says. A leader that has not called Wanted, or only
+// just now, does not hear it. asked reports whether one heard. If none does,
+// AskLeader returns false without waiting. With [WithPermits] it asks all
+// leaders.
 //
 // Its errors are those of [Guard.Acquire]. If ctx ends first, the error Is
 // ErrNotAcquired and ctx's, and the leader has been asked. Do not call it with
@@ -106,8 +108,8 @@ func (g *Guard) AskLeader(ctx context.Context, key string) (asked bool, err erro
 	return asked, nil
 }
 
-// requestKey is the key by which a leader of key hears requests. The leader holds
-// it while it leads, and a request waits for it.
+// requestKey is the key by which a leader of key hears requests. The leader
+// holds it while it leads, and a request waits for it.
 func requestKey(key string) string { return Key("guard", "ask", key) }
 
 // behind returns a guard for request keys, which nobody sees.

@@ -170,3 +170,22 @@ func Example_theSameAnswerForAll() {
 	// receipt 1 <nil>
 	// receipt 1 <nil>
 }
+
+func batches(ctx context.Context) error {
+	for range 3 {
+		select {
+		case <-guard.Wanted(ctx): // another call waits for the key, here or elsewhere
+			return nil // between two batches: the next one goes on
+		default:
+		}
+	}
+	return ctx.Err()
+}
+
+func TestBatchesStopWhereNobodyWaitsOnlyAtTheirEnd(t *testing.T) {
+	g, end := open()
+	defer end()
+	if err := g.Do(t.Context(), "export", batches); err != nil {
+		t.Error(err)
+	}
+}

@@ -43,8 +43,8 @@ var (
 type Error struct {
 	// Source is "path", "query", "header", "cookie", "form", "json", "body" or
 	// "context". It is "part" or "value" for a Func of your own, and
-	// "idempotency" for the Idempotency-Key of a request, or what is there in its
-	// place. Err is then that of the function.
+	// "idempotency" for the Idempotency-Key of a request, or what is there in
+	// its place. Err is then that of the function.
 	Source string
 	// Name is the name of the parameter, header, cookie or field, or the number
 	// of the part. It is "" if there is none.

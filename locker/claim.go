@@ -95,9 +95,9 @@ func (c *Claim) LongOffer() time.Duration {
 // process of c has died, the others lose that time.
 func (c *Claim) ShortOffer() time.Duration { return min(c.TTL, time.Second) }
 
-// First is the length of the lease with which c becomes the owner by an Acquire:
-// its TTL, or the LongOffer if c lingers. A process that dies with a key that
-// nobody uses then costs the others no more than that.
+// First is the length of the lease with which c becomes the owner by an
+// Acquire: its TTL, or the LongOffer if c lingers. A process that dies with a
+// key that nobody uses then costs the others no more than that.
 func (c *Claim) First() time.Duration {
 	if c.Lingers {
 		return c.LongOffer()
@@ -179,8 +179,9 @@ type Answer struct {
 	// Token is the first of the claim's block of fencing tokens, if it owns the
 	// key and wants fencing.
 	Token uint64
-	// Record is the record of the key, if there is one and the claim recalls. It
-	// is "" otherwise. The claim then neither owns the key nor is in the queue.
+	// Record is the record of the key, if there is one and the claim recalls.
+	// It is "" otherwise. The claim then neither owns the key nor is in the
+	// queue.
 	Record string
 
 	// Holder is the owner if another claim owns the key. It is zero if the

@@ -37,8 +37,9 @@
 //
 // An owner may leave a record beside its key when it releases the key. A claim
 // that recalls finds that record instead of the key, see [Claim].Recall. Only a
-// [Recorder] gets such claims. All other stores can skip laws 16 to 20. Law 20 is
-// for a [Marker] only, which also keeps a mark of a function that did not end.
+// [Recorder] gets such claims. All other stores can skip laws 16 to 20. Law 20
+// is for a [Marker] only, which also keeps a mark of a function that did not
+// end.
 //
 // # Keys that stay
 //

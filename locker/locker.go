@@ -41,8 +41,8 @@ type Locker interface {
 	Open(w Waker) error
 
 	// Acquire makes c the owner of its key for [Claim.First] if nobody owns the
-	// key, or if c does already. A store may give the TTL instead. A claim that becomes the owner leaves the queue in
-	// the same step or before.
+	// key, or if c does already. A store may give the TTL instead. A claim that
+	// becomes the owner leaves the queue in the same step or before.
 	//
 	// Otherwise Acquire returns the owner. If t.Wait, it puts c into the queue.
 	// A claim that is there already stays there, with all that is kept for

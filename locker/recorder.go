@@ -37,8 +37,8 @@ type Recorder interface {
 	Keep(ctx context.Context, c, next *Claim, r Record) (Released, error)
 
 	// Forget deletes the record of key and reports whether there was one. Its
-	// error is ErrUnavailable if that is not known, or ErrClosed. A request that
-	// arrives late deletes no record that was kept after Forget returned.
+	// error is ErrUnavailable if that is not known, or ErrClosed. A request
+	// that arrives late deletes no record that was kept after Forget returned.
 	Forget(ctx context.Context, key string) (bool, error)
 }
 
@@ -69,7 +69,7 @@ type Marker interface {
 type Joiner interface {
 	// Recorded tells that the claim of owner has left the queue of key, because
 	// there is a record now. value is the record, or "" if the message does not
-	// have it. The next Acquire of the claim then finds it. Recorded is a hint like
-	// all messages.
+	// have it. The next Acquire of the claim then finds it. Recorded is a hint
+	// like all messages.
 	Recorded(key, owner, value string)
 }

@@ -287,7 +287,8 @@ func TestOnce_FailsOpenOnlyWhereItIsAskedTo(t *testing.T) {
 			t.Errorf("%d runs", runs)
 		}
 		for range 2 {
-			got, err := guard.Once(t.Context(), open, key, time.Hour, func(context.Context) (int, error) { return 7, nil })
+			seven := func(context.Context) (int, error) { return 7, nil }
+			got, err := guard.Once(t.Context(), open, key, time.Hour, seven)
 			if got != 7 || err != nil {
 				t.Errorf("after the outage: got %d, %v", got, err)
 			}

@@ -27,8 +27,9 @@ func settles(t *testing.T, g *guard.Guard) {
 	}
 }
 
-// An idle key costs its process no request, and another process few. A request is
-// what the store sees, whoever sends it; those of a take-over follow each other.
+// An idle key costs its process no request, and another process few. A request
+// is what the store sees, whoever sends it; those of a take-over follow each
+// other.
 func TestLinger_AnIdleKeyInRedisCostsNoRequest(t *testing.T) {
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	g, other := onRedis(t, p.Addr, guard.WithLinger(time.Second)), onRedis(t, p.Addr)

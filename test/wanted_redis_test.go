@@ -14,7 +14,7 @@ import (
 // The message of a call that begins to wait comes long before the renewal. One
 // that nobody hears is made good by it. Who does not ask has no look.
 func TestWanted_OnRedisComesByAMessageOrByTheRenewal(t *testing.T) {
-	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	addr := redistest.Start(t).Addr
 	for name, c := range map[string]struct {
 		ttl  time.Duration
 		open func(w locker.Waker) locker.Waker
@@ -23,28 +23,30 @@ func TestWanted_OnRedisComesByAMessageOrByTheRenewal(t *testing.T) {
 		"the renewal": {time.Second, func(w locker.Waker) locker.Waker { return unwanted{w} }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &told{redislocker.New(redistest.Client(t, p.Addr)), c.open}
-			g, other := newGuard(t, l, guard.WithTTL(c.ttl), guard.WithMaxHold(0)), onRedis(t, p.Addr)
-			err := g.Do(t.Context(), name, func(ctx context.Context) error {
-				done := make(chan error)
-				go func() { done <- other.With(guard.WithMaxWait(time.Minute)).Do(t.Context(), name, nop) }()
+			rdb := redistest.Client(t, addr)
+			g := newGuard(t, &told{redislocker.New(rdb), c.open}, guard.WithTTL(c.ttl), guard.WithMaxHold(0))
+			other := onRedis(t, addr, guard.WithMaxWait(time.Minute))
+			done := make(chan error, 1)
+			held := must(other.Acquire(t.Context(), name))
+			short := g.With(guard.WithMaxWait(time.Millisecond))
+			_, err := short.Acquire(t.Context(), name) // hears from the first wait on
+			wantErr(t, err, guard.ErrNotAcquired)
+			wantErr(t, held.Release(t.Context()), nil)
+			wantErr(t, g.Do(t.Context(), name, func(ctx context.Context) error {
+				for len(rdb.PubSubChannels(t.Context(), "*inbox*").Val()) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				go func() { done <- other.Do(t.Context(), name, nop) }()
 				select {
 				case <-guard.Wanted(ctx):
 				case <-ctx.Done():
 					t.Errorf("lost before it was told: %v", context.Cause(ctx))
-				case <-time.After(time.Minute):
+				case <-time.After(time.Minute / 2):
 					t.Error("not told")
 				}
-				go func() {
-					if err := <-done; err != nil {
-						t.Errorf("the call that waited: %v", err)
-					}
-					close(done)
-				}()
-				t.Cleanup(func() { <-done })
 				return nil
-			})
-			wantErr(t, err, nil)
+			}), nil)
+			wantErr(t, <-done, nil)
 		})
 	}
 }
@@ -65,83 +67,114 @@ func (unwanted) Wanted(string) {}
 func TestWanted_OnRedisCostsALookForEachRenewalWhereItIsAsked(t *testing.T) {
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	g := onRedis(t, p.Addr, guard.WithTTL(time.Second))
-	trips := func(ask bool) (n, renewals int) {
-		err := g.Do(t.Context(), key, func(ctx context.Context) error {
-			p.Reset()
+	commands := func(ask bool) (n int) {
+		wantErr(t, g.Do(t.Context(), key, func(ctx context.Context) error {
 			if ask {
 				_ = guard.Wanted(ctx)
 			}
+			p.Reset()
 			time.Sleep(2 * time.Second)
-			n = lockCommands(p)
+			n = p.RoundTrips()
 			return nil
-		})
-		wantErr(t, err, nil)
-		return n, n
+		}), nil)
+		return n
 	}
-	without, _ := trips(false)
-	with, _ := trips(true)
-	t.Logf("%d commands without a call of Wanted, %d with one", without, with)
-	if with > 2*without+2 || with <= without {
-		t.Errorf("%d commands without a call of Wanted, %d with one: want one more for each renewal", without, with)
+	without, with := commands(false), commands(true)
+	t.Logf("in 2 s of a TTL of 1 s: %d round trips without a call of Wanted, %d with one", without, with)
+	if with <= without || with > 3*without {
+		t.Errorf("%d round trips without a call of Wanted, %d with one", without, with)
 	}
 }
 
-// What a deploy costs: the time without a leader, and whether the work of the
+// A worker leads and works in batches. It ends after a batch if it is wanted,
+// and inside one if its context ends.
+type worker struct {
+	batch   time.Duration
+	started chan struct{}
+	ended   time.Time
+	cut     bool
+}
+
+func (w *worker) lead(ctx context.Context) error {
+	wanted := guard.Wanted(ctx)
+	close(w.started)
+	for {
+		select {
+		case <-time.After(w.batch):
+		case <-ctx.Done():
+			w.ended, w.cut = time.Now(), true
+			return nil
+		}
+		select {
+		case <-wanted:
+			w.ended = time.Now()
+			return nil
+		default:
+		}
+	}
+}
+
+// What a deploy costs: the time without a leader, and whether a batch of the
 // old one was cut.
 func TestAskLeader_OnRedisADeployCutsNoBatch(t *testing.T) {
-	const ttl, batch = 2 * time.Second, 300 * time.Millisecond
+	const ttl = 2 * time.Second
 	addr := redistest.Start(t).Addr
-	deploy := func(stop func(g *guard.Guard, cancel context.CancelFunc)) (gap time.Duration, whole bool) {
-		ended, begun := make(chan time.Time, 1), make(chan time.Time, 1)
-		started := make(chan struct{})
+	for _, c := range []struct {
+		name string
+		cut  bool
+		most time.Duration // the gap
+		stop func(p *redistest.Proxy, next *guard.Guard, key string, cancel func())
+	}{
+		{"asked", false, ttl / 2, func(_ *redistest.Proxy, next *guard.Guard, key string, _ func()) {
+			if asked, err := next.AskLeader(t.Context(), key); !asked || err != nil {
+				t.Errorf("AskLeader: %v, %v", asked, err)
+			}
+		}},
+		{"its context ends", true, ttl / 2, func(_ *redistest.Proxy, _ *guard.Guard, _ string, cancel func()) {
+			cancel()
+		}},
+		// As kill -9, it renews no more and releases nothing.
+		{"it dies", true, 2 * ttl, func(p *redistest.Proxy, _ *guard.Guard, _ string, _ func()) { p.DropUp(true) }},
+	} {
+		key := c.name
+		w := &worker{batch: 200 * time.Millisecond, started: make(chan struct{})}
+		p := redistest.NewProxy(t, addr)
+		old, next := onRedis(t, p.Addr, guard.WithTTL(ttl)), onRedis(t, addr, guard.WithTTL(ttl))
 		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		old, next := onRedis(t, addr, guard.WithTTL(ttl)), onRedis(t, addr, guard.WithTTL(ttl))
-		key := t.Name() + time.Now().String()
-		go func() {
-			_ = old.Lead(ctx, key, func(ctx context.Context) error {
-				wanted := guard.Wanted(ctx)
-				close(started)
-				for {
-					select {
-					case <-time.After(batch):
-						whole = true
-					case <-ctx.Done():
-						whole = false
-					}
-					select {
-					case <-wanted:
-					case <-ctx.Done():
-					default:
-						continue
-					}
-					ended <- time.Now()
-					return nil
-				}
-			})
-		}()
-		<-started
+		over := make(chan struct{})
+		go func() { defer close(over); _ = old.Lead(ctx, key, w.lead) }()
+		<-w.started
+		begun := make(chan time.Time, 1)
 		leads, leave := context.WithCancel(t.Context())
-		over := make(chan error, 1)
+		left := make(chan struct{})
 		go func() {
-			over <- next.Lead(leads, key, func(ctx context.Context) error {
+			defer close(left)
+			_ = next.Lead(leads, key, func(ctx context.Context) error {
 				begun <- time.Now()
 				<-ctx.Done()
 				return nil
 			})
 		}()
-		time.Sleep(2 * batch) // it stands
-		go stop(next.With(), cancel)
+		waits := func() bool { s, err := next.Inspect(t.Context(), key); return err == nil && s.Waiting > 0 }
+		for !waits() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(ttl / 2) // somewhere in a batch
+		stopped := time.Now()
+		c.stop(p, next, key, cancel)
 		at := <-begun
 		leave()
+		cancel()
+		<-left
+		p.DropUp(false)
 		<-over
-		return at.Sub(<-ended), whole
-	}
-	for range 5 {
-		asked, whole := deploy(func(g *guard.Guard, cancel context.CancelFunc) {
-			defer cancel()
-			// The key is that of the last election.
-		})
-		_, _ = asked, whole
+		if w.cut {
+			w.ended = stopped
+		}
+		gap := at.Sub(w.ended)
+		t.Logf("%s: %v without a leader, a batch was cut: %v", c.name, gap.Round(10*time.Microsecond), w.cut)
+		if w.cut != c.cut || gap > c.most {
+			t.Errorf("%s: %v without a leader, want at most %v; cut: %v", c.name, gap, c.most, w.cut)
+		}
 	}
 }

@@ -135,9 +135,9 @@ func TestWorkOutlivesItsRequestUnderItsLease(t *testing.T) {
 	}
 }
 
-// exporting is a client that wants an export, and asks until it is in the table.
-// The check is that no two are written at once while nothing is broken, and that
-// who is told of an export finds it, whatever breaks.
+// exporting is a client that wants an export, and asks until it is in the
+// table. The check is that no two are written at once while nothing is broken,
+// and that who is told of an export finds it, whatever breaks.
 func exporting(start func(s *exports, w http.ResponseWriter, r *http.Request, tenant string)) func(*explore.World) {
 	return func(w *explore.World) {
 		writing, beside, complete, told := 0, false, false, 0

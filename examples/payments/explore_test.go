@@ -33,7 +33,8 @@ func (b *bank) charge(ctx context.Context, key, order string) (receipt string, e
 	return "receipt of " + order, err
 }
 
-// paying is a client that sends one payment until it is answered, as client does.
+// paying is a client that sends one payment until it is answered, as client
+// does.
 func paying(blind bool, opts ...guard.Option) func(*explore.World) {
 	return func(w *explore.World) {
 		b, paid := &bank{w: w, blind: blind, known: make(map[string]bool)}, false

@@ -109,8 +109,8 @@ func tenantOf(ctx context.Context) (string, bool) {
 	return tenant, ok
 }
 
-// keyOf is the key of the payment at the provider: that of the request, with its
-// tenant, so that no tenant gets the receipt of another.
+// keyOf is the key of the payment at the provider: that of the request, with
+// its tenant, so that no tenant gets the receipt of another.
 func keyOf(r *http.Request) string {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {

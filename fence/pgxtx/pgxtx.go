@@ -1,6 +1,6 @@
-// Package pgxtx has fences and results in PostgreSQL for transactions of pgx, as
-// packages sqlfence and sqlresult have for database/sql. The tables are the same,
-// so one service may use pgx and another database/sql.
+// Package pgxtx has fences and results in PostgreSQL for transactions of pgx,
+// as packages sqlfence and sqlresult have for database/sql. The tables are the
+// same, so one service may use pgx and another database/sql.
 //
 //	fences, err := pgxtx.NewFences("fences") // at start-up
 //	results, err := pgxtx.NewResults("results")
@@ -56,10 +56,10 @@ func NewFences(table string) (*Fences, error) {
 func (f *Fences) Schema() string { return f.fences.Schema() }
 
 // Check is that of sqlfence.Table: it refuses the token with fence.ErrLateWrite
-// if a higher one was seen at key, and otherwise records it. Call Check first in
-// each transaction of a turn, and roll back after any error. Check blocks while
-// another transaction that has checked key is open. It is as safe for concurrent
-// use as tx.
+// if a higher one was seen at key, and otherwise records it. Call Check first
+// in each transaction of a turn, and roll back after any error. Check blocks
+// while another transaction that has checked key is open. It is as safe for
+// concurrent use as tx.
 func (f *Fences) Check(ctx context.Context, tx pgx.Tx, key string, token uint64) error {
 	return f.fences.Check(ctx, runner{tx}, key, token)
 }
@@ -90,25 +90,26 @@ func (r *Results) inner() *sqltx.Results {
 func (r *Results) Schema() string { return r.results.Schema() }
 
 // Forget deletes what is kept for key, and reports whether there was something,
-// as that of sqlresult.Table does. It blocks for one statement. Its error is the
-// database's.
+// as that of sqlresult.Table does. It blocks for one statement. Its error is
+// the database's.
 func (r *Results) Forget(ctx context.Context, db DB, key string) (bool, error) {
 	return r.results.Forget(ctx, runner{db}, key)
 }
 
-// Sweep deletes at most limit rows whose time is over, and returns how many. Call
-// Sweep from time to time until it returns less than limit, as that of
+// Sweep deletes at most limit rows whose time is over, and returns how many.
+// Call Sweep from time to time until it returns less than limit, as that of
 // sqlresult.Table. It blocks for one statement. Its error is the database's.
 func (r *Results) Sweep(ctx context.Context, db DB, limit int) (deleted int64, err error) {
 	return r.results.Sweep(ctx, runner{db}, limit)
 }
 
-// Once is that of package sqlresult. It returns the result that r has for key. If
-// there is none, Once runs fn in a transaction of db while it holds key, and
+// Once is that of package sqlresult. It returns the result that r has for key.
+// If there is none, Once runs fn in a transaction of db while it holds key, and
 // commits what fn has written together with its result, which is kept for ttl.
-// fn must not end the transaction, and must use the ctx that it gets. Once blocks
-// as [guard.Guard.Do] does, and for the statements of the database. Its errors
-// are those of sqlresult.Once. It is safe for concurrent use if db is a pool.
+// fn must not end the transaction, and must use the ctx that it gets. Once
+// blocks as [guard.Guard.Do] does, and for the statements of the database. Its
+// errors are those of sqlresult.Once. It is safe for concurrent use if db is a
+// pool.
 func Once[T any](ctx context.Context, g *guard.Guard, db DB, r *Results, key string, ttl time.Duration,
 	fn func(ctx context.Context, tx pgx.Tx) (T, error),
 ) (T, error) {
@@ -120,9 +121,9 @@ func Once[T any](ctx context.Context, g *guard.Guard, db DB, r *Results, key str
 		func(ctx context.Context, tx sqltx.Tx) (T, error) { return fn(ctx, tx.(transaction).tx) })
 }
 
-// OnceIn returns the function for lockmw.InTransactionOf that keeps answers in r.
-// The handler takes its transaction of db from its context by [TxFrom]. OnceIn
-// panics if db or r is nil.
+// OnceIn returns the function for lockmw.InTransactionOf that keeps answers in
+// r. The handler takes its transaction of db from its context by [TxFrom].
+// OnceIn panics if db or r is nil.
 func OnceIn(db DB, r *Results) func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
 	fn func(ctx context.Context) ([]byte, error)) (guard.OnceResult, error) {
 	if db == nil || r == nil {
@@ -136,9 +137,9 @@ func OnceIn(db DB, r *Results) func(ctx context.Context, g *guard.Guard, key str
 	}
 }
 
-// TxFrom returns the transaction of the function that runs with ctx, and reports
-// whether there is one. It is for functions that do not get it, such as handlers.
-// It does not block, and is safe for concurrent use.
+// TxFrom returns the transaction of the function that runs with ctx, and
+// reports whether there is one. It is for functions that do not get it, such as
+// handlers. It does not block, and is safe for concurrent use.
 func TxFrom(ctx context.Context) (tx pgx.Tx, found bool) {
 	t, found := sqltx.TxFrom(ctx).(transaction)
 	return t.tx, found
@@ -206,8 +207,8 @@ func (t transaction) Commit(ctx context.Context) error {
 	return known(t.tx.Commit(ctx))
 }
 
-// rollbackTime is the max time for which Rollback waits for the server. After it
-// pgx closes the connection, which rolls back too.
+// rollbackTime is the max time for which Rollback waits for the server. After
+// it pgx closes the connection, which rolls back too.
 const rollbackTime = 3 * time.Second
 
 func (t transaction) Rollback() {

@@ -36,8 +36,8 @@ import (
 // Once ends the transaction. fn must not, and it must use the ctx that it gets.
 // If fn returns an error, all is rolled back, and the next call runs fn. An
 // error that [guard.Final] made is kept as a result, in a transaction of its
-// own after the rollback. If it cannot be kept, guard.ErrNotRecorded stands beside
-// it.
+// own after the rollback. If it cannot be kept, guard.ErrNotRecorded stands
+// beside it.
 //
 // If fn did not run and there is no result, the error is one of Do's, or the
 // database's, of which guard.Ran knows nothing. If COMMIT gives no answer, Once
@@ -87,7 +87,8 @@ func TxFrom(ctx context.Context) (*sql.Tx, bool) {
 	return t.Tx, found
 }
 
-// OnceFunc is [guard.Guard.OnceBytes] for results that are kept in a transaction
-// of what fn writes. Package pgxtx makes one for lockmw.InTransactionOf.
+// OnceFunc is [guard.Guard.OnceBytes] for results that are kept in a
+// transaction of what fn writes. Package pgxtx makes one for
+// lockmw.InTransactionOf.
 type OnceFunc func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
 	fn func(ctx context.Context) ([]byte, error)) (guard.OnceResult, error)

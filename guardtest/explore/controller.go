@@ -143,9 +143,9 @@ func (c controller) could(g *gate, did kind, now time.Time) (ks []kind) {
 	return ks
 }
 
-// pick returns the gate whose turn it is: of the process that went on last, then
-// of the others in their order, and at last of those that have yielded. pick
-// needs w.mu.
+// pick returns the gate whose turn it is: of the process that went on last,
+// then of the others in their order, and at last of those that have yielded.
+// pick needs w.mu.
 func (c controller) pick(now time.Time) *gate {
 	rank := func(p *process) int {
 		switch {

@@ -35,8 +35,8 @@
 // I/O, fails the test after 10 s.
 //
 // Of runs that differ only in the order of steps that touch nothing in common,
-// Test goes on from one. A request of the guard touches its keys. A Step touches
-// all that is outside.
+// Test goes on from one. A request of the guard touches its keys. A Step
+// touches all that is outside.
 //
 // docs/testing-crashes.md takes one payment from Do to a result in the
 // database.

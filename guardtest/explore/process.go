@@ -101,8 +101,8 @@ func (p *process) unwait() {
 	}
 }
 
-// pass waits at a gate until the controller opens it. In a process that has died or
-// stands still it waits for longer, at most until the run is over.
+// pass waits at a gate until the controller opens it. In a process that has
+// died or stands still it waits for longer, at most until the run is over.
 func (p *process) pass(what string, kinds []kind, touches touched) kind {
 	p.freeze()
 	return p.passUntil(context.Background(), what, kinds, touches)
@@ -135,8 +135,8 @@ func (p *process) passUntil(ctx context.Context, what string, kinds []kind, touc
 	return over
 }
 
-// freeze stops the goroutine until the run has ended if its process has died. It
-// waits as long as the process stands still.
+// freeze stops the goroutine until the run has ended if its process has died.
+// It waits as long as the process stands still.
 func (p *process) freeze() {
 	for {
 		p.w.mu.Lock()

@@ -26,8 +26,8 @@ type search struct {
 	stalled  atomic.Bool // a run stands still, so there are no more
 }
 
-// all runs the scenario without a fault, with each single one, and with several.
-// all returns the story of the smallest run that broke, or "".
+// all runs the scenario without a fault, with each single one, and with
+// several. all returns the story of the smallest run that broke, or "".
 func (x *search) all() (story string) {
 	x.t.Helper()
 	start := time.Now()
@@ -56,8 +56,8 @@ func (x *search) all() (story string) {
 	return ""
 }
 
-// plans returns the plans with one fault more, the simplest first. If the budget
-// does not last for all, it takes some, the same ones each time.
+// plans returns the plans with one fault more, the simplest first. If the
+// budget does not last for all, it takes some, the same ones each time.
 func (x *search) plans(level []*result) (plans []plan) {
 	for _, r := range level {
 		plans = append(plans, r.more()...)

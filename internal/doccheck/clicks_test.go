@@ -75,7 +75,8 @@ func clicks(pages map[string]*Page, from string, chineseOnly bool) map[string]in
 
 const chineseIndex = "docs/README.zh-CN.md"
 
-// searched lists the words by which readers of Chinese articles on locks search.
+// searched lists the words by which readers of Chinese articles on locks
+// search.
 var searched = []string{
 	"续命", "续约", "羊群", "惊群", "数据库锁", "悲观锁", "分段锁", "锁误删", "GETSET", "楼层", "全局ID", "NPC", "时钟漂移",
 	"守护线程", "主从延迟", "AOP", "QPS", "读写锁", "信号量", "联锁", "红锁", "选主", "ZooKeeper", "死锁", "过期时间", "原子性",

@@ -89,8 +89,8 @@ type Routes[C Context, H ~func(C) error, M ~func(H) H] struct {
 	version Version[C]
 	key     string // under which a context carries the answers of the innermost middleware
 
-	// exchanges are reused, as echo reuses its contexts. No exchange is referred
-	// to after its request.
+	// exchanges are reused, as echo reuses its contexts. No exchange is
+	// referred to after its request.
 	exchanges sync.Pool
 }
 

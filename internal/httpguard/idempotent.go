@@ -42,8 +42,8 @@ func (i *Idempotent) WholeBody() bool { return i.identity.Values == nil }
 
 // Serve runs x.Next once for each scope, key and ttl, and replays its answer to
 // the other requests. Serve returns the error that the adapter must answer, as
-// [Lock.Serve] does, or [ErrPasses] if the adapter must serve the request without
-// a lease. Serve blocks for the arrival of the body too.
+// [Lock.Serve] does, or [ErrPasses] if the adapter must serve the request
+// without a lease. Serve blocks for the arrival of the body too.
 //
 // Nothing that x.Next holds back is sent before its record is confirmed. A
 // panic and a Goexit pass through after the release, and nothing is kept.

@@ -100,8 +100,8 @@ func (i *Identity[R]) name(r R) (string, error) {
 	return "", err
 }
 
-// chosen returns a hash of the values that the user has chosen, nil for none. No
-// two lists of values have the same text.
+// chosen returns a hash of the values that the user has chosen, nil for none.
+// No two lists of values have the same text.
 func (i *Identity[R]) chosen(r R) ([]byte, error) {
 	var text []byte
 	for _, value := range i.Values {
@@ -118,8 +118,8 @@ func (i *Identity[R]) chosen(r R) ([]byte, error) {
 	return sum[:16], nil
 }
 
-// headerKey returns the client's key, of all values of its header. Quotes around
-// it do not belong to it.
+// headerKey returns the client's key, of all values of its header. Quotes
+// around it do not belong to it.
 func headerKey(values []string) (string, error) {
 	switch len(values) {
 	case 0:
@@ -147,9 +147,9 @@ func BlameKey(err error) error {
 	return &keyfunc.Error{Source: "idempotency", Name: keyHeader, Err: err}
 }
 
-// wholeRequest returns a hash of the method, path, query and body of the request
-// of x. None of the first three has a line break. wholeRequest blocks until the
-// whole body is there.
+// wholeRequest returns a hash of the method, path, query and body of the
+// request of x. None of the first three has a line break. wholeRequest blocks
+// until the whole body is there.
 func wholeRequest(x HeldExchange) ([]byte, error) {
 	r := x.Request()
 	body, whole, err := readahead.Body(r)

@@ -78,7 +78,8 @@ func (cfg *Config[H, C]) Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time
 	}
 }
 
-// Option is an option of an adapter, which declares it again under its own name.
+// Option is an option of an adapter, which declares it again under its own
+// name.
 type Option[H, C any] interface{ apply(*Config[H, C]) }
 
 // AnswerOption is an Option that changes how errors are answered.

@@ -28,8 +28,8 @@ type Dialect struct {
 	Lua string
 }
 
-// StartDialect starts a server of a dialect in front of the one at upstream, and
-// returns its address. It ends with t.
+// StartDialect starts a server of a dialect in front of the one at upstream,
+// and returns its address. It ends with t.
 func StartDialect(t testing.TB, upstream string, d Dialect) (addr string) {
 	t.Helper()
 	s, err := server.NewServer("127.0.0.1:0")

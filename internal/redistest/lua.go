@@ -14,8 +14,8 @@ import (
 //go:embed lua.lua
 var luaDriver string
 
-// luaProgram is an interpreter of Lua in a process of its own. Calls of run must
-// not overlap.
+// luaProgram is an interpreter of Lua in a process of its own. Calls of run
+// must not overlap.
 type luaProgram struct {
 	to   io.Writer
 	from *bufio.Reader

@@ -153,7 +153,8 @@ func WithReplayHook(f func(ctx context.Context)) Option {
 	return optionFunc(func(i *idempotent) { i.replayed = f })
 }
 
-// serve runs handler once for a key, and returns its answer for the other calls.
+// serve runs handler once for a key, and returns its answer for the other
+// calls.
 func (i *idempotent) serve(
 	ctx context.Context, g *guard.Guard, request any, handler func(context.Context) (any, error),
 ) (resp any, err error) {

@@ -25,8 +25,8 @@ func id(p payment) string      { return p.id }
 func account(p payment) string { return p.account }
 func cents(p payment) string   { return p.cents }
 
-// pay returns a function that calls a rule with opts. It returns the answer, and
-// whether the handler ran under a lease.
+// pay returns a function that calls a rule with opts. It returns the answer,
+// and whether the handler ran under a lease.
 func pay(t *testing.T, opts ...rpcrule.Option) func(message any) (answer string, leased bool, err error) {
 	t.Helper()
 	g, runs := guardtest.New(t).Guard, 0

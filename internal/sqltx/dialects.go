@@ -2,8 +2,8 @@ package sqltx
 
 import "strings"
 
-// resultStatements are the statements of a dialect. {table} stands for the name of
-// the table, {schema} and {bare} for its parts, and {now} for the clock of
+// resultStatements are the statements of a dialect. {table} stands for the name
+// of the table, {schema} and {bare} for its parts, and {now} for the clock of
 // SQLite.
 type resultStatements struct {
 	name    string
@@ -43,8 +43,9 @@ var resultDialects = map[Dialect]resultStatements{
 			"fingerprint VARBINARY(32) NOT NULL, final BOOLEAN NOT NULL, until DATETIME(6) NOT NULL, INDEX (until)) " +
 			"ENGINE = InnoDB",
 		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = ? AND until > UTC_TIMESTAMP(6)",
-		// A DELETE that finds no row locks the gap where it would be, and two of
-		// those are a deadlock. So one that finds its row comes after a look.
+		// A DELETE that finds no row locks the gap where it would be, and two
+		// of those are a deadlock. So one that finds its row comes after a
+		// look.
 		expired: "SELECT 1 FROM {table} WHERE name = ? AND until <= UTC_TIMESTAMP(6)",
 		drop:    "DELETE FROM {table} WHERE name = ? AND until <= UTC_TIMESTAMP(6)",
 		// A row that is there is changed, and rolled back: a change counts as

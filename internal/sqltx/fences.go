@@ -8,8 +8,8 @@ import (
 	"github.com/go-lockguard/guard/fence"
 )
 
-// maxFenceKey is the max length of a key in the table, in bytes. A longer key is
-// refused and never cut, because two cut keys could share a fence.
+// maxFenceKey is the max length of a key in the table, in bytes. A longer key
+// is refused and never cut, because two cut keys could share a fence.
 const maxFenceKey = 255
 
 // fenceStatements are the statements of a dialect. %[1]s is the table.
@@ -65,8 +65,8 @@ func NewFences(d Dialect, table string) (*Fences, error) {
 // Schema returns the statement that creates the table.
 func (f *Fences) Schema() string { return f.schema }
 
-// Check refuses the token if a higher one was seen at key, and otherwise records
-// it in the transaction in which tx runs statements.
+// Check refuses the token if a higher one was seen at key, and otherwise
+// records it in the transaction in which tx runs statements.
 func (f *Fences) Check(ctx context.Context, tx Runner, key string, token uint64) error {
 	if err := fence.CheckToken(token); err != nil {
 		return err

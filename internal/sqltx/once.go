@@ -42,8 +42,8 @@ func Once[T any](ctx context.Context, g *guard.Guard, db DB, t *Results, key str
 // ErrNoFunc says that there is no function.
 var ErrNoFunc = fmt.Errorf("%w: sqlresult: the function is nil", guard.ErrInvalidOption)
 
-// OnceBytes returns the result that t has for key, or runs fn in a transaction of
-// db. The public packages say all of it.
+// OnceBytes returns the result that t has for key, or runs fn in a transaction
+// of db. The public packages say all of it.
 func OnceBytes(ctx context.Context, g *guard.Guard, db DB, t *Results, key string, o guard.OnceOptions,
 	fn func(ctx context.Context, tx Tx) ([]byte, error),
 ) (guard.OnceResult, error) {

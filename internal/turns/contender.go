@@ -73,7 +73,8 @@ func (c *contender) withdraw() *bid {
 	return c.dropBid()
 }
 
-// queued reports whether the bid waits in the store's queue, as far as is known.
+// queued reports whether the bid waits in the store's queue, as far as is
+// known.
 func (c *contender) queued() bool { return c.bid != nil && c.bid.queued && !c.spent }
 
 // spend notes that the bid has left the store's queue for good.

@@ -137,8 +137,8 @@ func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	return errs
 }
 
-// Close turns new calls away, releases the idle keys, waits for the others until ctx ends, and then
-// closes the locker. A second Close waits again.
+// Close turns new calls away, releases the idle keys, waits for the others
+// until ctx ends, and then closes the locker. A second Close waits again.
 //
 // If ctx ends first, the grants of the calls are lost. Their cause Is
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.

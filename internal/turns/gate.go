@@ -18,10 +18,10 @@ import (
 // callback. Package lockorder says what may be locked inside.
 //
 // Invariant: grant and the contender's bid are never both set. If floor is nil,
-// the bid is nil, and the line is empty, or its first turn waits for a permit of
-// this process. grant is an exclusive one, and nil while the floor contends or
-// releases. Without a floor the grant is idle, and the line is empty. Turns that
-// need not be alone have theirs in crowd, without the floor.
+// the bid is nil, and the line is empty, or its first turn waits for a permit
+// of this process. grant is an exclusive one, and nil while the floor contends
+// or releases. Without a floor the grant is idle, and the line is empty. Turns
+// that need not be alone have theirs in crowd, without the floor.
 //
 // A turn is in at most one place: on the floor, in line, or in a grant of
 // crowd. A turn that has ended has the floor only while it releases the key, or
@@ -344,8 +344,8 @@ func (gt *gate) ask(t *Turn, w *Wish) {
 }
 
 // tellLine lets wishes come true if a call of this process waits for its turns
-// to end. While the floor contends beside them, the store knows whether they are
-// in the way. gt.mu is held.
+// to end. While the floor contends beside them, the store knows whether they
+// are in the way. gt.mu is held.
 func (gt *gate) tellLine() {
 	switch {
 	case !gt.asked:

@@ -20,8 +20,9 @@ import (
 // A nil Group takes no turns. The methods are not safe for concurrent use. Drop
 // is the last call.
 //
-// Invariant: the turns are exclusive. ahead are turns on keys[:len(ahead)]. Each
-// has the floor of its gate. All but the last have a grant that has not begun.
+// Invariant: the turns are exclusive. ahead are turns on keys[:len(ahead)].
+// Each has the floor of its gate. All but the last have a grant that has not
+// begun.
 type Group struct {
 	engine  *Engine
 	several locker.Several
@@ -167,8 +168,8 @@ func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.An
 		case i == held:
 			t.heldAhead(as[i])
 		case !as[i].Acquired:
-			// The store may give it back by itself. Its owner id must not be used
-			// again (law 2).
+			// The store may give it back by itself. Its owner id must not be
+			// used again (law 2).
 			t.gate.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 		case i > n: // behind an answer that was too slow
 			t.unansweredAhead(false, fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))

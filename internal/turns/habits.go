@@ -9,9 +9,9 @@ import (
 
 // habits remember for which keys it pays to linger, so that keys that processes
 // share at random cost nothing. Keys whose hashes are equal share a cell, which
-// costs some of them time. habits allocate nothing before the first key that may
-// linger. Its methods are safe for concurrent use. An update that two of them
-// make at once may be lost.
+// costs some of them time. habits allocate nothing before the first key that
+// may linger. Its methods are safe for concurrent use. An update that two of
+// them make at once may be lost.
 type habits struct {
 	seed  maphash.Seed
 	start time.Time

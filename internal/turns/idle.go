@@ -28,10 +28,10 @@ import (
 // The grant's mutex guards all but set.
 type idler struct {
 	set *Settings // of the turn that acquired the grant
-	// brief says that the grant may become idle: its lease is a short one, and no
-	// renewal has begun. A process that dies with an idle key costs the others
-	// that lease, and an idle grant is renewed only to find out whether it is
-	// still held.
+	// brief says that the grant may become idle: its lease is a short one, and
+	// no renewal has begun. A process that dies with an idle key costs the
+	// others that lease, and an idle grant is renewed only to find out whether
+	// it is still held.
 	brief    bool
 	wanted   bool      // another process has wanted the key
 	retained bool      // the gate is kept alive until the grant ends
@@ -48,9 +48,9 @@ func (t *Turn) lingers(now time.Time) bool {
 
 // The methods below are those of a grant.
 
-// linger makes gr, which t has just won by a claim that lingers, one that may be
-// idle. gr is not shared yet. A grant that came by way of the queue ends as any
-// other: an offer must be confirmed, and others want the key.
+// linger makes gr, which t has just won by a claim that lingers, one that may
+// be idle. gr is not shared yet. A grant that came by way of the queue ends as
+// any other: an offer must be confirmed, and others want the key.
 func (gr *grant) linger(t *Turn, now time.Time) {
 	gr.renewSoon(now)
 	if gr.bid.queued {
@@ -66,8 +66,8 @@ func (gr *grant) linger(t *Turn, now time.Time) {
 // isBrief reports whether gr may be idle. gr.mu is held.
 func (gr *grant) isBrief() bool { return gr.idler != nil && gr.idler.brief }
 
-// commit ends that gr may be idle, because it is about to get its full TTL. A key
-// whose turns are that long need not linger. gr.mu is held.
+// commit ends that gr may be idle, because it is about to get its full TTL. A
+// key whose turns are that long need not linger. gr.mu is held.
 func (gr *grant) commit() {
 	if gr.isBrief() {
 		gr.idler.brief = false
@@ -116,8 +116,8 @@ func (gr *grant) ended() {
 }
 
 // wantedElsewhere notes that another process wants the key. wantedElsewhere
-// reports whether that is news to a grant that may be idle, and how often a call
-// took it when it was.
+// reports whether that is news to a grant that may be idle, and how often a
+// call took it when it was.
 func (gr *grant) wantedElsewhere() (taken int, news bool) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -137,8 +137,8 @@ func (gr *grant) idleState() HoldState {
 	}
 }
 
-// The methods below are those of a gate. The mutex is held, unless they say that
-// they take it.
+// The methods below are those of a gate. The mutex is held, unless they say
+// that they take it.
 
 // idle returns the grant that is idle, or nil.
 func (gt *gate) idle() *grant {
@@ -166,8 +166,8 @@ func (gt *gate) leaveIdle(t *Turn, now time.Time) bool {
 	return true
 }
 
-// joinIdle gives t the floor with the idle grant, if t may use that. Otherwise a
-// warden releases the key.
+// joinIdle gives t the floor with the idle grant, if t may use that. Otherwise
+// a warden releases the key.
 func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 	gr := gt.idle()
 	if gr == nil {
@@ -182,8 +182,8 @@ func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 	return true
 }
 
-// warden gives the floor to a new warden, which [Turn.watch] must follow. warden
-// returns nil if no grant is idle.
+// warden gives the floor to a new warden, which [Turn.watch] must follow.
+// warden returns nil if no grant is idle.
 func (gt *gate) warden() *Turn {
 	gr := gt.idle()
 	if gr == nil {

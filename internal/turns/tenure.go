@@ -105,8 +105,9 @@ const (
 )
 
 // next returns an event that is due now, and its turn. next returns halfDue,
-// cooldownDue and idleDue once. maxHoldDue takes precedence over halfDue and stays due,
-// because the caller ends the turn. next looks at all turns, which is rare.
+// cooldownDue and idleDue once. maxHoldDue takes precedence over halfDue and
+// stays due, because the caller ends the turn. next looks at all turns, which
+// is rare.
 func (te *tenure) next(now time.Time) (event tenureEvent, due *Turn) {
 	switch {
 	case te.cooling != nil && !now.Before(te.stayUntil):

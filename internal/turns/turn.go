@@ -91,8 +91,8 @@ func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silen
 	return t.attempts, t.number > 1, blocker, t.silent
 }
 
-// TookIdle reports whether t took a grant that was idle, so that its wait needed
-// neither a request nor another turn.
+// TookIdle reports whether t took a grant that was idle, so that its wait
+// needed neither a request nor another turn.
 func (t *Turn) TookIdle() bool { return t.idle }
 
 // Attach makes o the occupant, whose turn began at the given time. Attach
@@ -126,7 +126,12 @@ func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token
 // Ask lets w come true once another call, here or elsewhere, waits for the key
 // of t. One that waits already is enough. After a lost message w comes true at
 // the next renewal, if the locker is a [locker.Inspector].
-func (t *Turn) Ask(w *Wish) { t.gate.ask(t, w) }
+func (t *Turn) Ask(w *Wish) {
+	if l, ok := t.gate.engine.locker.(interface{ Listens() bool }); ok {
+		l.Listens() // opens the way of messages
+	}
+	t.gate.ask(t, w)
+}
 
 // Want lets the wishes of t come true, also those to come.
 func (t *Turn) Want() { t.grant.wantTurn(t) }
@@ -197,8 +202,8 @@ func (t *Turn) marker() locker.Marker {
 // cooldown begins. cool says whether that may be. cause is why the grant was
 // lost, if it was.
 //
-// alone says that nothing runs on inside the turn. What is left of a lost key is
-// then removed in the background, because the function has returned.
+// alone says that nothing runs on inside the turn. What is left of a lost key
+// is then removed in the background, because the function has returned.
 func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 	gr := t.grant
 	on, cools, cause := gr.endTurn(t, cool)
@@ -217,7 +222,8 @@ func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 	return back, cause
 }
 
-// cooldownEnd is until when the key of t stays taken. The grant's mutex is held.
+// cooldownEnd is until when the key of t stays taken. The grant's mutex is
+// held.
 func (t *Turn) cooldownEnd() time.Time { return t.began.Add(t.set.MinHold) }
 
 // cooledDown ends the turn of t, whose cooldown is over, as any turn ends. The

@@ -360,9 +360,9 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 	return nil, nil
 }
 
-// ask lets t, which has one attempt, wait a moment for a key that may be idle in
-// another process. Otherwise nobody would have it, and t would be refused. ask
-// reports whether t waits.
+// ask lets t, which has one attempt, wait a moment for a key that may be idle
+// in another process. Otherwise nobody would have it, and t would be refused.
+// ask reports whether t waits.
 func (t *Turn) ask(a locker.Answer, sent time.Time) bool {
 	if !t.patience.Once || !a.Lingers {
 		return false

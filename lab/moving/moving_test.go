@@ -29,7 +29,8 @@ const (
 	expiry   = 4 * time.Second
 )
 
-// kinds are the kinds of processes. Each takes the lock and returns its release.
+// kinds are the kinds of processes. Each takes the lock and returns its
+// release.
 var kinds = map[string]func(ctx context.Context, rdb *redis.Client) func() func(){
 	"redislock": func(ctx context.Context, rdb *redis.Client) func() func() {
 		c := oldlock.New(rdb)

@@ -16,8 +16,8 @@ func (l *Locker) Lose(key string) (held bool) {
 	return e != nil && e.held(time.Now())
 }
 
-// Deafen is for tests. Until mend is called, every message to l is lost. If known,
-// l notices that, as by a connection that broke. Otherwise nobody does.
+// Deafen is for tests. Until mend is called, every message to l is lost. If
+// known, l notices that, as by a connection that broke. Otherwise nobody does.
 //
 // mend is idempotent. Each of several Deafens must be mended.
 func (l *Locker) Deafen(known bool) (mend func()) {

@@ -21,23 +21,23 @@ import (
 
 // Idempotent carries out each call of procedure once, by its header
 // Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call
-// that comes again gets it, with the header Idempotency-Replayed. One that comes
-// while the first runs waits for it, for at most MaxWait. Request and Response
-// are the messages of the procedure:
+// that comes again gets it, with the header Idempotency-Replayed. One that
+// comes while the first runs waits for it, for at most MaxWait. Request and
+// Response are the messages of the procedure:
 //
 //	lockmw.Idempotent[*pb.BuyRequest, *pb.BuyResponse](g, pbconnect.StockBuyProcedure, tenant, 24*time.Hour)
 //
-// scope says who calls, such as the user or the tenant. Equal keys of two scopes
-// have nothing to do with each other. Idempotent panics without a scope, if ttl
-// is less than 1 ms, and if procedure is no full name. A nil g is the default
-// guard. Its store must keep results, see [guard.Once].
+// scope says who calls, such as the user or the tenant. Equal keys of two
+// scopes have nothing to do with each other. Idempotent panics without a scope,
+// if ttl is less than 1 ms, and if procedure is no full name. A nil g is the
+// default guard. Its store must keep results, see [guard.Once].
 //
 // The handler runs under a lease, as in [Key]. Kept are responses, and errors
-// with InvalidArgument, NotFound, AlreadyExists, FailedPrecondition, OutOfRange,
-// PermissionDenied and Unimplemented, unless they have a RetryInfo, are errors
-// of guard or came from another server. After the others the next call runs the
-// handler. With [guard.WithAtMostOnce] it does so only after a RetryInfo.
-// Headers and trailers are not kept.
+// with InvalidArgument, NotFound, AlreadyExists, FailedPrecondition,
+// OutOfRange, PermissionDenied and Unimplemented, unless they have a RetryInfo,
+// are errors of guard or came from another server. After the others the next
+// call runs the handler. With [guard.WithAtMostOnce] it does so only after a
+// RetryInfo. Headers and trailers are not kept.
 //
 // A key that comes with another message gets InvalidArgument and
 // IDEMPOTENCY_KEY_REUSED. Messages are compared as this program writes them.
@@ -48,9 +48,9 @@ import (
 // A key whose answer was longer than [guard.WithResultLimit] gets
 // FailedPrecondition and IDEMPOTENCY_ANSWER_GONE.
 //
-// The procedure must be unary. A stream with such a rule ends with Internal, and
-// its handler does not run. [Verify] finds it before. To lock the procedure too,
-// put the rule of the lock into a second interceptor inside.
+// The procedure must be unary. A stream with such a rule ends with Internal,
+// and its handler does not run. [Verify] finds it before. To lock the procedure
+// too, put the rule of the lock into a second interceptor inside.
 func Idempotent[Request, Response proto.Message](
 	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
 ) Rule {

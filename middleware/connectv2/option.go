@@ -13,16 +13,16 @@ type option = rpcrule.Option
 
 // WithIdempotencyKey names the call by the key that the given function makes of
 // its message, in place of the header Idempotency-Key. An empty key means that
-// the client has left it out. A call without a key, or with one of more than 255
-// bytes, gets InvalidArgument. WithIdempotencyKey panics if key is nil.
+// the client has left it out. A call without a key, or with one of more than
+// 255 bytes, gets InvalidArgument. WithIdempotencyKey panics if key is nil.
 func WithIdempotencyKey[M any](key func(ctx context.Context, message M) (string, error)) Option {
 	return rpcrule.WithKey(key)
 }
 
 // WithFingerprint lets these values alone decide whether a call with a key that
 // was used before is the same call. Methods with one scope share keys, so let a
-// value name the method, or give each a scope of its own. WithFingerprint panics
-// without a function, or if one is nil.
+// value name the method, or give each a scope of its own. WithFingerprint
+// panics without a function, or if one is nil.
 func WithFingerprint[M any](values ...func(ctx context.Context, message M) (string, error)) Option {
 	return rpcrule.WithFingerprint(values)
 }

@@ -46,7 +46,8 @@ func Verify(server *connect.Server, rules ...Rule) error {
 	})
 }
 
-// mismatch returns the reason why the rule never gets or gives a message, or "".
+// mismatch returns the reason why the rule never gets or gives a message, or
+// "".
 func (r Rule) mismatch(spec connect.Spec) string {
 	schema, ok := spec.Schema.(protoreflect.MethodDescriptor)
 	if !ok {

@@ -79,9 +79,9 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A request that comes again
-// gets it, with the header Idempotency-Replayed. One that comes while the first
-// runs waits for it, for at most MaxWait.
+// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A
+// request that comes again gets it, with the header Idempotency-Replayed. One
+// that comes while the first runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
 // of two scopes have nothing to do with each other. The scope should be a value

@@ -81,21 +81,21 @@ func SafeMethods(c echo.Context) bool { return httpguard.IsSafe(c.Request().Meth
 func WithIdempotencyKey(key keyfunc.Func) Option { return with.IdempotencyKey(key) }
 
 // WithFingerprint is an option of [Idempotent]. A request with a key that was
-// used before is the same one if it has these values, whatever its method, path,
-// query and body are. A payment that a client has serialised anew is still that
-// payment:
+// used before is the same one if it has these values, whatever its method,
+// path, query and body are. A payment that a client has serialised anew is
+// still that payment:
 //
 //	lockmw.WithFingerprint(keyfunc.Path("account"), keyfunc.JSON("cents"))
 //
 // A request that lacks a value is refused as by [KeyFunc]. Name what tells two
-// routes with one scope apart, or give each a scope of its own. Unless a function
-// needs the body, its length has no limit. WithFingerprint panics without a
-// function, or if one is nil.
+// routes with one scope apart, or give each a scope of its own. Unless a
+// function needs the body, its length has no limit. WithFingerprint panics
+// without a function, or if one is nil.
 func WithFingerprint(values ...keyfunc.Func) Option { return with.Fingerprint(values) }
 
 // WithoutFingerprint is an option of [Idempotent]. Requests with the same scope
-// and key are the same one, whatever else they have, on all routes. The length of
-// the body has no limit.
+// and key are the same one, whatever else they have, on all routes. The length
+// of the body has no limit.
 func WithoutFingerprint() Option { return with.NoFingerprint() }
 
 // WithOptionalKey is an option of [Idempotent]. Requests without an idempotency
@@ -108,11 +108,11 @@ func WithOptionalKey() Option { return with.OptionalKey() }
 func WithReplayHook(f func(c echo.Context)) Option { return with.ReplayHook(f) }
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
-// kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
-// Content-Encoding, Content-Range, Location, ETag, Last-Modified, Link,
-// Cache-Control, Vary and X-Content-Type-Options. A header that a middleware
-// outside has set before is left to that. WithKeptHeaders panics for one that
-// is never kept, such as Set-Cookie.
+// kept too. Always kept are Content-Type, Content-Language,
+// Content-Disposition, Content-Encoding, Content-Range, Location, ETag,
+// Last-Modified, Link, Cache-Control, Vary and X-Content-Type-Options. A header
+// that a middleware outside has set before is left to that. WithKeptHeaders
+// panics for one that is never kept, such as Set-Cookie.
 func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
 
 // InTransaction is an option of [Idempotent]. The handler runs in a transaction

@@ -92,9 +92,9 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A request that comes again
-// gets it, with the header Idempotency-Replayed. One that comes while the first
-// runs waits for it, for at most MaxWait.
+// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A
+// request that comes again gets it, with the header Idempotency-Replayed. One
+// that comes while the first runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
 // of two scopes have nothing to do with each other. The scope should be a value
@@ -102,13 +102,13 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 // without one, and if ttl is less than 1 ms. A nil g is the default guard,
 // looked up at each request. Its store must keep results, see [guard.Once].
 //
-// The chain goes on under a lease, as in [Key]. Its answer is held back until it
-// is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
-// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
-// those of a lock inside. After the others the next request runs the handler,
-// unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
-// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
-// but its handler does not run again.
+// The chain goes on under a lease, as in [Key]. Its answer is held back until
+// it is kept. If the lease is lost, the answer is 500 and nothing is kept.
+// Answers of 200 to 498 are kept, but not 408, 425, 429, 4xx with a
+// Retry-After, and those of a lock inside. After the others the next request
+// runs the handler, unless the guard has [guard.WithAtMostOnce]. An answer that
+// was flushed, hijacked, cut or is longer than [guard.WithResultLimit] is not
+// kept either, but its handler does not run again.
 //
 // A handler that only leaves errors in c.Errors has not answered. What a
 // middleware outside makes of them is not kept, and the log says so once.

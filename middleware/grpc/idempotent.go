@@ -21,21 +21,21 @@ import (
 )
 
 // Idempotent carries out each call of method once, by its metadata
-// idempotency-key or [WithIdempotencyKey]. The answer is kept for ttl. A call that comes again gets it,
-// with the header idempotency-replayed. One that comes while the first runs
-// waits for it, for at most MaxWait.
+// idempotency-key or [WithIdempotencyKey]. The answer is kept for ttl. A call
+// that comes again gets it, with the header idempotency-replayed. One that
+// comes while the first runs waits for it, for at most MaxWait.
 //
-// scope says who calls, such as the user or the tenant. Equal keys of two scopes
-// have nothing to do with each other. Idempotent panics without a scope, if ttl
-// is less than 1 ms, and if method is no full name. A nil g is the default
-// guard. Its store must keep results, see [guard.Once].
+// scope says who calls, such as the user or the tenant. Equal keys of two
+// scopes have nothing to do with each other. Idempotent panics without a scope,
+// if ttl is less than 1 ms, and if method is no full name. A nil g is the
+// default guard. Its store must keep results, see [guard.Once].
 //
 // The handler runs under a lease, as in [Key]. Kept are answers with OK,
 // INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION,
 // OUT_OF_RANGE, PERMISSION_DENIED and UNIMPLEMENTED, unless they have a
 // RetryInfo or are errors of guard. After the others the next call runs the
-// handler. With [guard.WithAtMostOnce] it does so only after a RetryInfo. Headers
-// and trailers are not kept.
+// handler. With [guard.WithAtMostOnce] it does so only after a RetryInfo.
+// Headers and trailers are not kept.
 //
 // A key that comes with another message gets INVALID_ARGUMENT and
 // IDEMPOTENCY_KEY_REUSED. Messages are compared as this program writes them.

@@ -17,21 +17,21 @@ import (
 )
 
 // Idempotent carries out each call of operation once, by its header
-// Idempotency-Key, which is metadata in gRPC, or by [WithIdempotencyKey]. The answer is kept for ttl. A call
-// that comes again gets it, by either transport, with the header
-// Idempotency-Replayed. One that comes while the first runs waits for it, as
-// for the lock of [Key].
+// Idempotency-Key, which is metadata in gRPC, or by [WithIdempotencyKey]. The
+// answer is kept for ttl. A call that comes again gets it, by either transport,
+// with the header Idempotency-Replayed. One that comes while the first runs
+// waits for it, as for the lock of [Key].
 //
-// scope says who calls, such as the user or the tenant. Equal keys of two scopes
-// have nothing to do with each other. Idempotent panics without a scope, if ttl
-// is less than 1 ms, and if operation is no full name. A nil g is the default
-// guard. Its store must keep results, see [guard.Once].
+// scope says who calls, such as the user or the tenant. Equal keys of two
+// scopes have nothing to do with each other. Idempotent panics without a scope,
+// if ttl is less than 1 ms, and if operation is no full name. A nil g is the
+// default guard. Its store must keep results, see [guard.Once].
 //
-// The handler runs under a lease, as in [Key]. Kept are replies, and errors with
-// a code of 400 to 499. Not kept are errors with 408, 425, 429 or 499, with a
-// Retry-After, and of guard. After the others the next call runs the handler.
-// With [guard.WithAtMostOnce] it does so only after 408, 425, 429 and a
-// Retry-After. Headers are not kept.
+// The handler runs under a lease, as in [Key]. Kept are replies, and errors
+// with a code of 400 to 499. Not kept are errors with 408, 425, 429 or 499,
+// with a Retry-After, and of guard. After the others the next call runs the
+// handler. With [guard.WithAtMostOnce] it does so only after 408, 425, 429 and
+// a Retry-After. Headers are not kept.
 //
 // A key that comes with another message gets 400 and IDEMPOTENCY_KEY_REUSED.
 // Messages must be those of protobuf, and are compared as this program writes

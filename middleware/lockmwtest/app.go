@@ -49,7 +49,8 @@ type Lock struct {
 
 	OnError func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
 	Held    int                                                     // WithHeldStatus, unless 0
-	// not a lock but Idempotent(g, Scope, TTL) unless TTL is 0, with its options
+	// not a lock but Idempotent(g, Scope, TTL) unless TTL is 0, with its
+	// options
 	Scope       keyfunc.Func
 	TTL         time.Duration
 	OptionalKey bool     // WithOptionalKey

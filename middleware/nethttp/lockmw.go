@@ -81,9 +81,9 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(ht
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A request that comes
-// again gets it, with the header Idempotency-Replayed. One that comes while the
-// first runs waits for it, for at most MaxWait.
+// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A
+// request that comes again gets it, with the header Idempotency-Replayed. One
+// that comes while the first runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
 // of two scopes have nothing to do with each other. The scope should be a value
@@ -97,9 +97,9 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(ht
 // those of a lock inside. After the others the next request runs the handler,
 // unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
 // hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
-// but its handler does not run again. Such an answer goes to the client as it is
-// written. Trailers are not kept. An answer is kept too if its client has gone.
-// If the handler has written nothing then, later requests get 409.
+// but its handler does not run again. Such an answer goes to the client as it
+// is written. Trailers are not kept. An answer is kept too if its client has
+// gone. If the handler has written nothing then, later requests get 409.
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.

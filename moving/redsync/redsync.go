@@ -1,7 +1,7 @@
-// Package redsync has the API of github.com/go-redsync/redsync/v4 for one server
-// over a guard, for code that moves. Change the import, and give New the client
-// of go-redis in place of a pool. go fix -inline of Go 1.26 then writes the
-// options as guard's:
+// Package redsync has the API of github.com/go-redsync/redsync/v4 for one
+// server over a guard, for code that moves. Change the import, and give New the
+// client of go-redis in place of a pool. go fix -inline of Go 1.26 then writes
+// the options as guard's:
 //
 //	m := rs.NewMutex("lock:"+sku, redsync.WithExpiry(10*time.Second), redsync.WithTries(1))
 //	m := rs.NewMutex("lock:"+sku, guard.WithTTL(10*time.Second), guard.WithMaxWait(0*redsync.Pause))
@@ -62,9 +62,9 @@ func WithTries(n int) Option { return guard.WithMaxWait(time.Duration(n-1) * Pau
 type Redsync struct{ Guard *guard.Guard }
 
 // New returns a Redsync for the server and database of the old mutexes. Each
-// process makes one, because its mutexes share connections and waiters, and ends
-// it by r.Guard.Close. New sends nothing. New panics if rdb is a client that
-// redislocker.New refuses.
+// process makes one, because its mutexes share connections and waiters, and
+// ends it by r.Guard.Close. New sends nothing. New panics if rdb is a client
+// that redislocker.New refuses.
 func New(rdb redis.UniversalClient) *Redsync {
 	asItIs := func(name string) string { return name }
 	names := redislocker.WithKeyNames(asItIs)

@@ -63,8 +63,8 @@ func TestLargeNumbersFitTheirTiles(t *testing.T) {
 	}
 }
 
-// The page in both languages, in the windows of a laptop and of a phone: nothing
-// needs to be scrolled sideways, and no text is cut off.
+// The page in both languages, in the windows of a laptop and of a phone:
+// nothing needs to be scrolled sideways, and no text is cut off.
 func TestBothLanguagesFitALaptopAndAPhone(t *testing.T) {
 	p := startProgram(t)
 	tb := openBrowser(t, p.url)

@@ -205,8 +205,8 @@ func (r result) broken() []text {
 	return r.faults()
 }
 
-// faults names what must hold if instances keep out of each other's way, and did
-// not.
+// faults names what must hold if instances keep out of each other's way, and
+// did not.
 func (r result) faults() (faults []text) {
 	fault := func(is bool, key string, args ...any) {
 		if is {

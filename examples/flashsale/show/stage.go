@@ -342,8 +342,8 @@ func (r *performance) meddle(ctx context.Context, what string, b button) error {
 	return say("error.button", "what", what)
 }
 
-// lay lays hands on a living instance, by its name, or on the one that is in the
-// step.
+// lay lays hands on a living instance, by its name, or on the one that is in
+// the step.
 func (r *performance) lay(what, name string) (err error) {
 	if name == "holder" {
 		if name, err = r.catch(); err != nil {

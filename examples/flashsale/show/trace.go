@@ -168,8 +168,8 @@ func printTrace(con *console, all []traced) {
 	printRows(con, t.rows(request, wait, behind), request)
 }
 
-// printRows draws the rows over the time of the request. A name is set in as far
-// as its row is below the request.
+// printRows draws the rows over the time of the request. A name is set in as
+// far as its row is below the request.
 func printRows(con *console, rows []row, request traced) {
 	width := min(mostWaterfall, max(leastWaterfall, con.width-90))
 	for _, r := range rows {
@@ -270,9 +270,9 @@ func (r row) lane(from, to time.Time, width int) []byte {
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
 
 // telemetry is the OpenTelemetry SDK of an instance, if somebody wants to see
-// its spans and metrics. As a hook of the shop's Redis client and of the guard's
-// own, telemetry makes a span of each request: names of commands, never their
-// arguments, which are keys and owner ids.
+// its spans and metrics. As a hook of the shop's Redis client and of the
+// guard's own, telemetry makes a span of each request: names of commands, never
+// their arguments, which are keys and owner ids.
 type telemetry struct {
 	traces   trace.TracerProvider
 	observer *tracing.Observer           // of the guard; nil: nobody looks

@@ -135,8 +135,8 @@ func TestAFailoverThatForgetsNothingIsProven(t *testing.T) {
 }
 
 // failsOver proves a primary behind a name that moves to a replica during the
-// storm. The replica has lost its link to the primary a second before if forgets
-// is set.
+// storm. The replica has lost its link to the primary a second before if
+// forgets is set.
 func failsOver(t *testing.T, forgets bool) (proof, int) {
 	t.Helper()
 	old := redistest.Start(t, "--repl-diskless-sync-delay", "0")
@@ -258,9 +258,9 @@ func TestTheCourtJudges(t *testing.T) {
 	}
 }
 
-// The first lease has ended by this machine's clock before the next turn begins,
-// as if the process had been stopped. A key was free for long while the server
-// answered nothing.
+// The first lease has ended by this machine's clock before the next turn
+// begins, as if the process had been stopped. A key was free for long while the
+// server answered nothing.
 func TestTheCourtCondemnsNoServerBecauseTheMachineIsSlow(t *testing.T) {
 	g, err := guard.New(memlocker.New())
 	if err != nil {

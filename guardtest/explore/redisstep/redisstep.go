@@ -1,6 +1,6 @@
 // Package redisstep makes the Redis commands of the code under test steps of
-// package explore. Redis is in memory, one for each run. Like package explore it
-// is experimental.
+// package explore. Redis is in memory, one for each run. Like package explore
+// it is experimental.
 //
 //	explore.Test(t, func(w *explore.World) {
 //		r := redisstep.New(w)
@@ -40,9 +40,9 @@ func New(w *explore.World) *Redis {
 	return &Redis{m, w, opts}
 }
 
-// Client returns a client for one process, and sends nothing. Each command, each
-// pipeline and each MULTI with its EXEC is a step, see [explore.World.Step]. The
-// run closes the client at its end.
+// Client returns a client for one process, and sends nothing. Each command,
+// each pipeline and each MULTI with its EXEC is a step, see
+// [explore.World.Step]. The run closes the client at its end.
 //
 // Each command needs the ctx that the code under test got. No command is sent
 // again, as with MaxRetries -1. Commands that block, and subscriptions, are no
@@ -58,8 +58,8 @@ func (r *Redis) Client() *redis.Client {
 // hook makes each command a step.
 type hook struct{ w *explore.World }
 
-// sentKey is in the ctx of what is sent in a step, such as the greeting of a new
-// connection.
+// sentKey is in the ctx of what is sent in a step, such as the greeting of a
+// new connection.
 type sentKey struct{}
 
 func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
