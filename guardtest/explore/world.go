@@ -61,7 +61,8 @@ type World struct {
 func newWorld(p plan) *World {
 	w := &World{
 		plan: p, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
-		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)}, ttl: 10 * time.Second,
+		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)},
+		ttl: 10 * time.Second,
 	}
 	w.wire = w.newProcess("~")
 	w.wire.returned = true
