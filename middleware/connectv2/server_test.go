@@ -11,7 +11,6 @@ import (
 
 	"connectrpc.com/connect/v2"
 	"connectrpc.com/connect/v2/connecthttp"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -48,15 +47,15 @@ var kinds = map[string]connect.StreamType{
 
 // schema returns the schema of a procedure, as generated code has it.
 func schema(procedure string) protoreflect.MethodDescriptor {
-	input := proto.String(".google.protobuf.StringValue")
+	input := new(".google.protobuf.StringValue")
 	method := &descriptorpb.MethodDescriptorProto{
-		Name: proto.String(procedure[len("/shop.Stock/"):]), InputType: input, OutputType: input,
+		Name: new(procedure[len("/shop.Stock/"):]), InputType: input, OutputType: input,
 	}
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("shop.proto"), Package: proto.String("shop"), Syntax: proto.String("proto3"),
+		Name: new("shop.proto"), Package: new("shop"), Syntax: new("proto3"),
 		Dependency: []string{wrapperspb.File_google_protobuf_wrappers_proto.Path()},
 		Service: []*descriptorpb.ServiceDescriptorProto{{
-			Name: proto.String("Stock"), Method: []*descriptorpb.MethodDescriptorProto{method},
+			Name: new("Stock"), Method: []*descriptorpb.MethodDescriptorProto{method},
 		}},
 	}, protoregistry.GlobalFiles)
 	if err != nil {

@@ -57,7 +57,7 @@ func New(rdb redis.UniversalClient) *Client {
 // Obtain waits for key as opt says, with the errors of [guard.Guard.Acquire].
 //
 //go:fix inline
-func (c *Client) Obtain(ctx context.Context, key string, ttl time.Duration, opt *Options) (*Lock, error) {
+func (c *Client) Obtain(ctx context.Context, key string, ttl time.Duration, opt *Options) (*guard.Lease, error) {
 	return c.Guard.With(As(ttl, opt)...).Acquire(ctx, key)
 }
 

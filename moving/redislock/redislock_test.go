@@ -62,15 +62,15 @@ func TestObtainTakesATTLBelowTheLeast(t *testing.T) {
 }
 
 func TestAsWaitsAsLongAsTheStrategy(t *testing.T) {
-	second := redislock.LinearBackoff(time.Second)
+	short, second := redislock.LinearBackoff(1), redislock.LinearBackoff(time.Second)
 	exponential := redislock.ExponentialBackoff(time.Millisecond, time.Second)
 	for strategy, want := range map[redislock.RetryStrategy]time.Duration{
-		redislock.NoRetry():                                   0,
-		second:                                                time.Minute,
-		redislock.LimitRetry(second, 3):                       3 * time.Second,
-		redislock.LimitRetry(second, 0):                       0,
-		redislock.LimitRetry(exponential, 2):                  2 * time.Second,
-		redislock.LimitRetry(redislock.LinearBackoff(1), 100): time.Millisecond,
+		redislock.NoRetry():                  0,
+		second:                               time.Minute,
+		redislock.LimitRetry(second, 3):      3 * time.Second,
+		redislock.LimitRetry(second, 0):      0,
+		redislock.LimitRetry(exponential, 2): 2 * time.Second,
+		redislock.LimitRetry(short, 100):     time.Millisecond,
 	} {
 		opt := &redislock.Options{RetryStrategy: strategy}
 		if g := (*guard.Guard)(nil).With(redislock.As(time.Minute, opt)...); g.MaxWait() != want {

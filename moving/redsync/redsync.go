@@ -36,7 +36,7 @@ var (
 // ErrTaken is the error of a mutex that somebody else holds.
 //
 //go:fix inline
-type ErrTaken = guard.HeldError
+type ErrTaken = guard.HeldError //nolint:errname // redsync's name
 
 // Pause is redsync's mean pause between two tries.
 const Pause = 150 * time.Millisecond
@@ -50,13 +50,13 @@ type Option = guard.Option
 // is 8 s.
 //
 //go:fix inline
-func WithExpiry(d time.Duration) Option { return guard.WithTTL(d) }
+func WithExpiry(d time.Duration) guard.Option { return guard.WithTTL(d) }
 
 // WithTries sets for how long a mutex waits, as the tries after the first would
 // take. The default is 32.
 //
 //go:fix inline
-func WithTries(n int) Option { return guard.WithMaxWait(time.Duration(n-1) * Pause) }
+func WithTries(n int) guard.Option { return guard.WithMaxWait(time.Duration(n-1) * Pause) }
 
 // Redsync makes mutexes. Its methods are safe for concurrent use.
 type Redsync struct{ Guard *guard.Guard }
@@ -68,7 +68,7 @@ type Redsync struct{ Guard *guard.Guard }
 func New(rdb redis.UniversalClient) *Redsync {
 	asItIs := func(name string) string { return name }
 	names := redislocker.WithKeyNames(asItIs)
-	g, err := guard.New(redislocker.New(rdb, names), WithExpiry(8*time.Second), WithTries(32))
+	g, err := guard.New(redislocker.New(rdb, names), guard.WithTTL(8*time.Second), guard.WithMaxWait(31*Pause))
 	if err != nil {
 		panic(err)
 	}
@@ -76,7 +76,7 @@ func New(rdb redis.UniversalClient) *Redsync {
 }
 
 // NewMutex returns a mutex. NewMutex panics if an option is invalid.
-func (r *Redsync) NewMutex(name string, options ...Option) *Mutex {
+func (r *Redsync) NewMutex(name string, options ...guard.Option) *Mutex {
 	return &Mutex{guard: r.Guard.With(options...), name: name}
 }
 
