@@ -135,7 +135,9 @@ func TestAGrantThatMayNotBeIdleIsReleased(t *testing.T) {
 					t.Fatalf("the turn is not on the idle grant (%v)", err)
 				}
 				if name == "tenure" {
-					gr.idler.brief, gr.renewAt = true, time.Time{} // not for the renewal's sake
+					gr.mu.Lock()
+					gr.renewAt = time.Time{} // the renewal would have the same effect
+					gr.mu.Unlock()
 				}
 				during(e, mem, gr)
 				if err := end(t.Context(), turn); err != nil {
@@ -252,7 +254,7 @@ func TestATurnOnAnIdleKeySetsNoTimer(t *testing.T) {
 		e := open(t, memlocker.New())
 		gr := settle(t, e)
 		gr.mu.Lock()
-		armed := gr.idler.armed.Sub(time.Now())
+		armed := time.Until(gr.idler.armed)
 		gr.mu.Unlock()
 		if armed != limits.OfferRenewal {
 			t.Errorf("the timer fires in %v, want %v", armed, limits.OfferRenewal)
