@@ -131,8 +131,8 @@ func spans(text string) []string {
 }
 
 // targets returns the targets of a section's links, sorted and without
-// duplicates. Language and heading are left out, because headings are
-// translated, and so is the link to the other language. A translation may link
+// duplicates. Language and heading are left out, because headings and pictures
+// are translated, and so is the link to the other language. A translation may link
 // to several headings of a page.
 func targets(s Section) []string {
 	var to []string
@@ -141,7 +141,7 @@ func targets(s Section) []string {
 		if s.Level <= 1 && (strings.HasPrefix(file, "README.") && file != "README.svg") {
 			continue
 		}
-		to = append(to, strings.Replace(file, Translation, ".md", 1))
+		to = append(to, strings.Replace(file, ".zh-CN.", ".", 1))
 	}
 	return slices.Compact(slices.Sorted(slices.Values(to)))
 }

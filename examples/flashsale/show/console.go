@@ -245,8 +245,8 @@ func printLogs(con *console, fleet []*instance) {
 		if in.lost {
 			con.printf("  %s\n", con.say("report.died", "name", in.name, "state", in.cmd.ProcessState))
 		}
-		if text := strings.TrimSpace(string(in.log)); text != "" {
-			con.raw("  %s\n    %s\n", con.say("report.logged", "name", in.name), strings.ReplaceAll(text, "\n", "\n    "))
+		if log := strings.ReplaceAll(strings.TrimSpace(string(in.log)), "\n", "\n    "); log != "" {
+			con.raw("  %s\n    %s\n", con.say("report.logged", "name", in.name), log)
 		}
 	}
 }

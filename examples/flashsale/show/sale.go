@@ -352,7 +352,8 @@ func (s *sale) best(first, second answer) answer {
 	defer s.mu.Unlock()
 	s.twice.SentTwice++
 	one, other := first.Receipt, second.Receipt
-	if agree := one == other || one != nil && other != nil && *one == *other; !agree && first.final() && second.final() {
+	agree := one == other || one != nil && other != nil && *one == *other
+	if first.final() && second.final() && !agree {
 		s.twice.Contradicted++
 	}
 	if !first.final() && second.final() {

@@ -26,7 +26,8 @@ var scenes = []scene{
 	{shop.ModeNone, sellAll, func(r result) []text { return unless(r.Oversold > 0, say("missed.oversold")) }},
 	{shop.ModeLock, sellAll, result.faults},
 	{shop.ModeLock, stopHolder, func(r result) []text {
-		return append(unless(r.LostUpdates > 0, say("missed.updates")), unless(r.LeasesLost > 0, say("missed.lease"))...)
+		lost := unless(r.LostUpdates > 0, say("missed.updates"))
+		return append(lost, unless(r.LeasesLost > 0, say("missed.lease"))...)
 	}},
 	{shop.ModeFence, stopHolder, func(r result) []text {
 		return append(r.faults(), unless(r.LateWrites > 0, say("missed.late"))...)
@@ -104,7 +105,8 @@ func stopHolder(ctx context.Context, s *sale) error {
 		return err
 	}
 	if late.Code == shop.CodeLateWrite {
-		s.ledger.say("good", "said.refused", "name", holder.name, "stock", after, "token", late.Token, "newest", late.Newest)
+		s.ledger.say("good", "said.refused", "name", holder.name, "stock", after, "token", late.Token,
+			"newest", late.Newest)
 	} else {
 		s.ledger.say("bad", "said.late", "name", holder.name, "before", before, "after", after)
 	}
@@ -172,10 +174,7 @@ func (c *console) tell(s said) {
 }
 
 func (c *console) printHarm(res result) {
-	color := green
-	if res.Oversold > 0 || res.LostUpdates > 0 {
-		color = red
-	}
+	color := map[bool]string{true: red, false: green}[res.Oversold > 0 || res.LostUpdates > 0]
 	c.printf("    %s%s\n", c.say("story.orders", "stock", res.Stock, "orders", res.Orders),
 		c.paint(color, c.say("story.harm", "oversold", res.Oversold, "lost", res.LostUpdates)))
 }

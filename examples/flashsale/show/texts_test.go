@@ -56,7 +56,7 @@ func TestEveryTextThatIsUsedIsThere(t *testing.T) {
 		}
 	}
 	eachPageFile(t, func(_, text string) {
-		keys = append(keys, used(text, `\bt\('([\w.]+\w)'`)...)
+		keys = append(keys, used(text, `\bt\('([\w.]+\w)'[,)]`)...)
 		keys = append(keys, used(text, `data-t(?:-label)?="([\w.]+)"`)...)
 	})
 	for _, key := range keys {

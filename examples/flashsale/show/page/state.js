@@ -73,7 +73,10 @@ function note(ms, buckets, recent) {
 // addPoint adds a point to the plots over time, five a second. Its quantiles are of what ended since the point before.
 function addPoint(m) {
   const last = sale.points.at(-1) || { us: 0, answered: 0 };
-  if (m.now - last.us < 190000 && !m.phase) return false;
+  if (m.now - last.us < 190000) { // too short for a rate; the last message of a run says how it came out
+    if (m.phase && last.us) Object.assign(last, { orders: m.numbers.orders, left: m.numbers.left });
+    return Boolean(m.phase);
+  }
   const q = (values, q) => values.sort((a, b) => a - b)[Math.max(0, Math.ceil(q * values.length) - 1)] ?? null;
   sale.points.push({
     us: m.now, ms: m.now / 1000, answered: m.numbers.answered, orders: m.numbers.orders, left: m.numbers.left,
