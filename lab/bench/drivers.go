@@ -65,7 +65,7 @@ var libraries = []library{
 			"and MaxHold, are set",
 	},
 	{name: before, setting: "the same, of the earlier build that -before names"},
-	{name: linger, open: openLinger, setting: "the same, with WithLinger(1 s), in the workloads with keys of one's own"},
+	{name: linger, open: openLinger, setting: "the same, with WithLinger(1 s), where that may matter"},
 	{
 		name: "redislock", peer: "redislock", open: peerWith(libs.Redislock, 10*time.Second, libs.Documented),
 		setting: "as its examples: LinearBackoff(100 ms), go-redis defaults; TTL 10 s",

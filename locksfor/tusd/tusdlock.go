@@ -48,7 +48,8 @@ type lock struct {
 
 // Lock implements [handler.Lock]. Lock waits until ctx ends, and then returns
 // handler.ErrLockTimeout. Other errors are those of [guard.Guard.Acquire].
-// requestUnlock is called when the lease is lost.
+// requestUnlock is called when the lease is lost, or another process or request
+// waits for it.
 func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
 	under, cancel := context.WithCancel(context.WithoutCancel(ctx)) // tusd cancels ctx when Lock returns
 	waits := context.AfterFunc(ctx, cancel)
@@ -65,7 +66,7 @@ func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
 		return handler.ErrLockTimeout
 	}
 	l.lease = lease
-	go interrupt(lease, nil, requestUnlock)
+	go interrupt(lease, guard.Wanted(lease.Context()), requestUnlock)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package tusdlock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,17 +38,23 @@ func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 			t.Error("the composer has another locker")
 		}
 		never := func() { t.Error("requestUnlock was called") }
-		one, err := lock(t, l, never)
+		var asked atomic.Int32
+		one, err := lock(t, l, func() { asked.Add(1) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Minute) // an upload
+		if time.Sleep(10 * time.Minute); asked.Load() > 0 { // an upload
+			t.Error("requestUnlock was called, and nobody waits")
+		}
 		start := time.Now()
 		if _, err := lock(t, l, never); !errors.Is(err, handler.ErrLockTimeout) {
 			t.Errorf("the lock of a held upload: %v", err)
 		}
 		if waited := time.Since(start); waited != 20*time.Second {
 			t.Errorf("waited for %v", waited)
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("requestUnlock was called %d times for one who waits", n)
 		}
 		if err := one.Unlock(); err != nil {
 			t.Error(err)
