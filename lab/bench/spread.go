@@ -22,7 +22,8 @@ func spread(callers int) workload {
 	return workload{
 		name:  fmt.Sprintf("spread-%d", callers),
 		title: fmt.Sprintf("spread keys, 1 process x %s, closed loop, empty section", some(callers, "caller", "s")),
-		libs:  append([]string{linger, "redislock"}, peersOf("rueidislock")...), // redislock-tuned only waits differently
+		// without redislock-tuned, which differs only while it waits
+		libs: append([]string{linger, "redislock"}, peersOf("rueidislock")...),
 		measure: func(b *bench, c call) ([]run, error) {
 			return b.closed(c, 1, job{Callers: callers, Keys: keysEach})
 		},
