@@ -76,6 +76,8 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 // turnsOf counts the turns of a role, and how many of them were at once.
 func (v *verdict) turnsOf(role string) string {
 	switch role {
+	case partition: // a writer to the judge
+		role = writer
 	case cart:
 		return strconv.Itoa(v.turns[role])
 	case once, payment:

@@ -22,9 +22,11 @@ const (
 	reader = "reader" // has the key together with other readers
 	permit = "permit" // is one of 2 or 3 that have the key
 	cart   = "cart"   // a writer with up to 3 keys, all or none
+
+	partition = "partition" // a writer on its process's part of the keys, which linger
 )
 
-var roles = []string{writer, reader, permit, cart, once, payment}
+var roles = []string{writer, reader, permit, cart, once, payment, partition}
 
 // parseRoles reads a list of roles.
 func parseRoles(list string) (chosen []string, err error) {
@@ -54,6 +56,21 @@ func (p *plan) cast(rnd *rand.Rand, roles []string, keys int) {
 	}
 }
 
+// part draws a key of the part that this process has at the time. Parts move on
+// each second. One call of 32 takes any key.
+func (w *worker) part(rnd *rand.Rand) int {
+	const parts = 4
+	if rnd.IntN(32) == 0 {
+		return rnd.IntN(w.Keys)
+	}
+	mine := (w.Proc + int(time.Now().Unix())) % parts
+	return min(rnd.IntN(w.Keys)/parts*parts+mine, w.Keys-1)
+}
+
+// lingers is how long a key of a partition lingers, which the shortest TTL
+// allows.
+const lingers = 100 * time.Millisecond
+
 // limit returns how many may have the key of p at once. Every second process
 // lets in fewer permits, as in a deployment that changes their number. It is 0
 // for a call that must be alone.
@@ -71,7 +88,7 @@ var errAlone = errors.New("this library has exclusive leases of one key only")
 
 // acquire acquires the key of p.
 func (w *worker) acquire(ctx context.Context, p plan) (libs.Lease, error) {
-	if p.role == writer {
+	if p.role == writer || p.role == partition {
 		return w.locker.Acquire(ctx, keyName(p.key), p.wait)
 	}
 	l, ok := w.locker.(libs.Moded)

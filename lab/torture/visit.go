@@ -79,6 +79,8 @@ func (w *worker) visit(rnd *rand.Rand) error {
 	}
 	rest := upTo(rnd, 10*time.Millisecond) // after a refusal: a server that is down refuses quickly
 	switch p.role {
+	case partition:
+		p.key = w.part(rnd)
 	case cart:
 		return w.fill(ctx, p, rest)
 	case once, payment:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
@@ -216,6 +218,9 @@ func (w *worker) newLocker() (libs.Locker, error) {
 	s := libs.Setup{
 		Topology: w.Topology, Addrs: w.Addrs, Master: w.Master, TTL: w.TTL, Dial: dialBy(w.Wire),
 		RestartDelay: mostTTL + 500*time.Millisecond,
+	}
+	if slices.Contains(w.Roles, partition) {
+		s.Options = append(s.Options, guard.WithLinger(lingers))
 	}
 	if w.Mutant == "" {
 		return w.lib.Open(s)
