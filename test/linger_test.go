@@ -37,7 +37,10 @@ func (b *bench) settle(t *testing.T, g *guard.Guard) {
 	}
 }
 
-func (b *bench) idle(t *testing.T) bool { return idle(t, b.Guard) }
+func (b *bench) idle(t *testing.T) bool {
+	t.Helper()
+	return idle(t, b.Guard)
+}
 
 func idle(t *testing.T, g *guard.Guard) bool {
 	t.Helper()
@@ -192,7 +195,7 @@ func TestLinger_ATryElsewhereIsRefusedSoonIfAFunctionRuns(t *testing.T) {
 		b := lingering(t)
 		ok(t, b.Do(t.Context(), key, func(context.Context) error {
 			soon(t, "TryDo", 50*time.Millisecond, func() {
-				if ran, err := b.other.TryDo(context.Background(), key, nop); ran || err != nil {
+				if ran, err := b.other.TryDo(t.Context(), key, nop); ran || err != nil {
 					t.Error(ran, err)
 				}
 			})
@@ -341,7 +344,7 @@ func TestLinger_ALostKeyIsUsedForHalfAnOffer(t *testing.T) {
 		start := time.Now()
 		ok(t, b.other.Do(t.Context(), key, func(context.Context) error {
 			for ; time.Since(start) < 5*time.Second; time.Sleep(time.Millisecond) {
-				if ran, err := b.TryDo(context.Background(), key, nop); !ran && err == nil {
+				if ran, err := b.TryDo(t.Context(), key, nop); !ran && err == nil {
 					break
 				}
 			}
