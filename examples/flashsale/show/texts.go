@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -21,8 +22,8 @@ type text struct {
 // say returns a text. The args are names and values, in turn.
 func say(key string, args ...any) text {
 	t := text{key, map[string]string{}}
-	for i := 0; i < len(args); i += 2 {
-		t.Args[fmt.Sprint(args[i])] = fmt.Sprint(args[i+1])
+	for pair := range slices.Chunk(args, 2) {
+		t.Args[fmt.Sprint(pair[0])] = fmt.Sprint(pair[1])
 	}
 	return t
 }

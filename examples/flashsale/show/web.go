@@ -351,7 +351,7 @@ func recordFile(name string, messages []json.RawMessage) error {
 	if err := recordTo(&b, messages); err != nil {
 		return err
 	}
-	return os.WriteFile(name, b.Bytes(), 0o600) //nolint:gosec // the file that the user names
+	return os.WriteFile(name, b.Bytes(), 0o600)
 }
 
 // recordSale plays one sale as the page would show it, writes the page, and
