@@ -36,7 +36,7 @@ var kinds = map[string]func(ctx context.Context, rdb *redis.Client) func() func(
 		c := oldlock.New(rdb)
 		every := &oldlock.Options{RetryStrategy: oldlock.LinearBackoff(10 * time.Millisecond)}
 		return func() func() {
-			l, err := c.Obtain(ctx, name, expiry, every)
+			l, err := c.Obtain(ctx, name, expiry, every) //nolint:govet // as callers have it before go fix
 			if err != nil {
 				return nil
 			}
@@ -67,7 +67,7 @@ var kinds = map[string]func(ctx context.Context, rdb *redis.Client) func() func(
 	"moved-redsync": func(ctx context.Context, rdb *redis.Client) func() func() {
 		rs := redsync.New(rdb)
 		return func() func() {
-			m := rs.NewMutex(name, redsync.WithExpiry(expiry))
+			m := rs.NewMutex(name, redsync.WithExpiry(expiry)) //nolint:govet // as callers have it before go fix
 			if m.LockContext(ctx) != nil {
 				return nil
 			}

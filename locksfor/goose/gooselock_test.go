@@ -41,6 +41,7 @@ func TestGoosesOwnTestOfLockers(t *testing.T) {
 		store := memlocker.New()
 		on(t, store)
 		locktesting.TestConcurrentLocking(t, nil, func(t *testing.T) lock.Locker {
+			t.Helper()
 			return gooselock.New(on(t, store.Peer()), key)
 		}, time.Second)
 	})
@@ -58,6 +59,7 @@ func TestGoosesOwnTestOfProvidersOnRedis(t *testing.T) {
 		"2_row.sql":   {Data: []byte("-- +goose Up\nINSERT INTO orders VALUES (1);")},
 	}
 	locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
+		t.Helper()
 		g := on(t, redislocker.New(redistest.Client(t, server.Addr)))
 		p, err := goose.NewProvider(goose.DialectSQLite3, db, steps, goose.WithLocker(gooselock.New(g, key)))
 		if err != nil {

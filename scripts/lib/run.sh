@@ -63,7 +63,7 @@ needs_of() {
   echo "$(go env CC) gcc libc6-dev" # for the race detector
   echo "redis-server redis-server"
   case $1 in
-    browser) echo "chromium chromium fonts-dejavu-core" ;;
+    browser) echo "chromium chromium fonts-dejavu-core fonts-wqy-zenhei" ;;
     test | newest)
       ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
       ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
