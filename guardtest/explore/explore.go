@@ -111,7 +111,7 @@ func Test(t *testing.T, scenario func(*World), opts ...Option) {
 			t.Fatalf("explore: EXPLORE: %v", err)
 		}
 		r := x.run(p)
-		t.Logf("explore:\n%s", r.story(mostLines))
+		t.Logf("explore:\n%s", r.story(0))
 		if r.err != nil {
 			t.Errorf("explore: %v", r.err)
 		}

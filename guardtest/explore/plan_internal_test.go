@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -31,6 +32,10 @@ func TestAPlanIsReadAsItIsWritten(t *testing.T) {
 	p, err := parse(text)
 	if err != nil || p.String() != text {
 		t.Errorf("%v, error %v", p, err)
+	}
+	out, err := exec.Command("sh", "-c", "printf %s "+quoted(text)).Output()
+	if err != nil || string(out) != text {
+		t.Errorf("a shell reads the plan as %s, %v", out, err)
 	}
 	for _, wrong := range []string{"pay", "pay/charge=explode", "a/b=crash;"} {
 		if _, err := parse(wrong); err == nil {

@@ -112,7 +112,7 @@ func (x *search) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "explore: broken %s; %d of %d runs are\n%s", by, len(x.broken), x.st.Runs, first.story(mostLines))
 	if len(first.plan) > 0 {
-		fmt.Fprintf(&b, "replay: EXPLORE='%s' go test -run '%s'\n", first.plan, pattern(x.t.Name()))
+		fmt.Fprintf(&b, "replay: EXPLORE=%s go test -run %s\n", quoted(first.plan.String()), quoted(pattern(x.t.Name())))
 	}
 	fmt.Fprintf(&b, "see: %s%s\n", pages, first.page())
 	for i, r := range x.broken[1:] {
@@ -124,6 +124,9 @@ func (x *search) report() string {
 	}
 	return b.String()
 }
+
+// quoted is s for a shell. The names of tries after the first have apostrophes.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // pattern is the -run of the test of that name alone.
 func pattern(name string) string {

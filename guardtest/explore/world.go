@@ -89,16 +89,22 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 	go func() { // ends with the last try, or with the run
 		defer w.leave()
 		for try := range tries {
-			p := w.spawn(name + strings.Repeat("'", try))
+			p, then := w.spawn(name+strings.Repeat("'", try)), "tries again)"
+			if try == tries-1 {
+				then = "gives up)"
+			}
 			select {
 			case err := <-p.run(fn, true):
 				if err == nil {
 					return
 				}
+				if try == tries-1 {
+					w.log(p, "(its client "+then)
+				}
 			case <-p.gone:
-				w.log(p, "(its client tries again)")
+				w.log(p, "(its client "+then)
 			case <-time.After(patience + own):
-				w.log(p, "(its client has no answer, and tries again)")
+				w.log(p, "(its client has no answer, and "+then)
 			case <-w.end:
 				return
 			}
