@@ -191,6 +191,7 @@ func TestAfterARebalanceAMessageWaitsForOneHandOver(t *testing.T) {
 	got := make(chan struct{})
 	go func() { defer close(got); next.gets(t, 0) }() // ends when the message is done
 	until(t, "the message does not wait", func() bool { return next.waits() > 0 })
+	time.Sleep(200 * time.Millisecond) // without WithWait it would be nacked now
 	ended := time.Now()
 	close(finish)
 	<-acked
