@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -32,6 +33,8 @@ type ledger struct {
 	meanwhile []*locker.Claim // queued during one
 
 	crowd []*locker.Claim // that acquired a share
+
+	deaf atomic.Bool // a message is lost
 
 	marks map[string]marked // the last one of each key; used by checks of one goroutine
 }
@@ -76,7 +79,7 @@ type fault struct {
 }
 
 var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults, sharingFaults,
-	severalFaults, recordingFaults, markingFaults)
+	severalFaults, recordingFaults, markingFaults, listeningFaults)
 
 var ownershipFaults = []fault{
 	{

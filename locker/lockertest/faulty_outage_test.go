@@ -83,6 +83,11 @@ var outageFaults = []fault{
 		[]string{"after an outage the store serves as before"},
 		func(m memory) locker.Locker { return &deafened{memory: m} },
 	},
+	{
+		"wakes nobody when its connection was cut",
+		[]string{"who listens hears of what came in an outage"},
+		func(m memory) locker.Locker { return missesOutage{m} },
+	},
 }
 
 func TestSoundLockerPassesOutages(t *testing.T) {

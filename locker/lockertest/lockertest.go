@@ -27,8 +27,8 @@
 // or left to its TTL. It checks the order of the queue, the messages to a
 // process, and what a process must find by itself. It checks fencing tokens,
 // the answers of a [locker.Inspector], the several owners of a [locker.Sharer],
-// the several keys of a [locker.Several], and the records of a
-// [locker.Recorder].
+// the several keys of a [locker.Several], the records of a
+// [locker.Recorder], and what a [locker.Listener] hears.
 //
 // A TTL may end as late as [locker.Limits] says. A store that hands keys over
 // shows that by Released.Handed. A store that wakes by watching frees the key
@@ -102,7 +102,7 @@ func Checks() []Check {
 	for _, of := range [][]Check{
 		ownership, renewal, ended, release, abandoning, handover, queueing, moment, resting, outsiders, granting,
 		fencing, crowd, inspection, sharing, sharedQueue, permits,
-		several, recording, marking,
+		several, recording, marking, listening,
 		life,
 	} {
 		all = append(all, of...)

@@ -63,6 +63,7 @@ var outage = []Check{
 	{"a Keep without an answer is done before the key is freed", "law 19", keepsBeforeFree},
 	{"a mark without an answer is removed", "law 20", unmarksAfterOutage},
 	{"after an outage the store serves as before", "Waker.WakeAll, law 4", servesAfterOutage},
+	{"who listens hears of what came in an outage", "Listener, Waker.WakeAll", hearsAfterOutage},
 }
 
 // brief is how long a call may take while the store gives no answer.

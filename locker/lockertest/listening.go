@@ -1,0 +1,141 @@
+package lockertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A store may give a claim that lingers its TTL, and not only its offer. The
+// guard counts on no more than [locker.Claim.First], so the longer lease
+// excludes as well. It costs others time only if the process dies.
+var listening = []Check{
+	{"who lingers is told again at each look", "Listener, law 21", toldAtEachLook},
+	{"an answer tells whether the owner lingers", "Answer.Lingers, law 21", tellsLingers},
+	{"the first lease of who lingers lasts its offer", "Claim.First", firstLease},
+	{"a closed locker does not listen", "Listener.Listens", closedIsDeaf},
+}
+
+var (
+	errDeaf    = errors.New("Listens is false, want it to see to it that messages arrive")
+	errNotTold = errors.New("Listens is true, and Wanted does not tell an owner that lingers of each look")
+)
+
+// listener returns the locker of s as a Listener, or skips the check.
+func (p *pair) listener(s *side) locker.Listener {
+	l, ok := s.Locker.(locker.Listener)
+	if !ok {
+		panic(failure{fmt.Errorf("%w: it is no locker.Listener", ErrSkipped)})
+	}
+	return l
+}
+
+// lingering is claim with Lingers.
+func lingering(key string) *locker.Claim {
+	c := claim(key, long)
+	c.Lingers = true
+	return c
+}
+
+// hears waits until s hears more than before.
+func (p *pair) hears(before int, heard func() int) bool {
+	for start := time.Now(); time.Since(start) < p.hearing; pause() {
+		if heard() > before {
+			return true
+		}
+	}
+	return false
+}
+
+func toldAtEachLook(p *pair) {
+	l := p.listener(p.a)
+	p.rounds(func(key string) error {
+		if !l.Listens() {
+			return errDeaf
+		}
+		c, waits := lingering(key), claim(key, long)
+		p.acquire(p.a, c)
+		for n := range 3 {
+			before := p.a.ear.timesWanted(key)
+			if _, err := p.look(p.b, waits, locker.Try{Queued: n > 0}); err != nil {
+				return err
+			}
+			if !p.hears(before, func() int { return p.a.ear.timesWanted(key) }) {
+				return errNotTold
+			}
+		}
+		return nil
+	})
+}
+
+func tellsLingers(p *pair) {
+	p.listener(p.a)
+	for key, c := range map[string]*locker.Claim{"stays": lingering("stays"), "goes": claim("goes", long)} {
+		p.acquire(p.a, c)
+		waits := claim(key, long)
+		for _, t := range []locker.Try{{}, {Wait: true}, {Wait: true, Queued: true}} {
+			if a := p.try(p.b, waits, t); a.Lingers != c.Lingers {
+				fail("Answer.Lingers is %t to %+v, and the Lingers of the owner's claim is %t", a.Lingers, t, c.Lingers)
+			}
+		}
+	}
+}
+
+func firstLease(p *pair) {
+	p.listener(p.a)
+	c := lingering("k")
+	sent := time.Now()
+	p.acquire(p.a, c)
+	remaining := p.refused(p.b, claim("k", long)).Remaining
+	if least := c.First() - time.Since(sent) - rounding; remaining != 0 && (remaining < least || remaining > c.TTL) {
+		fail("the first lease of a claim that lingers has %v left, want %v to %v", remaining, least, c.TTL)
+	}
+	sent = time.Now()
+	if err := p.renew(p.a, c); err != nil {
+		fail("Renew of a claim that lingers: %v, want success", err)
+	}
+	p.hasFullTTL("k", c.TTL, sent)
+}
+
+func closedIsDeaf(p *pair) {
+	l := p.listener(p.a)
+	p.rounds(func(string) error {
+		if !l.Listens() {
+			return errDeaf
+		}
+		return nil
+	})
+	p.closed(p.a)
+	if l.Listens() {
+		fail("Listens is true after Close, want false")
+	}
+}
+
+// hearsAfterOutage queues a claim in an outage, if its request gets there. A
+// message about it may be lost, so the owner is told by Wanted or WakeAll.
+func hearsAfterOutage(p *pair) {
+	l := p.listener(p.a)
+	p.rounds(func(key string) error {
+		if !l.Listens() {
+			return errDeaf
+		}
+		c := lingering(key)
+		p.acquire(p.a, c)
+		heard := func() int { return p.a.ear.timesWanted(key) + p.a.ear.timesWokenFor("") }
+		before := heard()
+		p.broken(func() {
+			_, _ = p.within(func(ctx context.Context) error {
+				_, err := p.b.Acquire(ctx, claim(key, long), locker.Try{Wait: true})
+				return err
+			})
+		})
+		p.hearing = time.Second // less than QueueLife
+		if told := p.hears(before, heard); p.release(p.a, c, nil).Waiting > 0 && !told {
+			fail("a claim was queued in an outage, and an owner that lingers was told neither by Wanted nor by WakeAll")
+		}
+		return nil
+	})
+}
