@@ -101,7 +101,10 @@ look:
     fi
   }
 begin:
-  atomic { calls[i] = false; idle[i] = false; inTurn[i] = true; assert(!(inTurn[0] && inTurn[1])) }
+  atomic {
+    if :: age[i] >= lease[i]-MARGIN && !(idle[i] && BEYOND) -> goto free :: else fi; /* too late */
+    calls[i] = false; idle[i] = false; inTurn[i] = true; assert(!(inTurn[0] && inTurn[1]))
+  }
 turn:
   if
   :: atomic { inTurn[i] && owner == i+1 && brief[i] && lease[i] == OFFER -> /* renewal */
