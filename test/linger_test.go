@@ -639,3 +639,83 @@ func TestLinger_IsOffByDefault(t *testing.T) {
 		}
 	})
 }
+
+func TestLinger_ATurnLateInAShortLeaseIsRenewed(t *testing.T) {
+	for _, ttl := range []time.Duration{100 * time.Millisecond, 120 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, guard.WithTTL(ttl), guard.WithLinger(ttl/2))
+			b.settle(t, b.Guard)
+			time.Sleep(ttl / 2 * 9 / 10)
+			ok(t, b.Do(t.Context(), key, sleeps(3*ttl)))
+		})
+	}
+}
+
+func TestLinger_ACallThatEndsBeforeItsTurnLeavesTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lingering(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantErr(t, b.Do(ctx, key, nop), context.Canceled)
+		if n := b.spy.abandons.Load(); n != 0 || !b.idle(t) {
+			t.Errorf("%d keys are abandoned", n)
+		}
+	})
+}
+
+func TestLinger_AProcessThatGoesDeafDuringATryKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithLinger(linger))
+		mend := func() {}
+		b.spy.set(func(s *spy) {
+			s.acquire = func(
+				_ context.Context, c *locker.Claim, next func() (locker.Answer, error),
+			) (locker.Answer, error) {
+				if c.Lingers {
+					mend = b.mem.Deafen(true)
+				}
+				return next()
+			}
+		})
+		for range 5 {
+			ok(t, b.Do(t.Context(), key, nop))
+		}
+		if b.idle(t) {
+			t.Error("it lingers though its process is deaf")
+		}
+		mend()
+	})
+}
+
+func TestTryDo_IsNotToldOfAHolderWhileTheReleaseOfAnIdleKeyHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lingering(t)
+		b.spy.set(func(s *spy) {
+			s.release = func(ctx context.Context, _ func() (locker.Released, error)) (locker.Released, error) {
+				<-ctx.Done()
+				return locker.Released{}, fmt.Errorf("%w: no answer", locker.ErrUnavailable)
+			}
+		})
+		time.Sleep(linger + time.Millisecond)
+		_, err := b.TryDo(t.Context(), key, nop)
+		wantErr(t, err, guard.ErrUnavailable)
+	})
+}
+
+func TestClose_LeavesIdleKeysToASlowStoreWhenItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithLinger(linger))
+		for i := range 4 * 5 * locker.MaxSeveral {
+			ok(t, b.Do(t.Context(), fmt.Sprint("k", i/4), nop))
+		}
+		b.spy.set(func(s *spy) {
+			s.release = func(_ context.Context, next func() (locker.Released, error)) (locker.Released, error) {
+				time.Sleep(400 * time.Millisecond)
+				return next()
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		soon(t, "Close", time.Second, func() { ok(t, b.Close(ctx)) })
+	})
+}

@@ -148,8 +148,12 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 		return nil, nil
 	}
 	gr := gt.grant
-	if gr != nil && gt.nextMayUse(gr) {
+	switch {
+	case gr == nil:
+	case gt.nextMayUse(gr):
 		gt.giveFloor(gr)
+		return nil, nil
+	case gt.line.first == nil && gt.leaveIdle(t, gr, time.Now()):
 		return nil, nil
 	}
 	return gr, gt.vacate()
@@ -171,7 +175,7 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	}
 	if gt.line.first == nil {
 		gt.line.pace.ended(now)
-		return gt.leaveIdle(t, now)
+		return gt.leaveIdle(t, t.grant, now)
 	}
 	if !gt.nextMayUse(t.grant) {
 		return false

@@ -86,7 +86,7 @@ func (gr *grant) begin(t *Turn, now time.Time) bool {
 	earlier := gr.tenure.begin(t, now)
 	t.grant, t.number = gr, gr.tenure.begun
 	if gr.isBrief() { // a turn that ends soon costs no renewal
-		gr.renewAt, earlier = now.Add(limits.OfferRenewal), true
+		gr.renewAt, earlier = gr.firstRenewal(now), true
 	}
 	if earlier || gr.timer == nil {
 		gr.arm(now)
@@ -353,8 +353,14 @@ func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }
 func (gr *grant) renewSoon(now time.Time) {
 	// WithoutRenewal allows the one renewal that brings the full TTL.
 	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl {
-		gr.renewAt = now.Add(limits.OfferRenewal)
+		gr.renewAt = gr.firstRenewal(now)
 	}
+}
+
+// firstRenewal returns when the first renewal of an offer is due, now that a
+// turn is about to begin. Of a very short one half of what is left is for that.
+func (gr *grant) firstRenewal(now time.Time) time.Time {
+	return now.Add(min(limits.OfferRenewal, gr.trust.left(now)/2))
 }
 
 // arm sets the timer to whatever is due next. gr.mu is held.

@@ -148,10 +148,11 @@ func (gt *gate) idle() *grant {
 	return gt.grant
 }
 
-// leaveIdle leaves the grant of t, whose turn has ended with nobody in line, to
-// the next call. leaveIdle returns false if the key must be released.
-func (gt *gate) leaveIdle(t *Turn, now time.Time) bool {
-	if t.grant.idler == nil {
+// leaveIdle leaves gr, which t has on the floor with nobody in line and does not
+// use any longer, to the next call. leaveIdle returns false if the key must be
+// released.
+func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
+	if gr.idler == nil {
 		return false
 	}
 	select {
@@ -159,7 +160,7 @@ func (gt *gate) leaveIdle(t *Turn, now time.Time) bool {
 		return false
 	default:
 	}
-	if !t.grant.idle(t.set.Linger, now) {
+	if !gr.idle(t.set.Linger, now) {
 		return false
 	}
 	gt.floor = nil
@@ -229,7 +230,10 @@ func (gt *gate) endIdle(gr *grant) {
 func (gt *gate) missed() *Turn {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gr := gt.grant; gr != nil && gr.idler != nil {
+	switch gr := gt.grant; {
+	case gr == nil:
+		gt.wanted = true // of a grant whose try is under way
+	case gr.idler != nil:
 		gr.shorten(gt.line.length)
 	}
 	return gt.warden()
@@ -268,11 +272,11 @@ func (e *Engine) wardens(gts []*gate) (ws []*Turn) {
 }
 
 // releaseIdle releases the keys of ws, several with each request. If the store
-// does not answer, the rest is left to the locker.
+// does not answer or ctx ends, the rest is left to the locker.
 func (e *Engine) releaseIdle(ctx context.Context, ws []*Turn) {
-	silent := false
+	over := false
 	for some := range slices.Chunk(ws, locker.MaxSeveral) {
-		if silent {
+		if over {
 			for _, w := range some {
 				w.Discard()
 				w.retire()
@@ -280,9 +284,10 @@ func (e *Engine) releaseIdle(ctx context.Context, ws []*Turn) {
 			continue
 		}
 		for i, err := range e.ReleaseKeys(ctx, some) {
-			silent = silent || errors.Is(err, locker.ErrUnavailable)
+			over = over || errors.Is(err, locker.ErrUnavailable)
 			some[i].NoteRelease(ctx, err)
 			some[i].retire()
 		}
+		over = over || ctx.Err() != nil
 	}
 }

@@ -20,6 +20,9 @@ import (
 // errNoWait ends a wait without the key, and becomes a Refusal.
 var errNoWait = errors.New("guard: would have to wait")
 
+// errWardenHangs ends a wait right behind a warden.
+var errWardenHangs = fmt.Errorf("%w: the release of the key, which was idle, gets no answer", locker.ErrUnavailable)
+
 // take waits for t to begin. If t does not, it quits. joined reports that t has
 // the floor or a place in line already.
 func (t *Turn) take(ctx context.Context, joined bool) (refusal Refusal, err error) {
@@ -142,6 +145,9 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	case <-given:
 		return nil
 	case <-timer.C:
+		if t.second { // nobody has the key
+			return errWardenHangs
+		}
 		return errNoWait
 	case <-ctx.Done():
 		return ErrEnded
