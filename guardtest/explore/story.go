@@ -112,7 +112,8 @@ func (x *search) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "explore: broken %s; %d of %d runs are\n%s", by, len(x.broken), x.st.Runs, first.story(mostLines))
 	if len(first.plan) > 0 {
-		fmt.Fprintf(&b, "replay: EXPLORE=%s go test -run %s\n", quoted(first.plan.String()), quoted(pattern(x.t.Name())))
+		fmt.Fprintf(&b, "replay: EXPLORE=%s go test -run %s\n",
+			quoted(first.plan.String()), quoted(pattern(x.t.Name())))
 	}
 	fmt.Fprintf(&b, "see: %s%s\n", pages, first.page())
 	for i, r := range x.broken[1:] {
