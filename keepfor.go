@@ -31,12 +31,18 @@ func KeepFor(ctx context.Context, d time.Duration) error {
 		return errNilContext
 	}
 	for l := leaseIn(ctx); l != nil; l = l.enclosing {
-		if l.keeping != nil && !l.isReleased() {
+		switch {
+		case l.keeping == nil:
+		case l.isReleased(): // d is not for a function of Once around it
+			return errNotInOnce
+		default:
 			return l.keeping.set(d)
 		}
 	}
-	return fmt.Errorf("%w: KeepFor outside of a function of Once", ErrNoLease)
+	return errNotInOnce
 }
+
+var errNotInOnce = fmt.Errorf("%w: KeepFor outside of a function of Once", ErrNoLease)
 
 // keeping is what one call of Once keeps, and for how long.
 type keeping struct {

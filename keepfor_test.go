@@ -174,3 +174,20 @@ func TestKeepFor_GoesToTheInnermostOnceThatRuns(t *testing.T) {
 		wantOnce(t, a, keptFor(t, &runs), 2)
 	})
 }
+
+func TestKeepFor_AfterItsFunctionItDoesNotReachTheOneAround(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, _ := recording(t)
+		var runs atomic.Int64
+		wantOnce(t, a, func(ctx context.Context) (int64, error) {
+			var within context.Context
+			_, err := guard.Once(ctx, a, "within", time.Hour, func(ctx context.Context) (int64, error) {
+				within = ctx
+				return 0, nil
+			})
+			wantErr(t, guard.KeepFor(within, 0), guard.ErrNoLease)
+			return runs.Add(1), err
+		}, 1)
+		wantOnce(t, a, keptFor(t, &runs), 1)
+	})
+}
