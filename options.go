@@ -94,7 +94,8 @@ func WithMaxHold(d time.Duration) Option {
 // price: nobody is told of a loss that only the release of the call would have
 // found, as after DEL or FLUSHALL during a short function. Calls here may then
 // use the key for up to half of the hand-over time, beside another holder. The
-// hand-over time is a third of the TTL, but 1 s at least and 5 s at most.
+// hand-over time is a third of the TTL, but 1 s at least and 5 s at most, and
+// never more than the TTL.
 //
 // It is for partitioned work, where one process calls for the same key again
 // and again. A key lingers once its process has found it free several times in
@@ -106,7 +107,7 @@ func WithMaxHold(d time.Duration) Option {
 //   - After a crash the others wait for the hand-over time, not for the TTL. But
 //     a process that cannot reach the store loses its lease as much earlier.
 //   - TryDo of another process waits 50 ms before a key that lingers refuses it.
-//   - DoAll uses a key that lingers, and leaves none.
+//   - DoAll uses keys that linger. Keys that it takes in one step do not begin to.
 //
 // d is at least 1 ms and at most half of the hand-over time. Default 0: no key
 // lingers. In one list with [WithShared], [WithPermits], [WithMinHold] or
