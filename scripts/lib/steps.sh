@@ -107,7 +107,7 @@ step_single() {
 
 # The newest versions that users may bring along; go.mod has the oldest.
 step_newest() {
-  GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods . # of Go 1.27
+  GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods ./test # of Go 1.27
   newest_in . github.com/gin-gonic/gin@v1.12.0 github.com/labstack/echo/v4@v4.16.0 \
     github.com/redis/go-redis/v9@v9.23.0 \
     go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@v1.47.0

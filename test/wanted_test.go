@@ -291,21 +291,21 @@ func TestWanted_IsNilWithoutALease(t *testing.T) {
 	})
 }
 
-// deaf is a locker whose process hears of nobody who waits. It counts looks.
-type deaf struct {
+// deafStore is a locker whose process hears of nobody who waits. It counts looks.
+type deafStore struct {
 	*memlocker.Locker
 	looks, listens atomic.Int64
 }
 
-func (d *deaf) Listens() bool { return d.listens.Add(1) > 1 }
+func (d *deafStore) Listens() bool { return d.listens.Add(1) > 1 }
 
-type deafWaker struct{ locker.Waker }
+type unhearing struct{ locker.Waker }
 
-func (deafWaker) Wanted(string) {}
+func (unhearing) Wanted(string) {}
 
-func (d *deaf) Open(w locker.Waker) error { return d.Locker.Open(deafWaker{w}) }
+func (d *deafStore) Open(w locker.Waker) error { return d.Locker.Open(unhearing{w}) }
 
-func (d *deaf) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
+func (d *deafStore) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	d.looks.Add(1)
 	return d.Locker.Inspect(ctx, key)
 }
@@ -313,7 +313,7 @@ func (d *deaf) Inspect(ctx context.Context, key string) (locker.KeyState, error)
 func TestWanted_IsClosedByTheNextRenewalIfMessagesGetLost(t *testing.T) {
 	for _, keys := range [][]string{{key}, {"a", key, "z"}} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &deaf{Locker: memlocker.New()}
+			l := &deafStore{Locker: memlocker.New()}
 			g, other := newGuard(t, l), newGuard(t, l.Peer())
 			err := g.DoAll(t.Context(), keys, func(ctx context.Context) error {
 				time.Sleep(20 * time.Second)
