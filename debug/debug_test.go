@@ -94,6 +94,26 @@ func TestThePageTellsAKeptKeyFromOneThatIsHeld(t *testing.T) {
 	})
 }
 
+func TestThePageTellsAnIdleKeyFromOneThatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, memlocker.New()).With(guard.WithLinger(time.Second))
+		h := debug.Handler(g)
+		for range 5 { // enough for a key to linger
+			err := g.Do(t.Context(), key, func(context.Context) error {
+				if strings.Contains(get(t, h, "/"), "WithLinger") || strings.Contains(get(t, h, "/?format=json"), `"idle"`) {
+					t.Error("idle, while the function runs")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		has(t, get(t, h, "/"), "idle since "+time.Now().Format("15:04:05.000")+", by WithLinger")
+		has(t, get(t, h, "/?format=json"), `"idle": true`)
+	})
+}
+
 func TestThePageShowsHoldersAndWaitersForPeople(t *testing.T) {
 	busy(t, func(t *testing.T, g *guard.Guard) { //nolint:thelper // the test itself
 		h := debug.Handler(g)

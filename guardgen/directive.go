@@ -153,8 +153,8 @@ func parseDirective(comment string) (directive, []*problem) {
 		}
 	}
 	if len(problems) == 0 {
-		problems = slices.Concat(d.checkOne(seen), checkMode(seen), checkLinger(seen), d.checkMinHold(seen),
-			d.checkOnce(seen))
+		problems = slices.Concat(d.checkOne(seen), checkMode(seen), checkLinger(seen), d.checkLongest(seen),
+			d.checkMinHold(seen), d.checkOnce(seen))
 	}
 	return d, problems
 }
@@ -238,24 +238,46 @@ func (d *directive) checkOnce(given map[string]word) (problems []*problem) {
 	return problems
 }
 
-// checkMinHold reports values that guard.With would refuse when the program
-// starts. The guard's own TTL is not known here.
-func (d *directive) checkMinHold(given map[string]word) []*problem {
-	if _, ends := given["norenew"]; !ends {
-		return nil
+// checkLongest reports a linger that guard.With would refuse when the program
+// starts.
+func (d *directive) checkLongest(given map[string]word) []*problem {
+	ttl, name := longestTTL(given)
+	claim := locker.Claim{TTL: ttl}
+	if most := claim.LongOffer() / 2; d.duration("WithLinger") > most {
+		return []*problem{problemAt(given["linger"].at, "linger is longer than %v, the longest with a TTL of %s",
+			most, name)}
 	}
-	ttl, name := maxTTL, "576h"
+	return nil
+}
+
+// checkMinHold is checkLongest for minhold.
+func (d *directive) checkMinHold(given map[string]word) []*problem {
+	ttl, name := longestTTL(given)
+	if _, ends := given["norenew"]; ends && d.duration("WithMinHold") > ttl {
+		return []*problem{problemAt(given["minhold"].at, "minhold is longer than a key lasts with norenew: %s", name)}
+	}
+	return nil
+}
+
+// longestTTL returns the TTL of a directive, and the text of it. Without one,
+// the guard's own TTL is not known here, and longestTTL returns the max.
+func longestTTL(given map[string]word) (ttl time.Duration, name string) {
+	ttl, name = maxTTL, "576h"
 	if w, ok := given["ttl"]; ok {
 		name = strings.TrimPrefix(w.text, "ttl=")
 		ttl, _ = time.ParseDuration(name)
 	}
+	return ttl, name
+}
+
+// duration returns the value of an option, or 0 without it.
+func (d *directive) duration(setter string) time.Duration {
 	for _, o := range d.settings {
-		if o.setter == "WithMinHold" && o.value.(time.Duration) > ttl {
-			return []*problem{problemAt(given["minhold"].at,
-				"minhold is longer than a key lasts with norenew: %s", name)}
+		if o.setter == setter {
+			return o.value.(time.Duration)
 		}
 	}
-	return nil
+	return 0
 }
 
 // readKeys reads the templates at the start of words, and returns the words

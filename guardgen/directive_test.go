@@ -170,11 +170,16 @@ func TestOptionsThatGuardRefusesAreRefused(t *testing.T) {
 		"permits=0", "permits=-1", "permits=999999", "permits=1.5", "permits=",
 		"once=0s", "once=-1s", "once=1us", "once=1.5ms", "once=1h shared", "once=1h permits=2", "once=1h minhold=1s",
 		"linger=1us", "linger=-1s", "linger=1s shared", "linger=1s permits=2", "linger=1s minhold=1s",
-		"linger=1s norenew", "linger=1s once=1h",
+		"linger=1s norenew", "linger=1s once=1h", "linger=2501ms", "linger=2s ttl=10s", "ttl=100ms linger=51ms",
 		"shared permits=3", "permits=1 shared", "shared fencing", "minhold=1s shared",
 	} {
 		if _, problems := parseDirective("//guard:lock k one " + text); len(problems) != 1 {
 			t.Errorf("%s: %d problems, want 1", text, len(problems))
+		}
+	}
+	for _, text := range []string{"linger=2500ms", "linger=1666ms ttl=10s", "ttl=100ms linger=50ms"} {
+		if _, problems := parseDirective("//guard:lock k one " + text); len(problems) != 0 {
+			t.Errorf("%s: %v", text, problems)
 		}
 	}
 }
