@@ -12,9 +12,9 @@ import (
 // Wanted returns a channel that is closed once another call waits for the key
 // of the innermost lease in ctx, in this process or another. It is for work
 // that takes long and can stop early: finish the batch, and return. Inside a
-// [Guard.DoAll] a call that waits for any of its keys counts. A shared lease or
-// a permit is wanted by each call that waits for the key. Calls inside the same
-// lease do not count.
+// [Guard.DoAll] a call that waits for any of its keys counts, but not inside a
+// [Guard.Do] on another key there. A shared lease or a permit is wanted by each
+// call that waits for the key. Calls inside the same lease do not count.
 //
 //	for batch := range batches {
 //		work(ctx, batch)

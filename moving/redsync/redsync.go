@@ -53,7 +53,7 @@ type Option = guard.Option
 func WithExpiry(d time.Duration) guard.Option { return guard.WithTTL(d) }
 
 // WithTries sets for how long a mutex waits, as the tries after the first would
-// take. The default is 32.
+// take. The default is 32. NewMutex panics if n is less than 1.
 //
 //go:fix inline
 func WithTries(n int) guard.Option { return guard.WithMaxWait(time.Duration(n-1) * Pause) }
