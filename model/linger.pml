@@ -2,7 +2,8 @@
 
    handover.pml has how one waits for a key, and says how to read this. Left out here are what it leaves out, its mishaps,
    the message of a hand-over (a look finds it), requests that travel (each is one step, but its lease counts from before),
-   several calls in line, Linger and the tenure (half of the offer bounds both), and which keys linger.
+   renewals behind the first, several calls in line, Linger and the tenure (half of the offer bounds both), and which keys
+   linger.
 
    What holds, beside the laws of package locker:
    - A claim lingers only if the inbox is known to hear. Its grant may be idle if it found the key free, and until a renewal
@@ -113,7 +114,8 @@ look:
   if :: DEAF_TRY && !hears[i] -> wanted[i] = false :: else fi;
 begin:
   atomic {
-    if :: left[i] == 0 && !BEYOND -> goto release :: else fi; /* too late */
+    if :: left[i] == 0 -> goto release :: else fi; /* too late */
+take:
     inTurn[i] = true; assert(!(inTurn[0] && inTurn[1]))
   }
 turn:
@@ -126,8 +128,9 @@ turn:
   :: atomic { !brief[i] || wanted[i] || left[i] <= HALF -> inTurn[i] = false; goto release }
   fi;
   if
-  :: !wanted[i] && left[i] > HALF || BEYOND -> goto begin /* a call */
-  :: wanted[i] && !IGNORE || left[i] <= HALF /* no call comes until then */
+  :: !wanted[i] && left[i] > HALF -> goto begin /* a call */
+  :: BEYOND -> goto take
+  :: wanted[i] && !IGNORE || left[i] <= HALF
   fi;
 release: /* the script */
   atomic {
