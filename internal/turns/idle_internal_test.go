@@ -76,7 +76,6 @@ func TestAnIdleKeyLeavesNothingBehind(t *testing.T) {
 				_ = end(ctx, next)
 			}
 		},
-		"by a call that leaves": func(context.Context, *Engine, *memlocker.Locker) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,13 +83,6 @@ func TestAnIdleKeyLeavesNothingBehind(t *testing.T) {
 				e := open(t, mem)
 				gr := settle(t, e)
 				until(t.Context(), e, mem)
-				if name == "by a call that leaves" {
-					ctx, cancel := context.WithCancel(t.Context())
-					cancel()
-					if _, err := new(party).take(ctx, e, "k", lingering()); err == nil {
-						t.Error("a call whose context has ended has a turn")
-					}
-				}
 				synctest.Wait()
 				time.Sleep(time.Second)
 				if n := len(e.gates.all()); n != 0 {

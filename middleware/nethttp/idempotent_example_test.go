@@ -54,9 +54,7 @@ func ExampleIdempotent() {
 	// Output:
 	// 201 "" payment 1
 	// 201 "true" payment 1
-	// 422 "" {"type":"about:blank","title":"Unprocessable
-	// Entity","status":422,"detail":"The Idempotency-Key was used for another
-	// request.","code":"idempotency_key_reused"}
+	// 422 "" {"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"The Idempotency-Key was used for another request.","code":"idempotency_key_reused"}
 }
 
 // A provider repeats an event until it is told that the event has arrived. The
