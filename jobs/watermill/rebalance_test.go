@@ -70,7 +70,7 @@ func newOwner(t *testing.T, addr string, work message.NoPublishHandlerFunc) *own
 	router.AddNoPublisherHandler("work", topic, broker, work)
 	var ended sync.WaitGroup
 	ended.Go(func() { // ends with the router
-		if err := router.Run(context.Background()); err != nil {
+		if err := router.Run(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
@@ -79,7 +79,7 @@ func newOwner(t *testing.T, addr string, work message.NoPublishHandlerFunc) *own
 			t.Error(err)
 		}
 		ended.Wait()
-		if err := g.Close(context.Background()); err != nil {
+		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

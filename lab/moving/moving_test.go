@@ -36,7 +36,7 @@ var kinds = map[string]func(ctx context.Context, rdb *redis.Client) func() func(
 		c := oldlock.New(rdb)
 		every := &oldlock.Options{RetryStrategy: oldlock.LinearBackoff(10 * time.Millisecond)}
 		return func() func() {
-			l, err := c.Obtain(ctx, name, expiry, every) //nolint:govet // as callers have it before go fix
+			l, err := c.Obtain(ctx, name, expiry, every)
 			if err != nil {
 				return nil
 			}
@@ -57,7 +57,7 @@ var kinds = map[string]func(ctx context.Context, rdb *redis.Client) func() func(
 		c := redislock.New(rdb)
 		every := &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)}
 		return func() func() {
-			l, err := c.Obtain(ctx, name, expiry, every)
+			l, err := c.Obtain(ctx, name, expiry, every) //nolint:govet // as callers have it before go fix
 			if err != nil {
 				return nil
 			}
