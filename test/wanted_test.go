@@ -291,7 +291,8 @@ func TestWanted_IsNilWithoutALease(t *testing.T) {
 	})
 }
 
-// deafStore is a locker whose process hears of nobody who waits. It counts looks.
+// deafStore is a locker whose process hears of nobody who waits. deafStore counts
+// looks.
 type deafStore struct {
 	*memlocker.Locker
 	looks, listens atomic.Int64
