@@ -153,8 +153,8 @@ func parseDirective(comment string) (directive, []*problem) {
 		}
 	}
 	if len(problems) == 0 {
-		problems = slices.Concat(d.checkOne(seen), checkMode(seen), checkLinger(seen), d.checkLongest(seen),
-			d.checkMinHold(seen), d.checkOnce(seen))
+		problems = slices.Concat(d.checkOne(seen), checkBeside(seen, "shared"), checkBeside(seen, "linger"),
+			d.checkLongest(seen), d.checkMinHold(seen), d.checkOnce(seen))
 	}
 	return d, problems
 }
@@ -180,36 +180,29 @@ func (d *directive) checkOne(given map[string]word) (problems []*problem) {
 	return problems
 }
 
-// checkMode reports options that guard.With would refuse beside shared.
-func checkMode(given map[string]word) (problems []*problem) {
-	if _, shared := given["shared"]; !shared {
-		return nil
-	}
-	for _, o := range []struct{ name, why string }{
+// refused has, by option, those that guard.With would refuse beside it.
+var refused = map[string][]struct{ name, why string }{
+	"shared": {
 		{"permits", "a key is shared by any number, or by so many"},
 		{"fencing", "a shared lease has no fencing token"},
 		{"minhold", "a shared lease keeps no other reader out"},
-	} {
-		if w, ok := given[o.name]; ok {
-			problems = append(problems, problemAt(w.at, "%s together with shared: %s", o.name, o.why))
-		}
-	}
-	return problems
-}
-
-// checkLinger reports options that guard.With would refuse beside linger.
-func checkLinger(given map[string]word) (problems []*problem) {
-	if _, lingers := given["linger"]; !lingers {
-		return nil
-	}
-	for _, o := range []struct{ name, why string }{
+	},
+	"linger": {
 		{"shared", "only an exclusive key stays with its process"},
 		{"permits", "only an exclusive key stays with its process"},
 		{"minhold", "a key is kept from everybody, or for the next call"},
 		{"norenew", "a key that lingers has a short lease first, and is renewed"},
-	} {
+	},
+}
+
+// checkBeside reports the options that are refused beside another.
+func checkBeside(given map[string]word, option string) (problems []*problem) {
+	if _, ok := given[option]; !ok {
+		return nil
+	}
+	for _, o := range refused[option] {
 		if w, ok := given[o.name]; ok {
-			problems = append(problems, problemAt(w.at, "%s together with linger: %s", o.name, o.why))
+			problems = append(problems, problemAt(w.at, "%s together with %s: %s", o.name, option, o.why))
 		}
 	}
 	return problems
