@@ -18,8 +18,8 @@ type habits struct {
 	cells atomic.Pointer[[1 << 14]atomic.Uint64]
 
 	// credit is for all keys together. Hand-overs that did not pay take from
-	// it, and each turn that took an idle key gives some back. While there is
-	// none, few keys are tried.
+	// it, and each turn that took an idle key gives some back. Below 0, one of
+	// so many tries may linger as there is debt.
 	credit atomic.Int64
 }
 
@@ -28,8 +28,8 @@ const (
 	habitPays   = 4           // turns on an idle key that make good for one hand-over
 	habitPause  = time.Second // after a hand-over; doubled each time that it did not pay
 	habitLevel  = 6           // doublings at most
-	habitCredit = 256
-	habitRarely = 64 // one of so many tries may linger without credit
+	habitCredit = 64
+	habitDebt   = 512 // credit is never below -habitDebt
 )
 
 // A habit is what a cell has of its keys.
@@ -49,17 +49,16 @@ func (h *habits) begin(seed maphash.Seed) {
 	h.credit.Store(habitCredit)
 }
 
-// change changes the habit of a key, if any key has one.
-func (h *habits) change(name string, f func(b *habit)) {
+// change gives f the habit of a key, and the key the one that f returns.
+func (h *habits) change(name string, f func(b habit) habit) {
 	cells := h.cells.Load()
 	if cells == nil {
 		return
 	}
 	cell := &cells[maphash.String(h.seed, name)%uint64(len(cells))]
 	v := cell.Load()
-	b := unpackHabit(v)
-	if f(&b); b.pack() != v {
-		cell.Store(b.pack())
+	if next := f(unpackHabit(v)).pack(); next != v {
+		cell.Store(next)
 	}
 }
 
@@ -71,20 +70,31 @@ func (h *habits) may(name string, now time.Time) (may bool) {
 	if h.cells.Load() == nil {
 		h.cells.CompareAndSwap(nil, new([1 << 14]atomic.Uint64))
 	}
-	if h.credit.Load() < 0 && rand.N(habitRarely) != 0 {
+	if c := h.credit.Load(); c < 0 && rand.N(-c) != 0 {
 		return false
 	}
-	h.change(name, func(b *habit) { may = b.row >= habitRow && h.ms(now) >= b.until })
+	h.change(name, func(b habit) habit {
+		may = b.row >= habitRow && h.ms(now) >= b.until
+		return b
+	})
 	return may
 }
 
 // took notes that a first try took the key.
 func (h *habits) took(name string) {
-	h.change(name, func(b *habit) { b.row = min(b.row+1, habitRow) })
+	h.change(name, func(b habit) habit {
+		b.row = min(b.row+1, habitRow)
+		return b
+	})
 }
 
 // busy notes that another process has or wants the key.
-func (h *habits) busy(name string) { h.change(name, func(b *habit) { b.row = 0 }) }
+func (h *habits) busy(name string) {
+	h.change(name, func(b habit) habit {
+		b.row = 0
+		return b
+	})
+}
 
 // paid notes that a turn took an idle key.
 func (h *habits) paid() {
@@ -97,16 +107,17 @@ func (h *habits) paid() {
 // wants it or a turn takes long. taken is how often a turn took it when it was.
 func (h *habits) ended(name string, taken int) {
 	bad := taken < habitPays
-	if bad && h.credit.Load() > -habitCredit {
+	if bad && h.credit.Load() > -habitDebt {
 		h.credit.Add(-2 * habitPays)
 	}
 	now := time.Now()
-	h.change(name, func(b *habit) {
+	h.change(name, func(b habit) habit {
 		if b.row = 0; bad {
 			b.level = min(b.level+1, habitLevel)
 		} else {
 			b.level = 0
 		}
 		b.until = h.ms(now.Add(habitPause << b.level / 2))
+		return b
 	})
 }
