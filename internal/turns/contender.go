@@ -118,6 +118,7 @@ func (c *contender) next(now time.Time, terms terms) (a action) {
 	a.bid = c.bid
 	if o, ok := c.alarm.take(); ok {
 		a.do, a.offer, a.since = toTake, o, c.bid.seen
+		a.bid.wanted = a.bid.wanted || o.Waiting > 0
 		return a
 	}
 	if a.left = c.alarm.left(now); a.left <= 0 {
@@ -271,6 +272,14 @@ func (c *contender) granted(owner string, o locker.Offer) bool {
 	return c.last == owner
 }
 
+// want notes that another process waits for the key. A message may come before
+// the answer that makes the bid its owner.
+func (c *contender) want() {
+	if c.bid != nil {
+		c.bid.wanted = true
+	}
+}
+
 // wake makes the next try due at the given time at the latest.
 func (c *contender) wake(at time.Time) {
 	c.alarm.wake(at)
@@ -382,6 +391,7 @@ type bid struct {
 	// sent. No offer is older (law 1).
 	seen    time.Time
 	joins   uint32 // how many calls had joined the gate when that request was sent
+	wanted  bool   // another process waits for the key of the bid, or may
 	unclear bool   // a request of it may still be under way
 }
 

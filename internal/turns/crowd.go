@@ -58,16 +58,6 @@ func (c *crowd) forget(gr *grant) bool {
 	return true
 }
 
-// want records that other processes wait. Nobody enters the open grant any
-// more, and permits have one pass over the calls in line (law 9).
-func (c *crowd) want(waiting int) {
-	c.open = nil
-	for _, gr := range c.grants {
-		gr.shorten(waiting)
-		gr.want()
-	}
-}
-
 // The methods below are those of a gate whose turns are not alone. The mutex is
 // held.
 
@@ -125,7 +115,7 @@ func (gt *gate) disperse(gr *grant) {
 			}
 			t = next
 		}
-		if gt.wanted {
+		if gr.bid.wanted {
 			gt.crowd.open = nil // law 9: these were the last
 		}
 	}

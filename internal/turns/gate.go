@@ -39,7 +39,6 @@ type gate struct {
 	crowd     *crowd  // of turns that need not be alone; nil if there has been none
 	strays    []*Turn // whose functions run on without the key
 	contender contender
-	wanted    bool // other processes are known to wait for the key
 	asked     bool // a turn has asked for a [Wish]
 }
 
@@ -320,22 +319,31 @@ func (gt *gate) heldHere(since time.Time) bool {
 	return here
 }
 
-// want records that other processes wait for the key. The tenure ends after one
-// pass over the calls in line now (law 9).
+// want records that other processes wait for the key.
 func (gt *gate) want() {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if gt.grant != nil {
-		if !gt.wanted {
-			gt.grant.shorten(gt.line.length)
-		}
-		gt.grant.want()
+		gt.wantGrant(gt.grant)
+	} else {
+		gt.contender.want()
+		gt.engine.habits.busy(gt.name)
 	}
-	gt.wanted = true
 	if gt.crowd != nil {
-		gt.crowd.want(gt.line.length)
+		gt.crowd.open = nil // nobody enters it any more
+		for _, gr := range gt.crowd.grants {
+			gt.wantGrant(gr)
+		}
 	}
-	gt.wantedIdle()
+	gt.rouse()
+}
+
+// wantGrant ends the tenure of gr after one pass over the calls in line now (law
+// 9). gt.mu is held.
+func (gt *gate) wantGrant(gr *grant) {
+	if taken, news := gr.want(gt.line.length); news {
+		gt.engine.habits.ended(gt.name, taken)
+	}
 }
 
 // ask is [Turn.Ask].
@@ -422,7 +430,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 }
 
 // next is [contender.next] for t, which has the floor. The error is ErrRecorded
-// if a record has ended the wait of t. An offer also tells whether others wait.
+// if a record has ended the wait of t.
 func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -430,8 +438,8 @@ func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 		return a, ErrRecorded
 	}
 	a = gt.contender.next(now, t.terms())
-	if a.do == toTake {
-		gt.wanted = a.offer.Waiting > 0
+	if a.do == toTake && gt.crowd != nil {
+		a.bid.wanted = a.offer.Waiting > 0 // the message may have been of our own claim
 	}
 	return a, nil
 }
@@ -463,14 +471,14 @@ func (gt *gate) tryWon(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.contender.tryWon(gr.bid.claim.Owner)
-	if gt.wanted {
-		gr.shorten(gt.line.length)
+	if gr.bid.wanted {
+		gt.wantGrant(gr)
 	}
 	if gr.crowded() {
 		gt.disperse(gr)
-		return
+	} else {
+		gt.grant = gr
 	}
-	gt.grant = gr
 }
 
 // tryHeld is [contender.tryHeld]. joins is what beginTry has returned.
@@ -505,7 +513,6 @@ func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (spare bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.wanted = r.Waiting > 0
 	spare = r.Handed && (next == nil || gt.contender.bid != next)
 	gt.contender.released(r, next, sent, time.Now(), b)
 	return spare

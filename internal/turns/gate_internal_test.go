@@ -1,7 +1,9 @@
 package turns
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -28,17 +30,32 @@ func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	}
 }
 
-// An offer says whether other processes wait, whatever was known before (law 9).
+// An offer says whether other processes wait, and so do messages that came since
+// the bid was made (law 9). Beside a crowd these may be of our own claim.
 func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 	s := settings()
 	turn := &Turn{set: &s}
-	for _, waiting := range []int{0, 3} {
-		gt := &gate{floor: turn, wanted: waiting == 0}
+	for i, c := range []struct {
+		told    bool
+		crowd   *crowd
+		waiting int
+		want    bool
+	}{
+		{waiting: 0, want: false},
+		{waiting: 3, want: true},
+		{told: true, want: true},
+		{told: true, crowd: &crowd{}, want: false},
+		{crowd: &crowd{}, waiting: 3, want: true},
+	} {
+		gt := &gate{engine: &Engine{}, floor: turn, crowd: c.crowd}
+		gt.want()
 		gt.contender.openBid(&bid{terms: turn.terms(), claim: locker.Claim{Owner: "mine"}})
-		gt.granted("mine", locker.Offer{Waiting: waiting})
+		if gt.granted("mine", locker.Offer{Waiting: c.waiting}); c.told {
+			gt.want()
+		}
 		a, err := gt.next(turn, time.Now())
-		if err != nil || a.do != toTake || gt.wanted != (waiting > 0) {
-			t.Errorf("%d wait: next is %d, %v; wanted: %t", waiting, a.do, err, gt.wanted)
+		if err != nil || a.do != toTake || a.bid.wanted != c.want {
+			t.Errorf("case %d: next is %d, %v; wanted: %t", i, a.do, err, a.bid.wanted)
 		}
 	}
 }
@@ -51,5 +68,87 @@ func TestABidThatIsOverIsAbandoned(t *testing.T) {
 	gt.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 	if n := l.abandons.Load(); n != 1 {
 		t.Errorf("%d bids were abandoned", n)
+	}
+}
+
+// A meddler runs a function when the store has answered a request, before the
+// process gets the answer.
+type meddler struct {
+	locker.Locker
+
+	acquired, released func()
+}
+
+func (m *meddler) Acquire(ctx context.Context, c *locker.Claim, try locker.Try) (locker.Answer, error) {
+	defer meddle(&m.acquired)
+	return m.Locker.Acquire(ctx, c, try)
+}
+
+func (m *meddler) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	defer meddle(&m.released)
+	return m.Locker.Release(ctx, c, next)
+}
+
+// meddle runs *f once.
+func meddle(f *func()) {
+	if run := *f; run != nil {
+		*f = nil
+		run()
+	}
+}
+
+// A call that begins to wait is known to the next turn here, though its message
+// comes before the answer to the request that brought the turn.
+func TestAMessageMayComeBeforeTheAnswer(t *testing.T) {
+	begin := func(t *testing.T, e *Engine) <-chan *Turn {
+		t.Helper()
+		turn := make(chan *Turn, 1)
+		go func() { turn <- mustTake(t, e, settings()) }() // ends with its wait
+		return turn
+	}
+	for name, take := range map[string]func(t *testing.T, m *meddler, ours, theirs *Engine) (turn *Turn, waits <-chan *Turn){
+		"try": func(t *testing.T, m *meddler, ours, theirs *Engine) (turn *Turn, waits <-chan *Turn) {
+			t.Helper()
+			m.acquired = func() {
+				waits = begin(t, theirs)
+				synctest.Wait()
+			}
+			turn = mustTake(t, ours, settings())
+			return turn, waits
+		},
+		"release and offer": func(t *testing.T, m *meddler, ours, theirs *Engine) (turn *Turn, waits <-chan *Turn) {
+			t.Helper()
+			first := mustTake(t, ours, settings())
+			second := begin(t, theirs)
+			synctest.Wait()
+			third := begin(t, ours) // behind the tenure
+			synctest.Wait()
+			m.released = func() { // the key is theirs, and our next claim is queued
+				mustEnd(t, <-second) // it is ours again
+				waits = begin(t, theirs)
+				synctest.Wait()
+			}
+			mustEnd(t, first)
+			return <-third, waits
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := memlocker.New()
+				m := &meddler{Locker: mem}
+				ours, theirs := open(t, m), open(t, mem.Peer())
+				turn, waits := take(t, m, ours, theirs)
+				w := new(Wish)
+				select {
+				case <-w.C(func() { turn.Ask(w) }):
+				default:
+					t.Error("the turn does not know that another process waits")
+				}
+				mustEnd(t, turn)
+				mustEnd(t, <-waits)
+				closed(t, ours)
+				closed(t, theirs)
+			})
+		})
 	}
 }

@@ -153,12 +153,19 @@ func (gr *grant) shorten(waiting int) {
 	gr.tenure.shorten(waiting)
 }
 
-// want records that another process waits for the key.
-func (gr *grant) want() {
+// want records that another process waits for the key. The tenure ends after the
+// turns of the calls that wait here now. want reports whether that is news to a
+// grant that may be idle, and how often a call took it when it was.
+func (gr *grant) want(waiting int) (taken int, news bool) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
+	gr.tenure.shorten(waiting)
+	if news = gr.isBrief() && !gr.wanted; news {
+		taken = gr.idler.taken
+	}
 	gr.wanted = true
 	gr.tellLocked()
+	return taken, news
 }
 
 // tellWishes lets the wishes of the turns that are on come true.

@@ -33,7 +33,6 @@ type idler struct {
 	// others that lease, and an idle grant is renewed only to find out whether
 	// it is still held.
 	brief    bool
-	wanted   bool      // another process has wanted the key
 	retained bool      // the gate is kept alive until the grant ends
 	taken    int       // how often a call took the idle grant
 	since    time.Time // when the last turn ended
@@ -115,19 +114,6 @@ func (gr *grant) ended() {
 	}
 }
 
-// wantedElsewhere notes that another process wants the key. wantedElsewhere
-// reports whether that is news to a grant that may be idle, and how often a
-// call took it when it was.
-func (gr *grant) wantedElsewhere() (taken int, news bool) {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	if !gr.isBrief() || gr.idler.wanted {
-		return 0, false
-	}
-	gr.idler.wanted = true
-	return gr.idler.taken, true
-}
-
 // idleState describes gr, which is idle.
 func (gr *grant) idleState() HoldState {
 	gr.mu.Lock()
@@ -203,19 +189,6 @@ func (gt *gate) rouse() {
 	}
 }
 
-// wantedIdle is [gate.want] for a grant that may be idle.
-func (gt *gate) wantedIdle() {
-	h := &gt.engine.habits
-	if gt.grant == nil {
-		h.busy(gt.name)
-		return
-	}
-	if taken, news := gt.grant.wantedElsewhere(); news {
-		h.ended(gt.name, taken)
-	}
-	gt.rouse()
-}
-
 // endIdle takes the mutex, and releases gr if gr is idle.
 func (gt *gate) endIdle(gr *grant) {
 	gt.mu.Lock()
@@ -230,11 +203,11 @@ func (gt *gate) endIdle(gr *grant) {
 func (gt *gate) missed() *Turn {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	switch gr := gt.grant; {
-	case gr == nil:
-		gt.wanted = true // of a grant whose try is under way
-	case gr.idler != nil:
+	switch gr, b := gt.grant, gt.contender.bid; {
+	case gr != nil && gr.idler != nil:
 		gr.shorten(gt.line.length)
+	case b != nil && b.claim.Lingers && !b.queued:
+		b.wanted = true // its answer may be on the way
 	}
 	return gt.warden()
 }

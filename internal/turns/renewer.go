@@ -125,7 +125,7 @@ func (r *renewer) look(batch []*grant, limit time.Duration) {
 	defer cancel()
 	for _, gr := range batch {
 		if s, err := in.Inspect(ctx, gr.gate.name); err == nil && s.Waiting > 0 {
-			gr.want()
+			gr.gate.want()
 		}
 	}
 }

@@ -477,7 +477,6 @@ func (t *Turn) accept(a action) *grant {
 		return nil
 	}
 	gr := newGrant(t, a.bid, a.since, length, a.offer.Token, now)
-	gr.wanted = a.offer.Waiting > 0
 	gr.renewSoon(now)
 	t.gate.tryWon(gr)
 	return gr
