@@ -163,7 +163,7 @@ func (h *handler) store(ctx context.Context, limit int) *storeView {
 			k.Error = err.Error()
 		case s.Held:
 			k.Held, k.Owner, k.Holder, k.Remaining = true, s.Owner, newPeer(s.Holder), seconds(s.Remaining)
-			k.Shared, k.Limit = s.Shared(), s.Limit
+			k.Shared, k.Limit, k.Lingers = s.Shared(), s.Limit, s.Lingers
 		}
 		if s.Record.Size > 0 {
 			k.Result = &result{s.Record.Size, seconds(s.Record.Remaining)}

@@ -110,7 +110,8 @@ func TestThePageTellsAnIdleKeyFromOneThatIsHeld(t *testing.T) {
 			}
 		}
 		has(t, get(t, h, "/"), "idle since "+time.Now().Format("15:04:05.000")+", by WithLinger")
-		has(t, get(t, h, "/?format=json"), `"idle": true`)
+		has(t, get(t, h, "/?store=1"), ", may be idle")
+		has(t, get(t, h, "/?format=json&store=1"), `"idle": true`, `"lingers": true`)
 	})
 }
 

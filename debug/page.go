@@ -80,8 +80,9 @@ type storeKey struct {
 	Held      bool    `json:"held"`
 	Owner     string  `json:"owner,omitempty"`
 	Holder    *peer   `json:"holder,omitempty"`
-	Shared    string  `json:"shared,omitempty"` // in words, if several own it
-	Limit     int     `json:"limit,omitempty"`  // of them, see [guard.KeyState]
+	Lingers   bool    `json:"lingers,omitempty"` // no function may run there (guard.WithLinger)
+	Shared    string  `json:"shared,omitempty"`  // in words, if several own it
+	Limit     int     `json:"limit,omitempty"`   // of them, see [guard.KeyState]
 	Owners    []owner `json:"owners,omitempty"`
 	Remaining seconds `json:"remaining,omitempty"`
 	Waiting   int     `json:"waiting"`

@@ -23,6 +23,9 @@ type KeyState struct {
 	// Holder describes the owner. It is zero if unknown, as for a plain
 	// redislock user.
 	Holder Holder `json:"holder,omitzero"`
+	// Lingers says that the owner's claim lingers, see [Claim]. The key may
+	// then be idle: its process keeps it, and no function runs there.
+	Lingers bool `json:"lingers,omitempty"`
 	// Remaining is the time until the lease ends unless it is renewed. It is 0
 	// if that is unknown, or if the lease never ends.
 	Remaining time.Duration `json:"remaining_ns,omitempty"`

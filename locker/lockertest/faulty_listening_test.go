@@ -39,6 +39,20 @@ var listeningFaults = []fault{
 		func(m memory) locker.Locker { return saysLingers{m, true} },
 	},
 	{
+		"does not show that an owner lingers",
+		[]string{"who lingers can be seen"},
+		func(m memory) locker.Locker {
+			return shows{m, func(s *locker.KeyState) { s.Lingers = false }}
+		},
+	},
+	{
+		"shows every owner as one that lingers",
+		[]string{"who lingers can be seen"},
+		func(m memory) locker.Locker {
+			return shows{m, func(s *locker.KeyState) { s.Lingers = true }}
+		},
+	},
+	{
 		"cuts the first lease of a claim that lingers",
 		[]string{"the first lease of who lingers lasts its offer"},
 		func(m memory) locker.Locker { return cutsFirst{m} },

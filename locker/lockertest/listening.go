@@ -15,6 +15,7 @@ import (
 var listening = []Check{
 	{"who lingers is told again at each look", "Listener, law 21", toldAtEachLook},
 	{"an answer tells whether the owner lingers", "Answer.Lingers, law 21", tellsLingers},
+	{"who lingers can be seen", "KeyState.Lingers", seesLingers},
 	{"the first lease of who lingers lasts its offer", "Claim.First", firstLease},
 	{"a closed locker does not listen", "Listener.Listens", closedIsDeaf},
 }
@@ -80,6 +81,17 @@ func tellsLingers(p *pair) {
 			if a := p.try(p.b, waits, t); a.Lingers != c.Lingers {
 				fail("Answer.Lingers is %t to %+v, and the Lingers of the owner's claim is %t", a.Lingers, t, c.Lingers)
 			}
+		}
+	}
+}
+
+func seesLingers(p *pair) {
+	p.listener(p.a)
+	_, b := p.inspectors()
+	for key, c := range map[string]*locker.Claim{"stays": lingering("stays"), "goes": claim("goes", long)} {
+		p.acquire(p.a, c)
+		if s := p.inspect(b, key); s.Lingers != c.Lingers {
+			fail("KeyState.Lingers is %t, and the Lingers of the owner's claim is %t", s.Lingers, c.Lingers)
 		}
 	}
 }

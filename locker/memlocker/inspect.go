@@ -107,7 +107,7 @@ func (s *store) inspect(key string, now time.Time) locker.KeyState {
 // describe fills in who owns the key, which is held.
 func (e *entry) describe(state *locker.KeyState) {
 	if first := &e.owners[0]; first.limit == 1 {
-		state.Owner, state.Holder = first.owner, first.holder
+		state.Owner, state.Holder, state.Lingers = first.owner, first.holder, first.lingers
 		return
 	}
 	state.Limit = locker.NoLimit

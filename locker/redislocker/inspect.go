@@ -40,7 +40,7 @@ func (i inspector) read(key string, answer command) (locker.KeyState, error) {
 	if ttl != -2 {
 		s.Held, s.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
 		if s.Owners, s.Limit = claims(parts[4]); s.Owners == nil {
-			s.Owner, s.Holder = value[:min(len(value), locker.OwnerLen)], holder(value)
+			s.Owner, s.Holder, s.Lingers = value[:min(len(value), locker.OwnerLen)], holder(value), lingers(value)
 		}
 	}
 	s.Waiting = int(waiting)

@@ -34,7 +34,8 @@ A key with a result of guard.Once has a line with its size and how long it is ke
 "remaining_ns". The result itself is not shown.
 
 Redis does not know everything. Calls that queue in the holder's own process are not counted: "waiting 0" may hide them. A key
-that guard.WithMinHold keeps looks held after its function has returned. Both are on the page of that process, see package
+that guard.WithMinHold keeps looks held after its function has returned. "may be idle" says that guard.WithLinger may keep
+the key while no function runs; "lingers" of --json says the same. All three are on the page of that process, see package
 debug; it is usually mounted at /debug/guard. Cost: one small read.`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := args(cmd, 1); err != nil {

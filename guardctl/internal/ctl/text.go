@@ -38,6 +38,8 @@ func where(s guard.KeyState) string {
 		return s.Shared()
 	case s.Holder == guard.Holder{}:
 		return "unknown"
+	case s.Lingers:
+		return process(s.Holder) + ", may be idle"
 	}
 	return process(s.Holder)
 }
