@@ -43,6 +43,7 @@
 package explore
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -63,6 +64,7 @@ type settings struct {
 	runs   int
 	faults int // at once
 	flush  bool
+	keep   bool // connections
 
 	// For tests of this package.
 	stats *stats
@@ -82,6 +84,12 @@ func Level(n int) Option { return func(s *settings) { s.faults = n } }
 // FLUSHALL or a failover. [guard.Once] does not survive that, nor does the mark
 // of [guard.WithAtMostOnce].
 func StoreMayForget() Option { return func(s *settings) { s.flush = true } }
+
+// SameDatabase says that [World.Open] opens the same database in each run. The
+// connections then outlast a run, which makes a search on SQLite three times as
+// fast. The scenario must empty the tables at its beginning, and must not
+// replace the file.
+func SameDatabase() Option { return func(s *settings) { s.keep = true } }
 
 // stats are what a search has done.
 type stats struct {
@@ -139,6 +147,8 @@ func newSearch(t *testing.T, scenario func(*World), opts []Option) *search {
 	for _, o := range opts {
 		o(&x.set)
 	}
+	x.pool = &pool{on: x.set.keep, idle: make(map[string][]driver.Conn)}
+	t.Cleanup(x.pool.close)
 	return x
 }
 

@@ -36,9 +36,10 @@ type World struct {
 	plan    plan
 	start   time.Time
 	store   *memlocker.Locker // whose peers the processes have
-	wire    *process          // what is under way
-	arrived chan struct{}     // a goroutine has come to a gate
-	end     chan struct{}     // closed after the check
+	pool    *pool
+	wire    *process      // what is under way
+	arrived chan struct{} // a goroutine has come to a gate
+	end     chan struct{} // closed after the check
 	check   func() error
 
 	mu         sync.Mutex // guards all below, and the fields of the processes
@@ -58,9 +59,9 @@ type World struct {
 	cleanups   []func()
 }
 
-func newWorld(p plan) *World {
+func newWorld(p plan, connections *pool) *World {
 	w := &World{
-		plan: p, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
+		plan: p, pool: connections, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
 		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)},
 		ttl: 10 * time.Second,
 	}
