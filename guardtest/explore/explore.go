@@ -45,7 +45,6 @@ package explore
 import (
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -152,9 +151,15 @@ func newSearch(t *testing.T, scenario func(*World), opts []Option) *search {
 	return x
 }
 
+// outcome is a line about what. An error that two leases have says the same
+// twice.
 func outcome(what string, err error) string {
-	if err != nil {
-		return fmt.Sprintf("%s: %v", what, err)
+	if err == nil {
+		return what
 	}
-	return what
+	text := err.Error()
+	if half := text[:(len(text)-1)/2]; text == half+": "+half {
+		text = half
+	}
+	return what + ": " + text
 }

@@ -21,6 +21,7 @@ import (
 const (
 	tries    = 5                // of one Deliver
 	patience = 15 * time.Second // of a client, for one try
+	givesUp  = "gives up)"
 	comeback = 5 * time.Second  // of a client, after a failure
 	settling = time.Minute      // for Background, after all others
 	lifetime = 10 * time.Minute // of a run
@@ -92,7 +93,7 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 		for try := range tries {
 			p, then := w.spawn(name+strings.Repeat("'", try)), "tries again)"
 			if try == tries-1 {
-				then = "gives up)"
+				then = givesUp
 			}
 			select {
 			case err := <-p.run(fn, true):

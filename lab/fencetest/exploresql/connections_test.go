@@ -13,7 +13,8 @@ import (
 
 // charging is a scenario: two clients do f. An error that says one of the words
 // breaks it, whatever faults came.
-func charging(dsn string, f func(ctx context.Context, w *explore.World, db *sql.DB) error, words ...string) func(*explore.World) {
+func charging(dsn string, f func(ctx context.Context, w *explore.World, db *sql.DB) error, words ...string,
+) func(*explore.World) {
 	return func(w *explore.World) {
 		s := newShop(w)
 		var wrong error
