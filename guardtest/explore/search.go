@@ -24,6 +24,7 @@ type search struct {
 	seen     map[uint64]bool // whether it broke, by trace
 	broken   []*result
 	stalled  atomic.Bool // a run stands still, so there are no more
+	pool     *pool
 }
 
 // all runs the scenario without a fault, with each single one, and with
@@ -114,7 +115,7 @@ func (x *search) run(p plan) *result {
 			}
 		}()
 		synctest.Test(x.t, func(*testing.T) {
-			world := newWorld(p)
+			world := newWorld(p, x.pool)
 			if err := world.store.Open(deaf{}); err != nil {
 				panic(err)
 			}

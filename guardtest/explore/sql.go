@@ -25,7 +25,8 @@ import (
 // does on a file. Connections to SQLite in memory are refused: those of
 // ":memory:" see a database each, and those of vfs=memdb and mode=memory block
 // each other as no database in production does. Use a file in t.TempDir() with
-// _pragma=journal_mode(wal) and _pragma=synchronous(off), one for each run.
+// _pragma=journal_mode(wal) and _pragma=synchronous(off): one for each run, or
+// one for all with [SameDatabase].
 func (w *World) Open(ctx context.Context, driverName, dsn string) *sql.DB {
 	raw, err := sql.Open(driverName, dsn)
 	if err != nil {
@@ -33,8 +34,12 @@ func (w *World) Open(ctx context.Context, driverName, dsn string) *sql.DB {
 	}
 	d := raw.Driver()
 	_ = raw.Close()
-	db := sql.OpenDB(&connector{processOf(ctx), d, dsn})
-	w.Cleanup(func() { _ = db.Close() })
+	c := &connector{p: processOf(ctx), driver: d, dsn: dsn}
+	db := sql.OpenDB(c)
+	w.Cleanup(func() {
+		_ = db.Close()
+		c.close()
+	})
 	return db
 }
 
@@ -51,6 +56,7 @@ type connector struct {
 	p      *process
 	driver driver.Driver
 	dsn    string
+	opened []*conn // guarded by p.w.mu
 }
 
 func (c *connector) Driver() driver.Driver { return c.driver }
@@ -59,15 +65,38 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	if inMemory(c.dsn) {
 		return nil, errInMemory
 	}
-	raw, err := c.driver.Open(c.dsn)
-	if err != nil {
-		return nil, err
+	w := c.p.w
+	raw := w.pool.take(c.dsn)
+	if raw == nil {
+		var err error
+		if raw, err = c.driver.Open(c.dsn); err != nil {
+			return nil, err
+		}
 	}
-	conn := &conn{Conn: raw, p: c.p}
-	c.p.w.mu.Lock()
-	defer c.p.w.mu.Unlock()
+	conn := &conn{Conn: raw, p: c.p, dsn: c.dsn, asNew: true}
+	w.mu.Lock()
+	dead := c.p.dead
+	c.opened = append(c.opened, conn)
 	c.p.atCrash = append(c.p.atCrash, conn)
+	w.mu.Unlock()
+	if dead {
+		return nil, errors.Join(errDead, conn.Close())
+	}
 	return conn, nil
+}
+
+// close ends what the process left open, at the end of the run. No statement
+// comes late any more.
+func (c *connector) close() {
+	c.p.w.mu.Lock()
+	opened := c.opened
+	c.p.w.mu.Unlock()
+	for _, conn := range opened {
+		conn.mu.Lock()
+		conn.late = 0
+		conn.mu.Unlock()
+		_ = conn.Close()
+	}
 }
 
 // conn is a connection to the database.
@@ -75,9 +104,12 @@ type conn struct {
 	driver.Conn
 
 	p     *process
-	inTx  bool
+	dsn   string
 	mu    sync.Mutex // guards all below
+	tx    driver.Tx  // that has begun and not ended
+	asNew bool       // nothing has changed but rows
 	late  int        // statements under way that come after the connection is lost
+	stmts []*stmt    // that are prepared
 	bad   bool       // it is lost
 	ended bool
 }
@@ -88,7 +120,8 @@ func (c *conn) IsValid() bool {
 	return !c.bad
 }
 
-// Close ends the connection when nothing is under way.
+// Close ends the connection when nothing is under way. The database undoes a
+// transaction then.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +130,34 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.ended = true
+	for _, s := range c.stmts {
+		_ = s.Stmt.Close()
+	}
+	if pool := c.p.w.pool; pool.on && c.asNew && (c.tx == nil || c.tx.Rollback() == nil) {
+		pool.put(c.Conn, c.dsn)
+		return nil
+	}
 	return c.Conn.Close()
+}
+
+// set notes the transaction that is open.
+func (c *conn) set(t driver.Tx) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tx = t
+}
+
+// sends notes that query is about to be sent.
+func (c *conn) sends(query string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asNew = c.asNew && onlyRows(query)
+}
+
+func (c *conn) inTx() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tx != nil
 }
 
 var errDead = errors.New("explore: the process has died")
@@ -141,7 +201,7 @@ func (c *conn) kinds(what string) []kind {
 	switch {
 	case what == "COMMIT":
 		return stepKinds
-	case c.inTx:
+	case c.inTx():
 		return []kind{yield, crash, pause}
 	case len(what) > 6 && strings.EqualFold(what[:6], "SELECT"):
 		return []kind{yield, crash, pause, longPause, lostRequest}
@@ -229,6 +289,9 @@ func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 }
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if !c.IsValid() {
+		return nil, driver.ErrBadConn
+	}
 	var t driver.Tx
 	err := c.patiently(ctx, "BEGIN", func() (err error) {
 		if b, ok := c.Conn.(driver.ConnBeginTx); ok {
@@ -241,16 +304,23 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	if err != nil {
 		return nil, err
 	}
-	c.inTx = true
+	c.set(t)
 	return &tx{t, c, ctx}, nil
 }
 
 func (c *conn) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
+	if c.sends(query); !c.IsValid() {
+		return nil, driver.ErrBadConn
+	}
 	s, err := c.Conn.Prepare(query)
 	if err != nil {
 		return nil, err
 	}
-	return &stmt{s, c, query}, nil
+	st := &stmt{s, c, query}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stmts = append(c.stmts, st)
+	return st, nil
 }
 
 func (c *conn) Prepare(query string) (driver.Stmt, error) {
@@ -262,6 +332,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if !ok {
 		return nil, driver.ErrSkip
 	}
+	c.sends(query)
 	args = slices.Clone(args)
 	err = c.do(ctx, query, func() (err error) {
 		r, err = e.ExecContext(context.WithoutCancel(ctx), query, args)
@@ -275,6 +346,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if !ok {
 		return nil, driver.ErrSkip
 	}
+	c.sends(query)
 	args = slices.Clone(args)
 	return c.query(ctx, query, func() (driver.Rows, error) {
 		return q.QueryContext(context.WithoutCancel(ctx), query, args)
@@ -334,21 +406,31 @@ type tx struct {
 	ctx context.Context
 }
 
+// Commit loses the connection if it fails, and the transaction with it.
 func (t *tx) Commit() error {
-	defer func() { t.c.inTx = false }()
-	return t.c.do(t.ctx, "COMMIT", t.Tx.Commit)
+	err := t.c.do(t.ctx, "COMMIT", func() error {
+		err := t.Tx.Commit()
+		if !locked(err) {
+			t.c.set(nil)
+		}
+		return err
+	})
+	if err != nil {
+		_ = t.c.Close()
+	}
+	return err
 }
 
 // Rollback sends nothing on a connection that is lost.
 func (t *tx) Rollback() error {
-	t.c.inTx = false
-	switch {
-	case !t.c.IsValid():
-		return nil
-	case t.c.p.passUntil(context.Background(), "ROLLBACK", minor, outside) == over:
+	if !t.c.IsValid() || t.c.p.passUntil(context.Background(), "ROLLBACK", minor, outside) == over {
 		return nil
 	}
-	return t.Tx.Rollback()
+	err := t.Tx.Rollback()
+	if err == nil {
+		t.c.set(nil)
+	}
+	return err
 }
 
 type stmt struct {
@@ -356,6 +438,17 @@ type stmt struct {
 
 	c     *conn
 	query string
+}
+
+// Close leaves the statement of a connection that is lost to it.
+func (s *stmt) Close() error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.c.bad {
+		return nil
+	}
+	s.c.stmts = slices.DeleteFunc(s.c.stmts, func(o *stmt) bool { return o == s })
+	return s.Stmt.Close()
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (r driver.Result, err error) {

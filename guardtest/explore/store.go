@@ -68,6 +68,17 @@ func (s *store) ask(ctx context.Context, what string, kinds []kind, keys touched
 	return nil
 }
 
+// told is the line about a request for key that was answered.
+func told(done, request, key string, err error) string {
+	switch {
+	case err == nil:
+		return done + " " + key
+	case errors.Is(err, locker.ErrLeaseLost):
+		return "no longer has " + key
+	}
+	return outcome(request+" "+key, err)
+}
+
 func (s *store) see(c *locker.Claim) {
 	w := s.p.w
 	w.mu.Lock()
@@ -108,18 +119,21 @@ func (s *store) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (a l
 // AcquireAll implements [locker.Several].
 func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
-	words := []string{"take"}
-	for _, c := range cs {
+	keys := make(touched, len(cs))
+	for i, c := range cs {
 		s.see(c)
-		words = append(words, c.Key)
+		keys[i] = c.Key
 	}
-	what := strings.Join(words, " ")
-	if e := s.ask(ctx, what, askKinds, words[1:], func(ctx context.Context) string {
+	names := func(n int) string { return strings.Join(keys[:n], ", ") }
+	if e := s.ask(ctx, "take "+names(len(cs)), askKinds, keys, func(ctx context.Context) string {
 		as, held, err = s.Locker.AcquireAll(ctx, cs, prefix)
-		if held < len(cs) {
-			return what + ": " + cs[held].Key + " is held"
+		switch {
+		case err != nil || held == len(cs):
+			return told("has", "take", names(len(cs)), err)
+		case prefix && held > 0:
+			return "has " + names(held) + ", and not " + keys[held]
 		}
-		return outcome(what, err)
+		return "has none of " + names(len(cs)) + ": " + keys[held] + " is held"
 	}); e != nil {
 		return nil, 0, e
 	}
@@ -134,10 +148,13 @@ func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i i
 	}
 	if e := s.ask(ctx, "renew", minor, keys, func(ctx context.Context) string {
 		s.Locker.Renew(ctx, cs, func(i int, err error) { errs[i] = err })
-		if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
-			return outcome("renew", err)
+		var lines []string
+		for i, err := range errs {
+			if err != nil && ctx.Err() == nil {
+				lines = append(lines, told("", "renew", keys[i], err))
+			}
 		}
-		return ""
+		return strings.Join(lines, "; ")
 	}); e != nil {
 		for i := range errs {
 			errs[i] = e
@@ -152,7 +169,7 @@ func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i i
 func (s *store) Fence(ctx context.Context, c *locker.Claim) (token uint64, err error) {
 	if e := s.ask(ctx, "fence "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		token, err = s.Locker.Fence(ctx, c)
-		return outcome("gets a token for "+c.Key, err)
+		return told("gets a token for", "fence", c.Key, err)
 	}); e != nil {
 		return 0, e
 	}
@@ -163,7 +180,7 @@ func (s *store) Fence(ctx context.Context, c *locker.Claim) (token uint64, err e
 func (s *store) Release(ctx context.Context, c, next *locker.Claim) (r locker.Released, err error) {
 	if e := s.ask(ctx, "free "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		r, err = s.Locker.Release(ctx, c, next)
-		return outcome("frees "+c.Key, err)
+		return told("frees", "free", c.Key, err)
 	}); e != nil {
 		return locker.Released{}, e
 	}
@@ -184,7 +201,7 @@ func (s *store) ReleaseAll(ctx context.Context, cs, nexts []*locker.Claim,
 func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Record) (r locker.Released, err error) {
 	if e := s.ask(ctx, "record "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		r, err = s.Locker.Keep(ctx, c, next, rec)
-		return outcome("records the result of "+c.Key, err)
+		return told("records the result of", "record", c.Key, err)
 	}); e != nil {
 		return locker.Released{}, e
 	}
@@ -195,7 +212,7 @@ func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Reco
 func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (record string, err error) {
 	if e := s.ask(ctx, "mark "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		record, err = s.Locker.Begin(ctx, c, rec)
-		return outcome("marks "+c.Key, err)
+		return told("marks", "mark", c.Key, err)
 	}); e != nil {
 		return "", e
 	}
@@ -206,7 +223,7 @@ func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (
 func (s *store) Forget(ctx context.Context, key string) (found bool, err error) {
 	if e := s.ask(ctx, "forget "+key, askKinds, touched{key}, func(ctx context.Context) string {
 		found, err = s.Locker.Forget(ctx, key)
-		return outcome("forgets "+key, err)
+		return told("forgets", "forget", key, err)
 	}); e != nil {
 		return false, e
 	}

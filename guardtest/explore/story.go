@@ -140,6 +140,9 @@ func pattern(name string) string {
 
 // page is the document about what has broken the run.
 func (r *result) page() string {
+	if slices.ContainsFunc(r.lines, func(l line) bool { return strings.HasSuffix(l.text, givesUp) }) {
+		return "testing-crashes.md#the-scenario" // what a check may ask for
+	}
 	if len(r.plan) > 0 && !r.stalled {
 		switch r.plan[len(r.plan)-1].k {
 		case pause, longPause, late:

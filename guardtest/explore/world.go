@@ -21,6 +21,7 @@ import (
 const (
 	tries    = 5                // of one Deliver
 	patience = 15 * time.Second // of a client, for one try
+	givesUp  = "gives up)"
 	comeback = 5 * time.Second  // of a client, after a failure
 	settling = time.Minute      // for Background, after all others
 	lifetime = 10 * time.Minute // of a run
@@ -36,9 +37,10 @@ type World struct {
 	plan    plan
 	start   time.Time
 	store   *memlocker.Locker // whose peers the processes have
-	wire    *process          // what is under way
-	arrived chan struct{}     // a goroutine has come to a gate
-	end     chan struct{}     // closed after the check
+	pool    *pool
+	wire    *process      // what is under way
+	arrived chan struct{} // a goroutine has come to a gate
+	end     chan struct{} // closed after the check
 	check   func() error
 
 	mu         sync.Mutex // guards all below, and the fields of the processes
@@ -58,9 +60,9 @@ type World struct {
 	cleanups   []func()
 }
 
-func newWorld(p plan) *World {
+func newWorld(p plan, connections *pool) *World {
 	w := &World{
-		plan: p, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
+		plan: p, pool: connections, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
 		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)},
 		ttl: 10 * time.Second,
 	}
@@ -91,7 +93,7 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 		for try := range tries {
 			p, then := w.spawn(name+strings.Repeat("'", try)), "tries again)"
 			if try == tries-1 {
-				then = "gives up)"
+				then = givesUp
 			}
 			select {
 			case err := <-p.run(fn, true):

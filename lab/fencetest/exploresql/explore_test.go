@@ -5,11 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,58 +20,43 @@ import (
 )
 
 var (
-	runs  atomic.Int64
-	dir   string
-	empty []byte
-)
-
-var (
 	results, _ = sqlresult.New(sqlresult.SQLite, "results")
 	fences, _  = sqlfence.New(sqlfence.SQLite, "fences")
 )
 
-// shop is a database with one sku, made anew for each run.
+// shop is a database with one sku, which each run begins with.
 type shop struct {
 	w   *explore.World
 	dsn string
 	db  *sql.DB // of the scenario, not of a process
 }
 
-const settings = "?_pragma=journal_mode(wal)&_pragma=synchronous(off)"
+// theShop is the one of all runs.
+var theShop shop
 
-// newShop copies the empty database, which is faster than making one.
+// newShop empties the shop.
 func newShop(w *explore.World) *shop {
-	file := filepath.Join(dir, strconv.FormatInt(runs.Add(1), 10))
-	must(os.WriteFile(file, empty, 0o600))
-	db, err := sql.Open("sqlite", "file:"+file+settings)
+	_, err := theShop.db.ExecContext(context.Background(), `BEGIN; DELETE FROM stock; INSERT INTO stock VALUES ('42', 3);
+		DELETE FROM orders; DELETE FROM charges; DELETE FROM outbox; DELETE FROM fences; DELETE FROM results; COMMIT`)
 	must(err)
-	w.Cleanup(func() {
-		_ = db.Close()
-		for _, end := range []string{"", "-wal", "-shm"} {
-			_ = os.Remove(file + end)
-		}
-	})
-	return &shop{w: w, dsn: "file:" + file + settings, db: db}
+	return &shop{w: w, dsn: theShop.dsn, db: theShop.db}
 }
 
-// makeEmpty makes the database that newShop copies.
-func makeEmpty(t *testing.T) {
+// openShop makes the database of all runs.
+func openShop(t *testing.T) {
 	t.Helper()
-	dir = t.TempDir()
-	file := filepath.Join(dir, "empty")
-	db, err := sql.Open("sqlite", "file:"+file+settings)
+	dsn := "file:" + filepath.Join(t.TempDir(), "shop") + "?_pragma=journal_mode(wal)&_pragma=synchronous(off)"
+	db, err := sql.Open("sqlite", dsn)
 	must(err)
+	t.Cleanup(func() { _ = db.Close() })
 	for _, q := range []string{
-		`CREATE TABLE stock (sku TEXT PRIMARY KEY, n INTEGER)`, `INSERT INTO stock VALUES ('42', 3)`,
-		`CREATE TABLE orders (id TEXT PRIMARY KEY)`, `CREATE TABLE charges (order_id TEXT)`,
-		`CREATE TABLE outbox (order_id TEXT)`, fences.Schema(), results.Schema(),
+		`CREATE TABLE stock (sku TEXT PRIMARY KEY, n INTEGER)`, `CREATE TABLE orders (id TEXT PRIMARY KEY)`,
+		`CREATE TABLE charges (order_id TEXT)`, `CREATE TABLE outbox (order_id TEXT)`, fences.Schema(), results.Schema(),
 	} {
 		_, err := db.ExecContext(t.Context(), q)
 		must(err)
 	}
-	must(db.Close()) // which puts all into the file
-	empty, err = os.ReadFile(file)
-	must(err)
+	theShop = shop{dsn: dsn, db: db}
 }
 
 // must is for the scenario, which must not call t.Fatal.
@@ -285,7 +267,7 @@ func sellWithOutbox(ctx context.Context, g *guard.Guard, _ *shop, db *sql.DB, te
 }
 
 func TestExploreSQL(t *testing.T) {
-	makeEmpty(t)
+	openShop(t)
 	for name, c := range map[string]struct {
 		scenario func(*explore.World)
 		breaks   bool
@@ -304,13 +286,14 @@ func TestExploreSQL(t *testing.T) {
 			if c.breaks {
 				most = 100 // all single faults
 			}
+			runs := 0
 			find := func() string {
-				return explore.Find(t, c.scenario, explore.StoreMayForget(), explore.Level(2), explore.Runs(most))
+				return explore.Find(t, func(w *explore.World) { runs++; c.scenario(w) },
+					explore.SameDatabase(), explore.StoreMayForget(), explore.Level(2), explore.Runs(most))
 			}
-			start, before := time.Now(), runs.Load()
+			start := time.Now()
 			story := find()
-			n := runs.Load() - before
-			t.Logf("%d runs, %.0f runs/s\n%s", n, float64(n)/time.Since(start).Seconds(), story)
+			t.Logf("%d runs, %.0f runs/s\n%s", runs, float64(runs)/time.Since(start).Seconds(), story)
 			if (story != "") != c.breaks {
 				t.Errorf("broken: %t, want %t", story != "", c.breaks)
 			}
