@@ -76,11 +76,11 @@ func (l *Lease) ask(w *turns.Wish) {
 // the old one is stopped. The next leader is the instance that has waited
 // longest.
 //
-// AskLeader waits until the function of the leader has returned, as long as ctx
-// lives, whatever MaxWait says. A leader that has not called Wanted, or only
-// just now, does not hear it. asked reports whether one heard. If none does,
-// AskLeader returns false without waiting. With [WithPermits] it asks all
-// leaders.
+// AskLeader waits until the function of the leader has returned, or its lease
+// has ended, as long as ctx lives, whatever MaxWait says. A leader that has not
+// called Wanted, or only just now, does not hear it. asked reports whether one
+// heard, or another request is under way. Otherwise AskLeader returns false
+// without waiting. With [WithPermits] it asks all leaders.
 //
 // Its errors are those of [Guard.Acquire]. If ctx ends first, the error Is
 // ErrNotAcquired and ctx's, and the leader has been asked. Do not call it with

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker"
@@ -209,6 +211,51 @@ func TestWanted_APermitIsWantedByWhomItHoldsUp(t *testing.T) {
 	}
 }
 
+// The last permits of a process go to two calls while a third stands in line.
+func TestWanted_APermitIsWantedByACallThatWasInLineBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithPermits(3))
+		l := must(b.Acquire(t.Context(), key))
+		wanted := guard.Wanted(l.Context())
+		b.spy.set(func(s *spy) {
+			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+				time.Sleep(time.Millisecond) // so that they stand in line
+				return next()
+			}
+		})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				wantErr(t, b.Do(t.Context(), key, func(context.Context) error { time.Sleep(time.Second); return nil }), nil)
+			})
+		}
+		time.Sleep(time.Second / 2)
+		if !isWanted(wanted) {
+			t.Error("not closed")
+		}
+		wg.Wait()
+		wantErr(t, l.Release(t.Context()), nil)
+	})
+}
+
+// A call that is handed the key knows at once of those who stay behind.
+func TestWanted_AnOfferTellsOfThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		l := must(b.Acquire(t.Context(), key))
+		next := make(chan *guard.Lease, 1)
+		go func() { next <- must(b.other.Acquire(t.Context(), key)) }()
+		synctest.Wait()
+		defer waitFor(t, newGuard(t, b.mem.Peer()), key)()
+		wantErr(t, l.Release(t.Context()), nil)
+		l = <-next
+		if !isWanted(guard.Wanted(l.Context())) {
+			t.Error("not closed")
+		}
+		wantErr(t, l.Release(t.Context()), nil)
+	})
+}
+
 // What does not wait for the key does not want it.
 func TestWanted_StaysOpenForAnybodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -386,6 +433,55 @@ func TestWanted_OutlivesCallsInside(t *testing.T) {
 	})
 }
 
+// A DoAll inside a call on its last key is wanted by a call for its first.
+func TestWanted_CountsAllKeysOfADoAllInsideACallOnOneOfThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		wantErr(t, b.Do(t.Context(), "z", func(ctx context.Context) error {
+			return b.DoAll(ctx, []string{"a", "z"}, func(ctx context.Context) error {
+				wanted := guard.Wanted(ctx)
+				defer waitFor(t, b.other, "a")()
+				if !isWanted(wanted) {
+					t.Error("not closed")
+				}
+				return nil
+			})
+		}), nil)
+	})
+}
+
+// Nothing is left of the calls inside a long turn that have asked.
+func TestWanted_ForgetsCallsInsideThatHaveEnded(t *testing.T) {
+	type marks struct{}
+	b := newBench(t)
+	wantErr(t, b.Do(t.Context(), key, func(ctx context.Context) error {
+		const calls = 100
+		var left [calls]weak.Pointer[[64]byte]
+		for i := range calls {
+			mark := new([64]byte)
+			left[i] = weak.Make(mark)
+			err := b.DoAll(context.WithValue(ctx, marks{}, mark), []string{key, "b"}, func(ctx context.Context) error {
+				guard.Wanted(ctx)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		runtime.GC()
+		n := 0
+		for _, p := range left {
+			if p.Value() != nil {
+				n++
+			}
+		}
+		if n > calls/10 {
+			t.Errorf("%d calls of %d are still there", n, calls)
+		}
+		return nil
+	}), nil)
+}
+
 // A leaders is some instances that stand for election. Each leader leads until
 // it is asked, and stands again.
 type leaders struct {
@@ -488,13 +584,19 @@ func TestAskLeader_AsksEachLeaderOfSeveral(t *testing.T) {
 		ls := &leaders{}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		within, done := context.WithTimeout(t.Context(), time.Minute)
+		defer done()
 		ls.stand(ctx, t, b.Guard, "a", true)
+		asked, err := b.AskLeader(within, key) // one leader, while the other place is free
+		if !asked || err != nil {
+			t.Errorf("AskLeader of one of two: %v, %v", asked, err)
+		}
+		ls.want(t, "a", "a")
+		ls.terms = ls.terms[1:]
 		ls.stand(ctx, t, b.other, "b", true)
 		ls.stand(ctx, t, newGuard(t, b.mem.Peer(), guard.WithPermits(2)), "c", true)
 		ls.want(t, "a", "b")
-		within, done := context.WithTimeout(t.Context(), time.Minute)
-		defer done()
-		asked, err := b.AskLeader(within, key)
+		asked, err = b.AskLeader(within, key)
 		if !asked || err != nil {
 			t.Errorf("AskLeader: %v, %v", asked, err)
 		}
@@ -543,6 +645,32 @@ func TestAskLeader_EndsWithItsContext(t *testing.T) {
 		synctest.Wait()
 		_, err = b.AskLeader(t.Context(), "")
 		wantErr(t, err, guard.ErrInvalidKey)
+	})
+}
+
+// A request counts for all that the function of the leader asks later.
+func TestAskLeader_IsNotForgottenByTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		over := make(chan error, 1)
+		go func() {
+			over <- b.Lead(t.Context(), key, func(ctx context.Context) error {
+				<-guard.Wanted(ctx)
+				return b.DoAll(ctx, []string{key, "b"}, func(ctx context.Context) error {
+					if !isWanted(guard.Wanted(ctx)) {
+						t.Error("a channel that is made later is not closed")
+					}
+					return nil
+				})
+			})
+		}()
+		synctest.Wait()
+		asked, err := b.other.AskLeader(t.Context(), key)
+		wantErr(t, err, nil)
+		wantErr(t, <-over, nil)
+		if !asked {
+			t.Error("nobody was asked")
+		}
 	})
 }
 

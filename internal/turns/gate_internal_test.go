@@ -30,6 +30,25 @@ func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	}
 }
 
+// The turn that has the floor meanwhile is wanted by the one that rejoins.
+func TestATurnThatRejoinsWantsTheGrantOfTheFloor(t *testing.T) {
+	s := settings()
+	floor, back, wish := &Turn{set: &s}, &Turn{set: &s}, new(Wish)
+	floor.grant = &grant{tenure: newTenure(time.Now())}
+	floor.grant.tenure.begin(floor, time.Now())
+	gt := &gate{floor: floor, grant: floor.grant}
+	heard := wish.C(func() { gt.ask(floor, wish) })
+	if wish.told.Load() {
+		t.Error("told before anybody waits")
+	}
+	gt.rejoin(back, nil)
+	select {
+	case <-heard:
+	default:
+		t.Error("not told")
+	}
+}
+
 // An offer says whether other processes wait, and so do messages that came since
 // the bid was made (law 9). Beside a crowd these may be of our own claim.
 func TestAnOfferTellsWhetherOthersWait(t *testing.T) {

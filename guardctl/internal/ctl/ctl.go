@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -20,7 +21,9 @@ import (
 // blocks until the command is done, or the process is interrupted.
 func Main() (status int) {
 	redis.SetLogger(silent{}) // errors are returned, and printed once
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ends := []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP}
+	ends = slices.DeleteFunc(ends, signal.Ignored) // by nohup, or the & of a shell script
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	return Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 }

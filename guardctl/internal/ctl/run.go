@@ -33,7 +33,13 @@ type exitError struct {
 	err    error
 }
 
-func (e *exitError) Error() string { return fmt.Sprint(e.err) }
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
 func (e *exitError) Unwrap() error { return e.err }
 
 func (c *console) run() *cli.Command {
@@ -50,12 +56,12 @@ A stopped guardctl renews nothing. If guardctl itself is killed with SIGKILL, Li
 that the command has started; on other systems the command goes on without a lease. On Windows the command is ended at once, and its
 own processes go on.
 
-With --once a command that ended with status 0 is recorded: a later run does nothing and ends with 0. A run that failed is not
-recorded. ZooKeeper and a quorum of Redis servers keep no records.
+With --once a command that ended with status 0 is recorded: a later run does nothing and ends with 0. A run that failed, or was told
+to end, is not recorded. ZooKeeper and a quorum of Redis servers keep no records.
 
 Exit status: that of the command, or 128 and the signal that ended it; 75 if the key was held for as long as --wait; 69 if the store
 gave no answer; 127 if there is no such command, and 126 if it cannot be started; 1 for all else, such as a lease that was lost
-while the command ended with 0, or a record that the store did not confirm.`,
+while the command ended with 0, or success that was not recorded.`,
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "wait", Value: 3 * time.Second, Usage: "for the key, at most; 0 tries once"},
 			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "of the key, if guardctl dies"},
@@ -99,9 +105,9 @@ type job struct {
 func (c *console) job(cmd *cli.Command) (*job, error) {
 	all := cmd.Args().Slice()
 	if _, err := exec.LookPath(all[1]); err != nil {
-		status := statusNotFound
-		if errors.Is(err, os.ErrPermission) {
-			status = statusCannotStart
+		status := statusCannotStart
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			status = statusNotFound
 		}
 		return nil, &exitError{status, err}
 	}
@@ -129,7 +135,7 @@ func (j *job) under(ctx context.Context, g *guard.Guard) error {
 	switch {
 	case errors.Is(err, guard.ErrLeaseLost):
 		fmt.Fprintf(terminal{j.errs}, "guardctl: %v: the command was ended\n", err)
-		if !errors.As(err, &own) {
+		if !errors.As(err, &own) || own.status == 0 {
 			return &exitError{status: 1}
 		}
 		return own
@@ -165,13 +171,14 @@ func (j *job) run(ctx context.Context) error {
 	if err := c.Start(); err != nil {
 		return &exitError{statusCannotStart, err}
 	}
-	return ended(c.Wait(), c.ProcessState)
-}
-
-// ended makes an error of the end of a process, or nil for the status 0.
-func ended(err error, state *os.ProcessState) error {
-	if status := exitStatus(state); status != 0 {
+	err = c.Wait()
+	switch status := exitStatus(c.ProcessState); {
+	case status != 0 || ctx.Err() != nil && j.once == 0:
 		return &exitError{status: status}
+	case ctx.Err() != nil:
+		return &exitError{1, errNotRecorded}
 	}
 	return err
 }
+
+var errNotRecorded = errors.New("the command was told to end: its success is not recorded")

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,6 +49,7 @@ func TestRunEndsWithTheStatusThatTheCallerExpects(t *testing.T) {
 		"a held key":     {s.Addr, "--wait 10ms held -- echo no", 75, "", "held by"},
 		"no command":     {s.Addr, "k -- no-such-command", 127, "", "no-such-command"},
 		"a locked file":  {s.Addr, "k -- " + locked, 126, "", "permission denied"},
+		"a directory":    {s.Addr, "k -- " + filepath.Dir(locked), 126, "", "is a directory"},
 		"no store":       {"127.0.0.1:1", "--wait 10ms k -- echo no", 69, "", "unavailable"},
 		"no arguments":   {s.Addr, "k", 1, "", "COMMAND"},
 		"a bad TTL":      {s.Addr, "--ttl 1ms k -- echo no", 1, "", "TTL"},
@@ -108,13 +111,27 @@ while :; do sleep 0.01; done`
 	stubborn := pidIn(t, dir, "stubborn")
 	pidIn(t, dir, "leader")
 	mustRun(t, s, "release", "--yes", "k")
-	if _ = c.Wait(); c.ProcessState.ExitCode() != 5 || !strings.Contains(errs.String(), "the command was ended") {
+	if _ = c.Wait(); c.ProcessState.ExitCode() != 5 || !strings.Contains(errs.String(), "the command was ended") ||
+		strings.Contains(errs.String(), "<nil>") {
 		t.Errorf("%v, %q; want status 5, and that it was ended", c.ProcessState, errs)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "told")); err != nil {
 		t.Error("the command got no SIGTERM:", err)
 	}
 	eventually(t, "the command's process is gone", func() bool { return syscall.Kill(stubborn, 0) != nil })
+}
+
+// A clean end does not hide that another process may have run meanwhile.
+func TestRunFailsIfTheLeaseIsLostThoughTheCommandEndsWith0(t *testing.T) {
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c",
+		"cd "+dir+"; trap 'exit 0' TERM; echo $$ > leader; while :; do sleep 0.01; done")
+	pidIn(t, dir, "leader")
+	mustRun(t, s, "release", "--yes", "k")
+	if _ = c.Wait(); c.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v, %s; want 1", c.ProcessState, errs)
+	}
 }
 
 func TestRunKillsAtOnceWithoutGrace(t *testing.T) {
@@ -131,18 +148,53 @@ func TestRunKillsAtOnceWithoutGrace(t *testing.T) {
 
 func TestRunHandsItsOwnSIGTERMToTheCommand(t *testing.T) {
 	s := redistest.Start(t)
-	dir := t.TempDir()
-	c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c",
-		"cd "+dir+"; trap 'exit 7' TERM; echo $$ > leader; while :; do sleep 0.01; done")
-	pidIn(t, dir, "leader")
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+	for name, row := range map[string]struct {
+		exit, once string
+		status     int
+		errs       string
+	}{
+		"a status of its own": {"7", "", 7, ""},
+		"a clean end":         {"0", "", 0, ""},
+		"a clean end of Once": {"0", "--once=1h", 1, "not recorded"},
+	} {
+		dir := t.TempDir()
+		args := slices.DeleteFunc([]string{"run", row.once, "k", "--", "sh", "-c", "cd " + dir +
+			"; trap 'exit " + row.exit + "' TERM; echo $$ > leader; while :; do sleep 0.01; done"},
+			func(s string) bool { return s == "" })
+		c, errs := program(t, s.Addr, args...)
+		pidIn(t, dir, "leader")
+		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if _ = c.Wait(); c.ProcessState.ExitCode() != row.status || !strings.Contains(errs.String(), row.errs) {
+			t.Errorf("%s: %v, %q; want the status %d", name, c.ProcessState, errs, row.status)
+		}
+		if text := mustRun(t, s, "show", "k"); !strings.Contains(text, "nobody") || strings.Contains(text, "result") {
+			t.Errorf("%s: the key is not free, or has a record:\n%s", name, text)
+		}
 	}
-	if _ = c.Wait(); c.ProcessState.ExitCode() != 7 {
-		t.Errorf("%v, %s; want the command's 7", c.ProcessState, errs)
-	}
-	if text := mustRun(t, s, "show", "k"); !strings.Contains(text, "nobody") {
-		t.Errorf("the key is not free:\n%s", text)
+}
+
+// nohup, and the & of a shell script, start a program with the signal ignored.
+func TestRunGoesOnAtASignalThatItsParentHasItIgnore(t *testing.T) {
+	s := redistest.Start(t)
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		dir := t.TempDir()
+		signal.Ignore(sig)
+		c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c",
+			"cd "+dir+"; echo $$ > leader; while ! test -e go; do sleep 0.01; done; exit 4")
+		signal.Reset(sig)
+		pidIn(t, dir, "leader")
+		if err := c.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // what would end the command has that long
+		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _ = c.Wait(); c.ProcessState.ExitCode() != 4 {
+			t.Errorf("%v: %v, %s; want the command's 4", sig, c.ProcessState, errs)
+		}
 	}
 }
 
