@@ -113,7 +113,8 @@ func (g given) checkLinger() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: WithLinger together with %s", ErrInvalidOption, with)
+	return fmt.Errorf("%w: WithLinger together with %s: such keys do not linger, so leave one of them out",
+		ErrInvalidOption, with)
 }
 
 // checkLinger refuses a time that the TTL does not allow.
@@ -166,7 +167,8 @@ func (c *config) checkListens(l locker.Locker) error {
 	if _, ok := l.(locker.Listener); ok || c.set.Linger == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w: WithLinger: with this locker a process does not hear at once that others want its keys",
+	return fmt.Errorf("%w: %w: WithLinger needs redislocker or memlocker: "+
+		"with this locker a process does not hear at once that others want its keys",
 		ErrInvalidOption, errors.ErrUnsupported)
 }
 

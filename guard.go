@@ -85,7 +85,17 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 // introduce tells the name of a new guard to the family and the observers.
 func (g *Guard) introduce() {
 	g.family.hints.names.Store(g.set.Name, nil)
-	g.observers.named(g.set.Name)
+	g.observers.named(g.set.Name, g.family)
+}
+
+// Idle implements [IdleKeys].
+func (f *family) Idle() (keys map[string]int, open bool) {
+	select {
+	case <-f.engine.Closing():
+		return nil, false
+	default:
+		return f.engine.Idle(), true
+	}
 }
 
 // With returns a copy of g with other settings, for one route or one kind of

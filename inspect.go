@@ -11,11 +11,11 @@ import (
 )
 
 // KeyState is the state of one key in the store at one moment. Its fields are
-// Key, Held, Owner (the owner id), Holder, Lingers (no function may run there,
-// see [WithLinger]), Remaining (of the lease), Waiting (how many processes
-// wait) and Waiters (the first 1,000 of them, in order). Limit and Owners are
-// of a key that several have. Record has the size of the result of [Once] in
-// bytes, and how long it is kept.
+// Key, Held, Owner (the owner id), Holder, Remaining (of the lease), Waiting
+// (how many processes wait) and Waiters (the first 1,000 of them, in order).
+// With Lingers the key may be idle, see [WithLinger]. Limit and Owners are of a
+// key that several have. Record has the size of the result of [Once] in bytes,
+// and how long it is kept.
 //
 // Key is the key as the verbs take it, unless it is too long for the store. The
 // store has only a hash of such a key. The hash begins with "%sha256:", and

@@ -81,7 +81,7 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 		return fmt.Errorf("%w: Lead with WithShared would elect everybody", ErrInvalidOption)
 	}
 	c := g.config
-	c.set.MaxWait, c.set.MaxWaiters, c.set.MaxHold, c.set.Lead = forever, 0, 0, true
+	c.set.MaxWait, c.set.MaxWaiters, c.set.MaxHold, c.set.Linger, c.set.Lead = forever, 0, 0, 0, true
 	g = &Guard{config: c, family: g.family}
 	refusals := 0
 	for {

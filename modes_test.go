@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -121,11 +122,6 @@ func TestNew_RefusesModesThatDoNotFit(t *testing.T) {
 		"shared and permits": {guard.WithShared(), guard.WithPermits(2)},
 		"shared and fencing": {guard.WithFencing(), guard.WithShared()},
 		"shared and MinHold": {guard.WithShared(), guard.WithMinHold(time.Second)},
-		"Linger and shared":  {guard.WithLinger(time.Second), guard.WithShared()},
-		"Linger and permits": {guard.WithPermits(2), guard.WithLinger(time.Second)},
-		"Linger and MinHold": {guard.WithLinger(time.Second), guard.WithMinHold(time.Second)},
-		"Linger, no renewal": {guard.WithLinger(time.Second), guard.WithoutRenewal()},
-		"Linger of long TTL": {guard.WithLinger(1500 * time.Millisecond), guard.WithTTL(time.Second)},
 		"no permits":         {guard.WithPermits(0)},
 		"too many permits":   {guard.WithPermits(999_999)},
 	} {
@@ -147,6 +143,46 @@ func TestNew_RefusesModesThatDoNotFit(t *testing.T) {
 		}
 	}()
 	g.With(guard.WithShared())
+}
+
+func TestLinger_IsRefusedWithAdvice(t *testing.T) {
+	bare := struct{ guard.Locker }{memlocker.New()}
+	second := guard.WithLinger(time.Second)
+	for _, c := range []struct {
+		locker guard.Locker // nil: a memlocker
+		opts   []guard.Option
+		want   string
+	}{
+		{nil, []guard.Option{second, guard.WithShared()}, "together with WithShared: such keys do not linger"},
+		{nil, []guard.Option{guard.WithPermits(2), second}, "together with WithPermits: such keys do not linger"},
+		{nil, []guard.Option{second, guard.WithMinHold(time.Second)}, "together with WithMinHold: such"},
+		{nil, []guard.Option{second, guard.WithoutRenewal()}, "together with WithoutRenewal: such"},
+		{nil, []guard.Option{guard.WithLinger(-1)}, "want 0 or at least 1ms"},
+		{nil, []guard.Option{guard.WithLinger(1667 * time.Millisecond)}, "want at most 1.6665s with a TTL of 10s"},
+		{nil, []guard.Option{second, guard.WithTTL(time.Second)}, "want at most 500ms with a TTL of 1s"},
+		{bare, []guard.Option{second}, "needs redislocker or memlocker"},
+	} {
+		if c.locker == nil {
+			c.locker = memlocker.New()
+		}
+		check := func(how string, err error) {
+			t.Helper()
+			if !errors.Is(err, guard.ErrInvalidOption) || !strings.Contains(err.Error(), c.want) ||
+				errors.Is(err, errors.ErrUnsupported) != (c.locker == bare) {
+				t.Errorf("%s: %v, want %q", how, err, c.want)
+			}
+		}
+		_, err := guard.New(c.locker, c.opts...)
+		check("New", err)
+		g := newGuard(t, c.locker)
+		func() {
+			defer func() {
+				err, _ := recover().(error)
+				check("With", err)
+			}()
+			g.With(c.opts...)
+		}()
+	}
 }
 
 // A route that linger does not suit ignores it, and 0 turns it off anywhere.

@@ -16,7 +16,7 @@ import (
 // a logger does. Embed [NopObserver] to implement only some of the methods.
 //
 // An observer that is a [NameObserver] too hears of guards before their first
-// call.
+// call. One that is an [IdleObserver] can ask for idle keys.
 type Observer interface {
 	// WaitStart is called before a verb looks for its key. The context that it
 	// returns is used for the wait.
@@ -50,6 +50,25 @@ type NameObserver interface {
 	// return. A name that several guards have is told more than once. A guard
 	// that was derived from a nil one is not told of before its first call.
 	GuardNamed(name string)
+}
+
+// IdleObserver is an optional part of an [Observer]. It can ask how many keys
+// are idle, see [WithLinger].
+type IdleObserver interface {
+	// New and each With call ObserveIdle with the keys of the family of the
+	// guard that they return. A family may be told more than once. A guard that
+	// was derived from a nil one is not told of.
+	ObserveIdle(family IdleKeys)
+}
+
+// IdleKeys are the idle keys of a family of guards. Two of them are equal if
+// the family is the same.
+type IdleKeys interface {
+	// Idle returns how many keys are idle now, by the names of the guards that
+	// took them. open is false once the guard is closed. Idle asks nobody but
+	// this process, and is safe for concurrent use. It costs nothing before
+	// the first call under [WithLinger].
+	Idle() (keys map[string]int, open bool)
 }
 
 // WaitInfo says which call this is about.
@@ -133,10 +152,13 @@ func (NopObserver) Traceparent(context.Context) string { return "" }
 // observers are told in the order in which they were added.
 type observers []Observer
 
-func (all observers) named(name string) {
+func (all observers) named(name string, keys IdleKeys) {
 	for _, o := range all {
 		if o, ok := o.(NameObserver); ok {
 			o.GuardNamed(name)
+		}
+		if o, ok := o.(IdleObserver); ok {
+			o.ObserveIdle(keys)
 		}
 	}
 }

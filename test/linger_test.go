@@ -428,6 +428,24 @@ func TestLinger_SettingsThatTurnItOff(t *testing.T) {
 	}
 }
 
+// A leader steps down at once, and is told of a loss in any case.
+func TestLead_DoesNotLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithLinger(linger))
+		for range 10 {
+			ok(t, b.Lead(t.Context(), key, nop))
+			if b.idle(t) || must(b.mem.Inspect(t.Context(), key)).Held {
+				t.Fatal("it lingers")
+			}
+		}
+		b.settle(t, b.Guard)
+		wantErr(t, b.Lead(t.Context(), key, func(context.Context) error {
+			b.mem.Lose(key)
+			return nil
+		}), guard.ErrLeaseLost)
+	})
+}
+
 func TestLinger_ALongFunctionIsRenewedAndDoesNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lingering(t)

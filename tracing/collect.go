@@ -16,8 +16,19 @@ import (
 // The first collection that sees a series makes its counters exist. Their first
 // increment is then seen as one. collect does not do that earlier, because the
 // provider may be set later than the guard is made.
+//
+// It reports idle keys once there are any, because few guards linger.
 func (o *Observer) collect(ctx context.Context, to metric.Observer) error {
+	idle := make(map[*series]int64)
+	for name, n := range o.idlers.keys() {
+		s := o.catalog.find(work{name: name})
+		idle[s] += int64(n)
+		s.idled.Store(true)
+	}
 	for _, s := range o.catalog.all() {
+		if s.idled.Load() {
+			to.ObserveInt64(o.in.keysIdle, idle[s], s.observe...)
+		}
 		s.zero.Do(func() { o.zero(ctx, s) })
 		to.ObserveFloat64(o.in.holdOldest, s.holds.oldest().Seconds(), s.observe...)
 		for out := range waitOutcomes {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/tracing"
 )
 
@@ -47,7 +48,13 @@ func collectAll(t *testing.T) emitted {
 			return nil
 		})
 	}}
-	for _, s := range append(slices.Clone(stories), renewal) {
+	linger := []guard.Option{guard.WithLinger(time.Second)}
+	idle := story{name: "idle", guard: linger, run: func(h *shop, ctx context.Context) {
+		for range 5 { // enough for a key to linger
+			_ = h.Do(ctx, key, nop)
+		}
+	}}
+	for _, s := range append(slices.Clone(stories), renewal, idle) {
 		synctest.Test(t, func(t *testing.T) {
 			h := s.tell(t, setup{tracing: []tracing.Option{tracing.WithKeys()}})
 			for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
@@ -124,7 +131,7 @@ func TestDashboardAndQueriesUseMetricsThatExist(t *testing.T) {
 
 func TestTheTablesNameAllThatIsEmitted(t *testing.T) {
 	e := collectAll(t)
-	if len(e.metrics) != 9 {
+	if len(e.metrics) != 10 {
 		t.Fatalf("%d metrics", len(e.metrics))
 	}
 	readme, doc := read(t, "README.md"), read(t, "doc.go")
@@ -137,7 +144,7 @@ func TestTheTablesNameAllThatIsEmitted(t *testing.T) {
 			if data.IsMonotonic {
 				kind = "counter"
 			}
-		case metricdata.Gauge[float64]:
+		case metricdata.Gauge[float64], metricdata.Gauge[int64]:
 			kind = "gauge"
 		}
 		if row := fmt.Sprintf("| `%s` | %s | `%s` | name", m.Name, kind, m.Unit); !strings.Contains(readme, row) {

@@ -18,6 +18,7 @@ const (
 	waits        = "guard.waits"
 	holdOldest   = "guard.hold.oldest"
 	results      = "guard.results"
+	keysIdle     = "guard.keys.idle"
 )
 
 // Buckets are in seconds. They are those of the conventions for HTTP, and 1 ms
@@ -38,11 +39,12 @@ type instruments struct {
 	holdOldest   metric.Float64ObservableGauge
 	waits        metric.Int64ObservableCounter
 	results      metric.Int64Counter
+	keysIdle     metric.Int64ObservableGauge
 }
 
 func newInstruments(m metric.Meter) (instruments, error) {
 	var in instruments
-	var errs [9]error
+	var errs [10]error
 	in.waitDuration, errs[0] = m.Float64Histogram(waitDuration, metric.WithUnit("s"),
 		metric.WithDescription("How long calls waited for their key."),
 		metric.WithExplicitBucketBoundaries(waitBuckets...))
@@ -62,5 +64,7 @@ func newInstruments(m metric.Meter) (instruments, error) {
 		metric.WithDescription("Calls whose wait for a key has ended."))
 	in.results, errs[8] = m.Int64Counter(results, metric.WithUnit("{result}"),
 		metric.WithDescription("Calls of guard.Once that got a result or recorded one."))
+	in.keysIdle, errs[9] = m.Int64ObservableGauge(keysIdle, metric.WithUnit("{key}"),
+		metric.WithDescription("Keys that guard.WithLinger keeps here, and that no call uses."))
 	return in, errors.Join(errs[:]...)
 }

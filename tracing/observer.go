@@ -25,12 +25,14 @@ type Observer struct {
 	tracer  trace.Tracer // nil if there will be no spans
 	in      instruments
 	catalog catalog
+	idlers  idlers
 	keys    bool
 }
 
 var (
 	_ guard.Observer     = (*Observer)(nil)
 	_ guard.NameObserver = (*Observer)(nil)
+	_ guard.IdleObserver = (*Observer)(nil)
 )
 
 // New returns an Observer for [guard.WithObserver]. It returns an error if an
@@ -48,7 +50,7 @@ func New(opts ...Option) (*Observer, error) {
 	}
 	// The callback is not an option of the instruments. Before there is a
 	// global provider, the callbacks of a second observer would be forgotten.
-	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest); err != nil {
+	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest, o.in.keysIdle); err != nil {
 		return nil, err
 	}
 	o.tracer = c.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(v), trace.WithSchemaURL(semconv.SchemaURL))
@@ -152,6 +154,9 @@ func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string,
 // GuardNamed makes the metrics of a guard exist before its first call. They are
 // those of exclusive calls. Those of another mode exist from its first call on.
 func (o *Observer) GuardNamed(name string) { o.catalog.find(work{name: name}) }
+
+// ObserveIdle lets each collection ask family for its idle keys.
+func (o *Observer) ObserveIdle(family guard.IdleKeys) { o.idlers.add(family) }
 
 // WaitStart begins the span "acquire {name}".
 func (o *Observer) WaitStart(ctx context.Context, w guard.WaitInfo) context.Context {

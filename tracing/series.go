@@ -49,6 +49,7 @@ type series struct {
 	observe       []metric.ObserveOption
 	zero          sync.Once // makes the counters exist
 	holds         holds
+	idled         atomic.Bool                          // a key of it has been idle
 	waits         [waitOutcomes]atomic.Int64           // ended waits
 	tell          [waitOutcomes][]metric.ObserveOption // and outcome
 	record        [outcomes][]metric.RecordOption      // the same

@@ -212,7 +212,18 @@ func (gt *gate) missed() *Turn {
 	return gt.warden()
 }
 
-// The methods below release idle keys.
+// idleName takes the mutex. It returns the name of the guard that took the key,
+// if the key is idle.
+func (gt *gate) idleName() (name string, is bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gr := gt.idle(); gr != nil {
+		return gr.idler.set.Name, true
+	}
+	return "", false
+}
+
+// The methods below are those of an engine.
 
 // hears reports whether the messages of other processes are sure to arrive.
 func (e *Engine) hears() bool { return e.listener != nil && e.listener.Listens() }
@@ -242,6 +253,22 @@ func (e *Engine) wardens(gts []*gate) (ws []*Turn) {
 		}
 	}
 	return ws
+}
+
+// Idle returns how many keys are idle, by the name of the guard that took each.
+// Idle takes the lock of one gate at a time for a moment, and none before the
+// first key that may linger.
+func (e *Engine) Idle() map[string]int {
+	if e.habits.cells.Load() == nil {
+		return nil
+	}
+	all := make(map[string]int)
+	for _, gt := range e.gates.all() {
+		if name, is := gt.idleName(); is {
+			all[name]++
+		}
+	}
+	return all
 }
 
 // releaseIdle releases the keys of ws, several with each request. If the store

@@ -21,6 +21,11 @@
 // has nothing like it, so use [WithWait]. The same is true for gochannel. It
 // works within one process, and loses its messages when the process ends.
 //
+// # Partitions
+//
+// Where one process gets all messages of a key, give the guard
+// [guard.WithLinger]. The next message of a key then costs no request.
+//
 // # Order of the middleware
 //
 // Retry and PoisonQueue stand before Key, and should leave alone what has not
