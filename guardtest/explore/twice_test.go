@@ -13,7 +13,7 @@ func TestReplaysAreExact(t *testing.T) {
 	for name, s := range map[string]func(*explore.World){
 		"paying once": paying(payWithOnce, true), "at most": paying(payAtMostOnce, false),
 		"fenced": selling(sellFenced), "atomic": selling(sellAtomically), "carts": moving(moveAll),
-		"crowd": crowd(3, guard.WithMaxWait(20*time.Second)),
+		"crowd": crowd(3, guard.WithMaxWait(20*time.Second)), "goroutines": handling(actAtOnce),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var st explore.Stats
