@@ -104,9 +104,10 @@ func (c controller) next() (*gate, kind) {
 			return nil, goOn
 		}
 		d := decision{id: g.id, did: w.plan.at(g.id, g.yielded)}
-		if d.did == yield {
+		if d.did == yield || d.did == swap {
 			w.decisions = append(w.decisions, d)
-			g.p.low, g.yielded = true, true
+			g.p.low = g.p.low || d.did == yield
+			g.yielded = append(g.yielded, d.did)
 			continue
 		}
 		d.could = c.could(g, d.did, now)
@@ -131,10 +132,11 @@ func (c controller) next() (*gate, kind) {
 func (c controller) could(g *gate, did kind, now time.Time) (ks []kind) {
 	set := &c.x.set
 	others := slices.ContainsFunc(c.w.parked, func(o *gate) bool { return o.p != g.p && !now.Before(o.p.stands) })
+	siblings := slices.ContainsFunc(c.w.parked, func(o *gate) bool { return o.p == g.p && o != g && len(o.kinds) > 0 })
 	for _, k := range g.kinds {
 		switch {
-		case k == did, slices.Contains(set.not, k):
-		case k == yield && (!others || g.yielded):
+		case k == did, slices.Contains(set.not, k), slices.Contains(g.yielded, k):
+		case k == yield && !others, k == swap && !siblings:
 		case k == flush && !set.flush:
 		default:
 			ks = append(ks, k)
@@ -145,7 +147,7 @@ func (c controller) could(g *gate, did kind, now time.Time) (ks []kind) {
 
 // pick returns the gate whose turn it is: of the process that went on last,
 // then of the others in their order, and at last of those that have yielded.
-// pick needs w.mu.
+// In a process the order is the same. pick needs w.mu.
 func (c controller) pick(now time.Time) *gate {
 	rank := func(p *process) int {
 		switch {
@@ -162,7 +164,7 @@ func (c controller) pick(now time.Time) *gate {
 			continue
 		}
 		if best == nil || cmp.Or(cmp.Compare(rank(g.p), rank(best.p)), cmp.Compare(g.p.name, best.p.name),
-			cmp.Compare(g.id, best.id)) < 0 {
+			cmp.Compare(g.behind(), best.behind()), cmp.Compare(g.id, best.id)) < 0 {
 			best = g
 		}
 	}

@@ -23,11 +23,12 @@
 //		})
 //	})
 //
-// Between two steps nothing can happen. Each effect outside the process needs a
-// Step around it, which belongs into the fake of the database or service. The
-// requests of the guard to its store are steps by themselves. [World.Open]
-// makes each statement of a database/sql driver one, and package redisstep each
-// command of go-redis.
+// Between two steps nothing can happen. Goroutines of one process change places
+// only there, and steps that they may be at together need different names. Each
+// effect outside the process needs a Step around it, which belongs into the
+// fake of the database or service. The requests of the guard to its store are
+// steps by themselves. [World.Open] makes each statement of a database/sql
+// driver one, and package redisstep each command of go-redis.
 //
 // A scenario must do the same in each run: no real I/O or clocks, no random
 // decisions, no order of a map. A scenario must hold no mutex across a Step and

@@ -14,6 +14,7 @@ type kind string
 const (
 	goOn        kind = ""
 	yield       kind = "yield"        // the others go first
+	swap        kind = "switch"       // the other goroutines of the process go first
 	crash       kind = "crash"        // the process dies behind the effect
 	lostRequest kind = "lost-request" // no effect, no answer
 	lostAnswer  kind = "lost-answer"  // an effect, and no answer
@@ -25,12 +26,12 @@ const (
 )
 
 var (
-	stepKinds = []kind{yield, crash, lostAnswer, lostRequest, pause, longPause, late}
-	askKinds  = []kind{yield, crash, lostAnswer, lostRequest, pause, longPause, flush}
+	stepKinds = []kind{yield, swap, crash, lostAnswer, lostRequest, pause, longPause, late}
+	askKinds  = []kind{yield, swap, crash, lostAnswer, lostRequest, pause, longPause, flush}
 	minor     []kind
 
 	// simplest is the order in which plans are tried.
-	simplest = []kind{yield, crash, pause, longPause, lostAnswer, lostRequest, late, flush}
+	simplest = []kind{yield, swap, crash, pause, longPause, lostAnswer, lostRequest, late, flush}
 )
 
 // say tells of k before a step.
@@ -57,11 +58,11 @@ type fault struct {
 	k  kind
 }
 
-// at returns what happens at a gate. A process that has yielded there may meet
-// something else afterwards.
-func (p plan) at(id string, yielded bool) kind {
+// at returns what happens at a gate. One that has yielded may meet something
+// else afterwards.
+func (p plan) at(id string, yielded []kind) kind {
 	for _, f := range p {
-		if f.id == id && (f.k != yield || !yielded) {
+		if f.id == id && !slices.Contains(yielded, f.k) {
 			return f.k
 		}
 	}
@@ -86,7 +87,7 @@ func (p plan) rank() (n int) {
 
 // orderOnly reports whether p only says who goes first.
 func (p plan) orderOnly() bool {
-	return !slices.ContainsFunc(p, func(f fault) bool { return f.k != yield })
+	return !slices.ContainsFunc(p, func(f fault) bool { return f.k != yield && f.k != swap })
 }
 
 func parse(text string) (p plan, err error) {

@@ -88,7 +88,10 @@ func TestThePagesOfTheStoriesExist(t *testing.T) {
 // places.
 func TestATraceKnowsWhichOrdersMatter(t *testing.T) {
 	a, b, both := touched{"a"}, touched{"b"}, touched{"a", "b"}
-	at := func(id string, touches touched) *gate { return &gate{id: id, kinds: askKinds, touches: touches} }
+	at := func(id string, touches touched) *gate {
+		name, _, _ := strings.Cut(id, "/")
+		return &gate{p: &process{name: name}, id: id, kinds: askKinds, touches: touches}
+	}
 	for name, c := range map[string]struct {
 		first, second *gate
 		did           kind // at the first
@@ -103,6 +106,7 @@ func TestATraceKnowsWhichOrdersMatter(t *testing.T) {
 		"one key, a lost answer":  {at("A/take", a), at("B/take", a), lostAnswer, false},
 		"one key, a pause":        {at("A/take", a), at("B/take", a), pause, true}, // the step comes at "wake"
 		"outside, and a crash":    {at("A/take", a), at("B/charge", outside), crash, false},
+		"one process":             {at("A/take", a), at("A/charge", outside), goOn, false},
 		"all is forgotten":        {at("A/take", a), at("B/take", b), flush, false},
 	} {
 		one, other := trace{last: make(map[string]uint64)}, trace{last: make(map[string]uint64)}

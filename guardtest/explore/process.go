@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard"
@@ -18,7 +19,15 @@ type gate struct {
 	kinds   []kind // of faults that may come here
 	touches touched
 	open    chan kind
-	yielded bool
+	yielded []kind // to whom
+}
+
+// behind is 1 if the other goroutines of the process go first.
+func (g *gate) behind() int {
+	if slices.Contains(g.yielded, swap) {
+		return 1
+	}
+	return 0
 }
 
 // process is one call of a function of the scenario, with a guard of its own.

@@ -78,7 +78,11 @@ func (x *search) try(p plan) *result {
 	r := x.run(p)
 	x.st.Runs++
 	if x.set.twice {
-		if again := x.run(p); again.story(0) != r.story(0) {
+		q, err := parse(p.String())
+		if err != nil && len(p) > 0 {
+			x.t.Error(err)
+		}
+		if again := x.run(q); again.story(0) != r.story(0) {
 			if x.st.Unlike++; x.st.Unlike <= 2 {
 				x.t.Logf("unlike, %s:\n%s\n%s", p, r.story(0), again.story(0))
 			}

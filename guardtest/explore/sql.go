@@ -202,9 +202,9 @@ func (c *conn) kinds(what string) []kind {
 	case what == "COMMIT":
 		return stepKinds
 	case c.inTx():
-		return []kind{yield, crash, pause}
+		return []kind{yield, swap, crash, pause}
 	case len(what) > 6 && strings.EqualFold(what[:6], "SELECT"):
-		return []kind{yield, crash, pause, longPause, lostRequest}
+		return []kind{yield, swap, crash, pause, longPause, lostRequest}
 	}
 	return stepKinds
 }

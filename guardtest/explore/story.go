@@ -151,7 +151,7 @@ func (r *result) page() string {
 			return "choosing.md#at-least-once-at-most-once-exactly-once"
 		case flush:
 			return "faults.md"
-		case yield:
+		case yield, swap:
 			return "choosing.md#a-lock"
 		}
 	}

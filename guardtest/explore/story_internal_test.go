@@ -38,19 +38,25 @@ func TestAStoryReadsWell(t *testing.T) {
 		"two keys":    {all, nil, "has a, b\n", "B          take", "testing-crashes.md"},
 		"one is held": {all, plan{{"A/work", yield}}, "has a, and not b\n", "B          take", "choosing.md#a-lock"},
 		"no answer": {
-			all, plan{{"B/take-a-b", pause}}, "before: take a, b\n", "held",
+			all,
+			plan{{"B/take-a-b", pause}},
+			"before: take a, b\n", "held",
 			"choosing.md#the-fencing-token",
 		},
 		"a lost lease": {
-			func(w *World) { w.Go("A", do(w, nil)) }, plan{{"A/free-b", flush}},
+			func(w *World) { w.Go("A", do(w, nil)) },
+			plan{{"A/free-b", flush}},
 			"no longer has b\n", "frees", "faults.md",
 		},
 		"two lost leases": {
-			nested, plan{{"A/work", pause}}, "gave no answer for 9.4s\n", "9.4s: guard: lease lost",
+			nested,
+			plan{{"A/work", pause}},
+			"gave no answer for 9.4s\n", "9.4s: guard: lease lost",
 			"choosing.md#the-fencing-token",
 		},
 		"a client that gives up": {
-			func(w *World) { w.Deliver("A", do(w, errors.New("no"))) }, plan{{"A/work", crash}},
+			func(w *World) { w.Deliver("A", do(w, errors.New("no"))) },
+			plan{{"A/work", crash}},
 			"gives up)", "frees b: ", "testing-crashes.md#the-scenario",
 		},
 	} {

@@ -3,6 +3,7 @@ package explore
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"slices"
 )
 
 // touched is what a step reads or changes: keys of the store, or outside. Two
@@ -34,6 +35,7 @@ func (t *trace) add(g *gate, did kind) {
 	if len(g.kinds) == 0 && len(touches) == 0 {
 		return
 	}
+	touches = append(slices.Clip(touches), "\x00"+g.p.name) // its memory
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(g.id + "=" + string(did)))
 	for _, what := range touches {

@@ -8,12 +8,14 @@ import (
 	"github.com/go-lockguard/guard/guardtest/explore"
 )
 
-// A run that is done twice tells the same story, with the same times.
+// A run that is done again from its replay line tells the same story, with the
+// same times.
 func TestReplaysAreExact(t *testing.T) {
 	for name, s := range map[string]func(*explore.World){
+		"paying": paying(payWithDo, false), "plain": selling(sellWithDo), "nested": moving(moveNested),
 		"paying once": paying(payWithOnce, true), "at most": paying(payAtMostOnce, false),
 		"fenced": selling(sellFenced), "atomic": selling(sellAtomically), "carts": moving(moveAll),
-		"crowd": crowd(3, guard.WithMaxWait(20*time.Second)),
+		"crowd": crowd(3, guard.WithMaxWait(20*time.Second)), "goroutines": handling(actAtOnce),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var st explore.Stats
