@@ -36,7 +36,7 @@ func unclear(err error) error {
 	if errors.As(err, &answer) {
 		err = &serverError{err}
 	}
-	if errors.Is(err, redisconn.ErrUnsent) {
+	if errors.Is(err, redisconn.ErrUnsent) || errors.Is(err, redisconn.ErrConnecting) && !errors.Is(err, redisconn.ErrMute) {
 		return fmt.Errorf("%w: redislocker: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
 	}
 	if silent(err) {
