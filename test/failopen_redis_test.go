@@ -258,3 +258,28 @@ func TestDo_ASlotThatMovesOpensTheGateForNobody(t *testing.T) {
 			slices.Compact(texts(refused)))
 	}
 }
+
+// The first tries after a lost lease have no connection. They do not hide the
+// silence that the later ones hear.
+func TestDo_FailOpenOpensAfterALeaseThatTheSilenceHasEnded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	seen := &gatekeeper{}
+	g := newGuard(t, redislocker.New(redistest.Client(t, s.Addr)), guard.WithFailOpen(),
+		guard.WithTTL(time.Second), guard.WithMaxWait(5*time.Second), guard.WithObserver(seen))
+	for i := range 2 { // the second time no connection is left from before
+		wantErr(t, g.Do(t.Context(), "lost", func(ctx context.Context) error {
+			s.Stop()
+			<-ctx.Done()
+			return nil
+		}), guard.ErrLeaseLost)
+		err := g.Do(t.Context(), key, nop)
+		if rs := seen.forgets(key); err != nil || !rs[0].Unguarded {
+			t.Errorf("round %d: %v, after %+v", i, err, rs)
+		}
+		s.Cont()
+		for g.Check(t.Context()) != nil {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}

@@ -217,17 +217,17 @@ func TestWanted_APermitIsWantedByACallThatWasInLineBefore(t *testing.T) {
 		b := newBench(t, guard.WithPermits(3))
 		l := must(b.Acquire(t.Context(), key))
 		wanted := guard.Wanted(l.Context())
+		type answer = locker.Answer
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (answer, error)) (answer, error) {
 				time.Sleep(time.Millisecond) // so that they stand in line
 				return next()
 			}
 		})
 		var wg sync.WaitGroup
+		lasts := func(context.Context) error { time.Sleep(time.Second); return nil }
 		for range 3 {
-			wg.Go(func() {
-				wantErr(t, b.Do(t.Context(), key, func(context.Context) error { time.Sleep(time.Second); return nil }), nil)
-			})
+			wg.Go(func() { wantErr(t, b.Do(t.Context(), key, lasts), nil) })
 		}
 		time.Sleep(time.Second / 2)
 		if !isWanted(wanted) {

@@ -36,7 +36,8 @@ func unclear(err error) error {
 	if errors.As(err, &answer) {
 		err = &serverError{err}
 	}
-	if errors.Is(err, redisconn.ErrUnsent) {
+	connecting := errors.Is(err, redisconn.ErrConnecting) && !errors.Is(err, redisconn.ErrMute)
+	if connecting || errors.Is(err, redisconn.ErrUnsent) {
 		return fmt.Errorf("%w: redislocker: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
 	}
 	if silent(err) {

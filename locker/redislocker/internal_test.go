@@ -2,6 +2,7 @@ package redislocker
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,23 @@ func (s saying) Error() string { return string(s) }
 func (s saying) RedisError()   {}
 
 var _ redis.Error = saying("")
+
+// A try without a connection was not sent. Only the dial that got no answer says
+// that the server is silent.
+func TestATryWithoutAConnectionWasNotSent(t *testing.T) {
+	for _, c := range []struct {
+		err            error
+		unsent, silent bool
+	}{
+		{redisconn.ErrConnecting, true, false},
+		{fmt.Errorf("%w: %w", redisconn.ErrMute, redisconn.ErrConnecting), false, true},
+	} {
+		err := unclear(c.err)
+		if errors.Is(err, locker.ErrUnsent) != c.unsent || errors.Is(err, locker.ErrSilent) != c.silent {
+			t.Errorf("%v: want unsent %t, silent %t", err, c.unsent, c.silent)
+		}
+	}
+}
 
 func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 	script := func(s string) string {
