@@ -65,7 +65,9 @@ func TestOneConnectionIsEnoughInEveryMode(t *testing.T) {
 		}
 		c.expect(mode.String(), "k'\\", 1)
 		c.expect(mode.String(), "final", 0)
-		err := pgx.BeginFunc(t.Context(), c.pool, func(tx pgx.Tx) error { return fences.Check(t.Context(), tx, "k'\\", 6) })
+		err := pgx.BeginFunc(t.Context(), c.pool, func(tx pgx.Tx) error {
+			return fences.Check(t.Context(), tx, "k'\\", 6)
+		})
 		if !errors.Is(err, fence.ErrLateWrite) {
 			t.Errorf("%v: a late write: %v", mode, err)
 		}
