@@ -119,6 +119,34 @@ func TestACallThatComesAgainGetsTheAnswer(t *testing.T) {
 	s.expectRuns(1)
 }
 
+func TestACallThatComesMeanwhileIsRefusedOrGetsTheAnswer(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	s := newTill(t, func() (string, error) {
+		close(begun)
+		<-end
+		return "paid", nil
+	}, guard.WithMaxWait(0))
+	first := make(chan error, 1)
+	go func() {
+		_, replayed, err := s.call(0, "ann", "10", "k")
+		if replayed {
+			err = errors.New("the first answer is marked as a replay")
+		}
+		first <- err
+	}()
+	<-begun
+	_, _, err := s.call(1, "ann", "10", "k")
+	want(t, "in progress", err, connect.CodeAborted, "LOCK_HELD", true)
+	close(end)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if got, replayed, err := s.call(1, "ann", "10", "k"); got != "paid" || !replayed || err != nil {
+		t.Errorf("then %q, %v, replay %v", got, err, replayed)
+	}
+	s.expectRuns(1)
+}
+
 func TestTheOptionsOfIdempotent(t *testing.T) {
 	var told atomic.Int32
 	s := newTillWith(t, func() (string, error) { return "paid", nil }, []lockmw.Option{

@@ -101,6 +101,73 @@ func TestACallThatComesAgainGetsTheAnswer(t *testing.T) {
 	}
 }
 
+// What a client sees through a server: the first answer, the answer while it is
+// made, replays of a response and of an error, and a message that is too large.
+func TestWhatClientsSeeOfIdempotent(t *testing.T) {
+	_, one, two := instances(t, guard.WithMaxWait(0))
+	begun, end := make(chan struct{}), make(chan struct{})
+	runs, own := 0, error(nil)
+	s := &shop{buy: func(ctx context.Context) error {
+		runs++
+		_ = grpc.SetHeader(ctx, metadata.Pairs("own", "header"))
+		_ = grpc.SetTrailer(ctx, metadata.Pairs("own", "trailer"))
+		if own == nil {
+			close(begun)
+			<-end
+		}
+		return own
+	}}
+	var clients [2]*grpc.ClientConn
+	for i, g := range []*guard.Guard{one, two} {
+		clients[i] = dialServer(t, s, grpc.NewServer(grpc.MaxRecvMsgSize(100),
+			grpc.UnaryInterceptor(lockmw.Unary(lockmw.Idempotent(g, buy, tenant, time.Hour)))))
+	}
+	pay := func(client int, key, text string) (md [2]metadata.MD, err error) {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "tenant", "ann", "idempotency-key", key)
+		got := new(message)
+		err = clients[client].Invoke(ctx, buy, wrapperspb.String(text), got, grpc.Header(&md[0]), grpc.Trailer(&md[1]))
+		if err == nil && got.GetValue() != text {
+			t.Errorf("%s: got %q", key, got.GetValue())
+		}
+		return md, err
+	}
+	expect := func(what string, md [2]metadata.MD, err error, code codes.Code, reason, ownMD, replayed string) {
+		t.Helper()
+		seen := strings.Join(append(md[0].Get("own"), md[1].Get("own")...), " ")
+		if status.Code(err) != code || reasonIn(err) != reason || seen != ownMD ||
+			strings.Join(md[0].Get("idempotency-replayed"), "") != replayed {
+			t.Errorf("%s: %v, %v", what, err, md)
+		}
+	}
+
+	first := make(chan func(), 1)
+	go func() {
+		md, err := pay(0, "k", "10")
+		first <- func() { expect("the first", md, err, codes.OK, "", "header trailer", "") }
+	}()
+	<-begun
+	md, err := pay(1, "k", "10")
+	expect("in progress", md, err, codes.Aborted, "LOCK_HELD", "", "")
+	close(end)
+	(<-first)()
+	md, err = pay(1, "k", "10")
+	expect("again", md, err, codes.OK, "", "", "true")
+	md, err = pay(0, "k", "11")
+	expect("another message", md, err, codes.InvalidArgument, "IDEMPOTENCY_KEY_REUSED", "", "")
+	md, err = pay(0, "long", strings.Repeat("x", 200))
+	expect("a message above the limit", md, err, codes.ResourceExhausted, "", "", "")
+
+	refusal, _ := status.New(codes.NotFound, "no lamp").WithDetails(&errdetails.ErrorInfo{Reason: "NO_LAMP"})
+	own = refusal.Err()
+	md, err = pay(0, "no", "10")
+	expect("an error", md, err, codes.NotFound, "NO_LAMP", "header trailer", "")
+	md, err = pay(1, "no", "10")
+	expect("the error again", md, err, codes.NotFound, "NO_LAMP", "", "true")
+	if runs != 2 {
+		t.Errorf("%d runs, want 2", runs)
+	}
+}
+
 func TestWhichStatusesAreKept(t *testing.T) {
 	_, one, two := instances(t)
 	later, _ := status.New(codes.FailedPrecondition, "later").

@@ -85,14 +85,18 @@ func key(m *message) string { return guard.Key("stock", m.GetValue()) }
 // dial serves s behind the interceptors and returns a client.
 func dial(t *testing.T, g *guard.Guard, s *shop, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	l := bufconn.Listen(1 << 16)
-	server := grpc.NewServer(
+	return dialServer(t, s, grpc.NewServer(
 		grpc.UnaryInterceptor(lockmw.Unary(
 			lockmw.Key(g, buy, key),
 			lockmw.Key(g, botch, func(*message) string { return "stock:%!d(string=s3cret)" }),
 			lockmw.Key(g, confuse, func(int) string { return "k" }))),
 		grpc.StreamInterceptor(lockmw.Stream(lockmw.Key(g, watch, key), lockmw.Key(g, haggle, key))),
-	)
+	), opts...)
+}
+
+func dialServer(t *testing.T, s *shop, server *grpc.Server, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	l := bufconn.Listen(1 << 16)
 	server.RegisterService(desc(), s)
 	served := make(chan struct{})
 	go func() { // ends with Stop

@@ -1,6 +1,7 @@
 // Package redislock has the API of github.com/bsm/redislock over a guard, for
-// code that moves. Change the import, and then let go fix -inline of Go 1.26
-// write each Obtain as guard's Acquire:
+// code that moves. Change the import, put arguments of Obtain that call
+// functions into variables, and then let go fix -inline of Go 1.26 write each
+// Obtain as guard's Acquire:
 //
 //	lock, err := locks.Obtain(ctx, "lock:"+sku, 10*time.Second, nil)
 //	lock, err := locks.Guard.With(redislock.As(10*time.Second, nil)...).Acquire(ctx, "lock:"+sku)
