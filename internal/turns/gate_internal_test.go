@@ -125,7 +125,8 @@ func TestAMessageMayComeBeforeTheAnswer(t *testing.T) {
 		go func() { turn <- mustTake(t, e, settings()) }() // ends with its wait
 		return turn
 	}
-	for name, take := range map[string]func(t *testing.T, m *meddler, ours, theirs *Engine) (turn *Turn, waits <-chan *Turn){
+	type take func(t *testing.T, m *meddler, ours, theirs *Engine) (turn *Turn, waits <-chan *Turn)
+	for name, take := range map[string]take{
 		"try": func(t *testing.T, m *meddler, ours, theirs *Engine) (turn *Turn, waits <-chan *Turn) {
 			t.Helper()
 			m.acquired = func() {
