@@ -106,13 +106,14 @@ func WithMaxHold(d time.Duration) Option {
 //     do not use this package. A busy process may keep such a program from it.
 //   - After a crash the others wait for the hand-over time, not for the TTL. But
 //     a process that cannot reach the store loses its lease as much earlier.
-//   - TryDo of another process waits 50 ms before a key that lingers refuses it.
+//   - TryDo of another process waits for up to 50 ms while a function runs under
+//     a key that lingers. Then it is refused.
 //   - DoAll uses keys that linger. Keys that it takes in one step do not begin to.
 //
 // d is at least 1 ms and at most half of the hand-over time. Default 0: no key
 // lingers. In one list with [WithShared], [WithPermits], [WithMinHold] or
 // [WithoutRenewal] it is ErrInvalidOption. A guard that [Guard.With] gives one
-// of these ignores it, and so does [Once].
+// of these ignores it, and so do [Once] and [Guard.Lead].
 //
 // A store whose processes do not hear at once that others want their keys is
 // refused with an ErrInvalidOption that Is [errors.ErrUnsupported]. New returns

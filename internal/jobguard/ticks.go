@@ -64,6 +64,7 @@ func NewTicks(t *Ticks) (*Ticks, error) {
 	if errors.Is(err, guard.ErrInvalidOption) {
 		return nil, fmt.Errorf("a tick is recorded by guard.Once: %w", err)
 	}
+	t.Guard = t.Guard.With(guard.WithLinger(0)) // a run must be told of each loss
 	return t, nil
 }
 

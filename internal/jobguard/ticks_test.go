@@ -111,6 +111,24 @@ func TestTicks_EachRunsOnceWhateverTheClocks(t *testing.T) {
 	})
 }
 
+func TestTicks_NoKeyLingers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memlocker.New()
+		instance := ticks(t, store, 0, new(book).work(0), guard.WithLinger(time.Second))
+		for at, k := nextTick(time.Now()), 0; k < 10; at, k = nextTick(at), k+1 {
+			time.Sleep(time.Until(at))
+			if err := instance.Run(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+			for s, err := range store.List(t.Context()) {
+				if err != nil || s.Held {
+					t.Fatalf("after a run: %+v, %v", s, err)
+				}
+			}
+		}
+	})
+}
+
 // One instance in five runs each tick. The rest of the time it is away.
 func TestTicks_MissedOnesRunOnceOldestFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

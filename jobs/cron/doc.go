@@ -33,7 +33,8 @@
 // The key stays taken for at least 500 ms, even if the job is quicker. So an
 // instance whose clock is late by less finds it taken. If clocks differ by
 // more, give the guard a longer [guard.WithMinHold]. It must be shorter than
-// the time between two ticks. A guard that has one keeps it.
+// the time between two ticks. A guard that has one keeps it. The guard's
+// [guard.WithLinger] has no effect on jobs.
 //
 // # Contexts
 //

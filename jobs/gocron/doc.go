@@ -27,6 +27,8 @@
 //
 //	job, err := gocronlock.AddTick(s, "0 3 * * *", g, "report", report, gocronlock.WithCatchUp(1))
 //
+// The guard's [guard.WithLinger] has no effect on jobs.
+//
 // # What is told
 //
 // A skipped run is logged by the guard at level Info. If the store gave no
