@@ -1,6 +1,8 @@
 package guard_test
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -93,5 +96,39 @@ func TestLinger_OnSentinelAndCluster(t *testing.T) {
 			t.Errorf("%s: TryDo of an idle key: ran %t, %v", name, ran, err)
 		}
 		t.Log(name, time.Since(start))
+	}
+}
+
+// Close leaves none of many idle keys behind.
+func TestClose_FreesManyIdleKeysInRedis(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := redistest.Client(t, server.Addr)
+	g := onRedis(t, server.Addr, guard.WithLinger(2500*time.Millisecond), guard.WithTTL(time.Minute))
+	settles(t, g)
+	keys, taken := testsize.Pick(4000, 1000), atomic.Int64{}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() { // ends when all keys were taken four times
+			for n := taken.Add(1); n <= int64(4*keys); n = taken.Add(1) {
+				if err := g.Do(t.Context(), guard.Key("k", n%int64(keys)), nop); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	many := 0
+	for _, s := range g.Snapshot(false) {
+		for _, h := range s.Holds {
+			if h.Idle {
+				many++
+			}
+		}
+	}
+	start := time.Now()
+	ok(t, g.Close(t.Context()))
+	t.Logf("%d keys were idle, and Close took %v", many, time.Since(start))
+	if left := must(rdb.Keys(t.Context(), "guard:*").Result()); many == 0 || len(left) > 0 {
+		t.Errorf("%d keys were idle, and %d are left", many, len(left))
 	}
 }

@@ -22,6 +22,7 @@ type Engine struct {
 	renewer renewer
 	limits  *timelimit.Wheel // of requests
 	errands errands
+	wardens wardens
 	outages outages
 	habits  habits
 
@@ -44,7 +45,7 @@ func Open(l locker.Locker) (*Engine, error) {
 		limits: timelimit.New(),
 	}
 	e.gates = gates{engine: e, seed: maphash.MakeSeed()}
-	e.renewer.engine = e
+	e.renewer.engine, e.wardens.engine = e, e
 	e.habits.begin(e.gates.seed)
 	e.listener, _ = l.(locker.Listener)
 	if n, ok := l.(locker.Noder); ok {
@@ -144,7 +145,8 @@ func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.
 func (e *Engine) Close(ctx context.Context) error {
 	e.calls.shut()
-	e.releaseIdle(ctx, e.wardens(e.gates.all()))
+	e.releaseIdle(e.gates.all())
+	e.wardens.wait(ctx)
 	var err error
 	select {
 	case <-e.calls.idle:
@@ -255,10 +257,7 @@ func (w waker) WakeAll() {
 	for i, gt := range all {
 		gt.wake(now.Add(spread * time.Duration(i) / time.Duration(len(all))))
 	}
-	if ws := w.engine.wardens(all); len(ws) > 0 {
-		ctx := context.Background()      //nolint:forbidigo // it has no caller
-		go w.engine.releaseIdle(ctx, ws) // each of ws is an errand
-	}
+	w.engine.releaseIdle(all)
 }
 
 // Revoked implements [locker.Revoker]. Revoked renews at once, to find out.

@@ -503,6 +503,9 @@ func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 	}
 	if gt.grant == gr {
 		gt.grant = nil
+		if gt.floor.warden {
+			gt.floor.joined = time.Now() // see hangs
+		}
 	}
 	return gt.line.first
 }
@@ -516,6 +519,14 @@ func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff
 	spare = r.Handed && (next == nil || gt.contender.bid != next)
 	gt.contender.released(r, next, sent, time.Now(), b)
 	return spare
+}
+
+// hangs reports whether a warden has waited so long for the answer to its
+// release.
+func (gt *gate) hangs(now time.Time, long time.Duration) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.floor != nil && gt.floor.warden && gt.grant == nil && now.Sub(gt.floor.joined) >= long
 }
 
 // turnReturned forgets t, whose function has returned after its grant was lost.

@@ -2,9 +2,8 @@ package turns
 
 import (
 	"context"
-	"errors"
 	"math"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -169,24 +168,17 @@ func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 	return true
 }
 
-// warden gives the floor to a new warden, which [Turn.watch] must follow.
-// warden returns nil if no grant is idle.
-func (gt *gate) warden() *Turn {
+// rouse gives the floor to a new warden, which releases the idle grant. rouse
+// does nothing if there is none.
+func (gt *gate) rouse() {
 	gr := gt.idle()
 	if gr == nil {
-		return nil
+		return
 	}
-	gt.engine.errands.begin() // under a grant that has not ended
+	gt.engine.errands.begin() // under a grant that has not ended; until retire
 	gt.engine.gates.retain(gt)
 	gt.floor = &Turn{gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
-	return gt.floor
-}
-
-// rouse lets a warden release the idle grant, if there is one.
-func (gt *gate) rouse() {
-	if w := gt.warden(); w != nil {
-		go w.watch() // ends with the release, and is an errand
-	}
+	gt.engine.wardens.add(gt.floor)
 }
 
 // endIdle takes the mutex, and releases gr if gr is idle.
@@ -199,8 +191,8 @@ func (gt *gate) endIdle(gr *grant) {
 }
 
 // missed takes the mutex. It notes that the message of a process that wants the
-// key may have been missed. missed returns the warden of an idle key.
-func (gt *gate) missed() *Turn {
+// key may have been missed, and releases an idle key.
+func (gt *gate) missed() {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	switch gr, b := gt.grant, gt.contender.bid; {
@@ -209,7 +201,7 @@ func (gt *gate) missed() *Turn {
 	case b != nil && b.claim.Lingers && !b.queued:
 		b.wanted = true // its answer may be on the way
 	}
-	return gt.warden()
+	gt.rouse()
 }
 
 // idleName takes the mutex. It returns the name of the guard that took the key,
@@ -228,33 +220,6 @@ func (gt *gate) idleName() (name string, is bool) {
 // hears reports whether the messages of other processes are sure to arrive.
 func (e *Engine) hears() bool { return e.listener != nil && e.listener.Listens() }
 
-// watch releases the key of t, a warden.
-func (t *Turn) watch() {
-	defer t.retire()
-	ctx := context.Background() //nolint:forbidigo // it has no caller
-	t.NoteRelease(ctx, t.ReleaseKey(ctx))
-}
-
-// retire is the last call of a warden.
-func (t *Turn) retire() {
-	e := t.gate.engine
-	e.gates.leave(t.gate)
-	e.errands.end()
-}
-
-// wardens returns the wardens of all idle keys.
-func (e *Engine) wardens(gts []*gate) (ws []*Turn) {
-	if e.listener == nil {
-		return nil
-	}
-	for _, gt := range gts {
-		if w := gt.missed(); w != nil {
-			ws = append(ws, w)
-		}
-	}
-	return ws
-}
-
 // Idle returns how many keys are idle, by the name of the guard that took each.
 // Idle takes the lock of one gate at a time for a moment, and none before the
 // first key that may linger.
@@ -271,23 +236,92 @@ func (e *Engine) Idle() map[string]int {
 	return all
 }
 
-// releaseIdle releases the keys of ws, several with each request. If the store
-// does not answer or ctx ends, the rest is left to the locker.
-func (e *Engine) releaseIdle(ctx context.Context, ws []*Turn) {
-	over := false
-	for some := range slices.Chunk(ws, locker.MaxSeveral) {
-		if over {
-			for _, w := range some {
-				w.Discard()
-				w.retire()
-			}
-			continue
-		}
-		for i, err := range e.ReleaseKeys(ctx, some) {
-			over = over || errors.Is(err, locker.ErrUnavailable)
+// releaseIdle begins to release all idle keys of gts.
+func (e *Engine) releaseIdle(gts []*gate) {
+	if e.listener == nil {
+		return
+	}
+	for _, gt := range gts {
+		gt.missed()
+	}
+}
+
+// wardens release the keys of those that are due. If more are due than requests
+// may be under way, each request is for several. A store that is asked to
+// release 100,000 keys one by one leaves most of them without an answer.
+type wardens struct {
+	engine  *Engine
+	working errands // the workers
+
+	mu      sync.Mutex // guards what follows; nothing is locked inside
+	due     []*Turn
+	workers int
+}
+
+// wardenWorkers is how many requests of wardens are under way at a time. Many
+// more would keep the requests of calls from being sent.
+const wardenWorkers = 8
+
+// add lets w, an errand, release its key.
+func (ws *wardens) add(w *Turn) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.due = append(ws.due, w)
+	if ws.workers < wardenWorkers {
+		ws.workers++
+		ws.working.begin()
+		go ws.work() // ends when nothing is due
+	}
+}
+
+func (ws *wardens) work() {
+	defer ws.working.end()
+	ctx := context.Background() //nolint:forbidigo // wardens have no caller
+	for some := ws.take(); len(some) > 0; some = ws.take() {
+		for i, err := range ws.engine.ReleaseKeys(ctx, some) {
 			some[i].NoteRelease(ctx, err)
 			some[i].retire()
 		}
-		over = over || ctx.Err() != nil
 	}
+}
+
+// take takes wardens that are due and have the same TTL. If there are none, the
+// caller is a worker no more.
+func (ws *wardens) take() (some []*Turn) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	n := 0
+	for n < min(len(ws.due), locker.MaxSeveral) && ws.due[n].set.TTL == ws.due[0].set.TTL {
+		n++
+	}
+	some, ws.due = ws.due[:n:n], ws.due[n:]
+	if n == 0 {
+		ws.due = nil
+		ws.workers--
+	}
+	return some
+}
+
+// wait waits until nothing is due. If ctx ends first, the rest is left to the
+// locker, and wait blocks until the requests under way have ended.
+func (ws *wardens) wait(ctx context.Context) {
+	if ws.working.wait(ctx) {
+		return
+	}
+	ws.mu.Lock()
+	rest := ws.due
+	ws.due = nil
+	ws.mu.Unlock()
+	for _, w := range rest {
+		w.Discard()
+		w.retire()
+	}
+	ws.working.wait(context.WithoutCancel(ctx))
+}
+
+// retire is the last call of a warden.
+func (t *Turn) retire() {
+	e := t.gate.engine
+	e.gates.leave(t.gate)
+	e.errands.end()
 }

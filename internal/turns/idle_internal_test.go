@@ -2,11 +2,14 @@ package turns
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -278,4 +281,38 @@ func TestATurnOnAnIdleKeyAllocatesOnlyItself(t *testing.T) {
 	if err := e.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// unreleased answers no release from when it hangs.
+type unreleased struct {
+	*memlocker.Locker
+	hangs atomic.Bool
+}
+
+func (u *unreleased) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if !u.hangs.Load() {
+		return u.Locker.Release(ctx, c, next)
+	}
+	<-ctx.Done()
+	return locker.Released{}, locker.ErrUnavailable
+}
+
+// A call right behind a warden whose release gets no answer has heard silence, as
+// by a try of its own.
+func TestASilentWardenIsSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unreleased{Locker: memlocker.New()}
+		e := open(t, u)
+		settle(t, e)
+		u.hangs.Store(true)
+		waker{e}.Wanted("k")
+		turn, s, now := &Turn{}, lingering(), time.Now()
+		_, err := turn.Take(t.Context(), e, "k", &s, new(party), Patience{Start: now, Until: now, Once: true})
+		if _, _, _, silent := turn.Tried(); !silent || !errors.Is(err, locker.ErrUnavailable) {
+			t.Errorf("silent: %t, %v", silent, err)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

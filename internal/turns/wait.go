@@ -21,7 +21,8 @@ import (
 var errNoWait = errors.New("guard: would have to wait")
 
 // errWardenHangs ends a wait right behind a warden.
-var errWardenHangs = fmt.Errorf("%w: the release of the key, which was idle, gets no answer", locker.ErrUnavailable)
+var errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
+	locker.ErrUnavailable, locker.ErrSilent)
 
 // take waits for t to begin. If t does not, it quits. joined reports that t has
 // the floor or a place in line already.
@@ -146,7 +147,7 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 		return nil
 	case <-timer.C:
 		if t.second { // nobody has the key
-			return errWardenHangs
+			return t.wardenHangs(ctx)
 		}
 		return errNoWait
 	case <-ctx.Done():
@@ -154,6 +155,17 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	case <-t.gate.engine.calls.closing:
 		return locker.ErrClosed
 	}
+}
+
+// wardenHangs notes that t has waited for a warden in vain. That is silence, as
+// that of a try, if the release was under way as long as t waited.
+func (t *Turn) wardenHangs(ctx context.Context) error {
+	h, limit := trouble, limits.Try(t.set.TTL)
+	if now := time.Now(); t.gate.hangs(now, limit-timelimit.Short) {
+		h = heardByTry(errWardenHangs, now.Sub(t.joined), limit, true)
+	}
+	t.noteTry(ctx, h, errWardenHangs)
+	return errWardenHangs
 }
 
 // stood reports whether t has stood in line behind another call.
