@@ -175,6 +175,21 @@ func TestKeepFor_GoesToTheInnermostOnceThatRuns(t *testing.T) {
 	})
 }
 
+// Such a function has no lease whose release says that it has returned.
+func TestKeepFor_AfterAFunctionThatRanUnguardedItIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, a, _ := recording(t, guard.WithFailOpen(guard.OnceToo), guard.WithMaxWait(time.Second))
+		defer mem.Break()()
+		var runs atomic.Int64
+		var after context.Context
+		wantOnce(t, a, func(ctx context.Context) (int64, error) {
+			after = ctx
+			return runs.Add(1), guard.KeepFor(ctx, time.Minute)
+		}, 1)
+		wantErr(t, guard.KeepFor(after, time.Minute), guard.ErrNoLease)
+	})
+}
+
 func TestKeepFor_AfterItsFunctionItDoesNotReachTheOneAround(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, _ := recording(t)

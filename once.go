@@ -131,6 +131,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	r.Fresh = true
 	l.keeping = keeping
 	err = l.run(ctx, func(ctx context.Context) error {
+		defer keeping.over.Store(true)
 		m, err := fn(ctx)
 		r.Record = m.payload
 		m, err = g.finish(m, err)
@@ -274,7 +275,7 @@ func KeepFor(ctx context.Context, d time.Duration) error {
 	for l := leaseIn(ctx); l != nil; l = l.enclosing {
 		switch {
 		case l.keeping == nil:
-		case l.isReleased(): // d is not for a function of Once around it
+		case l.keeping.over.Load(): // d is not for a function of Once around it
 			return errNotInOnce
 		default:
 			return l.keeping.set(d)
@@ -290,6 +291,7 @@ type keeping struct {
 	recall turns.Recall
 	ttl    time.Duration // unless its function has set another one
 	own    atomic.Int64  // 0, or what the function has set: 1 more than the milliseconds, or below 0 if that was wrong
+	over   atomic.Bool   // its function has returned
 	keeps  bool          // there is something to keep; the goroutine's that runs the function
 }
 
