@@ -104,8 +104,9 @@ func WithMaxHold(d time.Duration) Option {
 //
 //   - The key stays in the store after the call, for EXISTS and for programs that
 //     do not use this package. A busy process may keep such a program from it.
-//   - After a crash the others wait for the hand-over time, not for the TTL. But
-//     a process that cannot reach the store loses its lease as much earlier.
+//   - After a crash the others wait for the hand-over time, not for the TTL. By
+//     default that is 3.3 s, and MaxWait is 3 s: a call may be refused once. A
+//     process that cannot reach the store loses its lease as much earlier.
 //   - TryDo of another process waits for up to 50 ms while a function runs under
 //     a key that lingers. Then it is refused.
 //   - DoAll uses keys that linger. Keys that it takes in one step do not begin to.

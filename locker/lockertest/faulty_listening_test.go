@@ -128,3 +128,16 @@ func (w cutOff) Wanted(key string) {
 		w.Waker.Wanted(key)
 	}
 }
+
+// cutForGood queues nothing in an outage, and loses all messages from then on.
+type cutForGood struct{ memory }
+
+func (l cutForGood) Open(w locker.Waker) error { return l.memory.Open(cutOff{w, &l.all.deaf}) }
+
+func (l cutForGood) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.memory.Acquire(ctx, c, t)
+	if err != nil {
+		l.all.deaf.Store(true)
+	}
+	return a, err
+}

@@ -88,6 +88,11 @@ var outageFaults = []fault{
 		[]string{"who listens hears of what came in an outage"},
 		func(m memory) locker.Locker { return missesOutage{m} },
 	},
+	{
+		"hears nothing more once its connection was cut",
+		[]string{"who listens hears of what came in an outage"},
+		func(m memory) locker.Locker { return cutForGood{m} },
+	},
 }
 
 func TestSoundLockerPassesOutages(t *testing.T) {

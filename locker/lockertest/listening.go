@@ -126,27 +126,37 @@ func closedIsDeaf(p *pair) {
 	}
 }
 
-// hearsAfterOutage queues a claim in an outage, if its request gets there. A
-// message about it may be lost, so the owner is told by Wanted or WakeAll.
+// hearsAfterOutage queues a claim in an outage, if its request gets there, and
+// another one right after it. A message may be lost, so the owner is told by
+// Wanted or WakeAll.
 func hearsAfterOutage(p *pair) {
 	l := p.listener(p.a)
 	p.rounds(func(key string) error {
 		if !l.Listens() {
 			return errDeaf
 		}
-		c := lingering(key)
+		c, d := lingering(key), lingering(key+" after")
 		p.acquire(p.a, c)
-		heard := func() int { return p.a.ear.timesWanted(key) + p.a.ear.timesWokenFor("") }
-		before := heard()
+		p.acquire(p.a, d)
+		heard := func(key string) func() int {
+			return func() int { return p.a.ear.timesWanted(key) + p.a.ear.timesWokenFor("") }
+		}
+		before := heard(key)()
 		p.broken(func() {
 			_, _ = p.within(func(ctx context.Context) error {
 				_, err := p.b.Acquire(ctx, claim(key, long), locker.Try{Wait: true})
 				return err
 			})
 		})
+		if _, err := p.look(p.b, claim(d.Key, long), locker.Try{}); err != nil {
+			return err
+		}
 		p.hearing = time.Second // less than QueueLife
-		if told := p.hears(before, heard); p.release(p.a, c, nil).Waiting > 0 && !told {
+		if told := p.hears(before, heard(key)); p.release(p.a, c, nil).Waiting > 0 && !told {
 			fail("a claim was queued in an outage, and an owner that lingers was told neither by Wanted nor by WakeAll")
+		}
+		if told := p.hears(before, heard(d.Key)); !told {
+			fail("a claim was queued after an outage, and an owner that lingers was told neither by Wanted nor by WakeAll")
 		}
 		return nil
 	})
