@@ -152,11 +152,12 @@ func hearsAfterOutage(p *pair) {
 			return err
 		}
 		p.hearing = time.Second // less than QueueLife
+		const silent = "a claim was queued %s an outage, and its lingering owner was told neither by Wanted nor by WakeAll"
 		if told := p.hears(before, heard(key)); p.release(p.a, c, nil).Waiting > 0 && !told {
-			fail("a claim was queued in an outage, and an owner that lingers was told neither by Wanted nor by WakeAll")
+			fail(silent, "in")
 		}
 		if told := p.hears(before, heard(d.Key)); !told {
-			fail("a claim was queued after an outage, and an owner that lingers was told neither by Wanted nor by WakeAll")
+			fail(silent, "after")
 		}
 		return nil
 	})
