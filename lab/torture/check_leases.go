@@ -23,11 +23,15 @@ func (v *verdict) exclusion(h *history) {
 }
 
 // early reports whether the key was lost while it was promised. The holder of a
-// cart is told with the first of its keys that is lost.
+// cart is told with the first of its keys that is lost. A loss that only the
+// release has found may be younger than the section's end.
 func (v *visit) early(h *history) bool {
-	end := v.until - int64(ttl(v.proc)/100)
-	lost := v.lost != 0 && v.lost < end && !v.cart || v.taken && v.lost == 0 && v.freed < end
-	return lost && !v.closing && !h.forgets(v, v.got, v.over())
+	end, seen := v.until-int64(ttl(v.proc)/100), v.over()
+	lost := v.lost != 0 && v.lost < end && !v.cart
+	if v.taken && v.lost == 0 {
+		lost, seen = v.freed < end, max(seen, v.freed)
+	}
+	return lost && !v.closing && !h.forgets(v, v.got, seen)
 }
 
 // afterDeadline is the time between guard's deadline and the end of the key. It

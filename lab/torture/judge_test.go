@@ -110,6 +110,9 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 			spoil(one, func(x *visit) { x.lost, x.until, x.wrote = 105, 105, 0 }), spoil(two, unwritten)), handOff},
 		"it was lost before its time": {told(nil,
 			spoil(one, func(x *visit) { x.lost, x.until, x.wrote = 102, int64(time.Second), 0 })), exclusion},
+		"it was lost before its release": {told(nil, spoil(one, released), spoil(two, unwritten)), exclusion},
+		"it was flushed before its release": {flushed(told(nil, spoil(one, released), spoil(two, unwritten)),
+			span{120, 130}), ""},
 		"another key of a cart was lost": {told(nil,
 			spoil(one, func(x *visit) { x.lost, x.until, x.wrote, x.cart = 102, int64(time.Second), 0, true }),
 			spoil(two, unwritten)), ""},
@@ -144,6 +147,16 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 }
 
 func unwritten(x *visit) { x.wrote = 0 }
+
+// released makes x one whose release finds the loss, after the section's end.
+func released(x *visit) {
+	x.until, x.wrote, x.taken, x.freed = int64(time.Second), 0, true, 150
+}
+
+func flushed(h *history, s span) *history {
+	h.forgetful = []forgetful{{span: s}}
+	return h
+}
 
 // shared makes the turn of a reader, and permits that of one of n.
 func shared(x *visit) *visit { return permits(locker.NoLimit, x) }
