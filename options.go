@@ -210,8 +210,9 @@ func WithoutRenewal() Option {
 }
 
 // WithFencing fetches fencing tokens with the key, in the same round trip.
-// Without it the first call of [Lease.FencingToken] fetches them. Tokens keep
-// rising across a failover that lost the lock only with this option.
+// Without it the first call of [Lease.FencingToken] fetches them. Only with this
+// option do tokens keep rising across a failover that lost the lock, if the
+// server's clock does not step back by more than the outage.
 func WithFencing() Option {
 	return optionFunc(func(c *config) error { c.fencing, c.given.fencing = true, true; return nil })
 }

@@ -152,7 +152,7 @@ func hearsAfterOutage(p *pair) {
 			return err
 		}
 		p.hearing = time.Second // less than QueueLife
-		const silent = "a claim was queued %s an outage, and its lingering owner was told neither by Wanted nor by WakeAll"
+		const silent = "a claim was queued %s an outage, and neither Wanted nor WakeAll told its owner, which lingers"
 		if told := p.hears(before, heard(key)); p.release(p.a, c, nil).Waiting > 0 && !told {
 			fail(silent, "in")
 		}
