@@ -90,12 +90,17 @@ func TestLinger_OnSentinelAndCluster(t *testing.T) {
 		ok(t, other.Do(t.Context(), key, nop)) // connects, and opens the inbox
 		time.Sleep(1100 * time.Millisecond)    // the key may linger again
 		settles(t, g)
-		start := time.Now()
-		ran, err := other.TryDo(t.Context(), key, nop)
-		if !ran || err != nil {
-			t.Errorf("%s: TryDo of an idle key: ran %t, %v", name, ran, err)
+		start, ran := time.Now(), false
+		for try := 0; !ran && try < 3; try++ { // a busy machine takes longer than TryDo waits
+			var err error
+			ran, err = other.TryDo(t.Context(), key, nop)
+			ok(t, err)
 		}
-		t.Log(name, time.Since(start))
+		if took := time.Since(start); !ran {
+			t.Errorf("%s: TryDo did not get an idle key in three tries, %v", name, took)
+		} else {
+			t.Log(name, took)
+		}
 	}
 }
 
