@@ -297,8 +297,8 @@ func (u *unreleased) Release(ctx context.Context, c, next *locker.Claim) (locker
 	return locker.Released{}, locker.ErrUnavailable
 }
 
-// A call right behind a warden whose release gets no answer has heard silence, as
-// by a try of its own.
+// A call right behind a warden whose release gets no answer has heard silence,
+// as by a try of its own.
 func TestASilentWardenIsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &unreleased{Locker: memlocker.New()}
