@@ -65,14 +65,17 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 }
 
 // withLoss returns the error of Do. That is fn's error, and the loss of the
-// lease if there was one. Any other error of the release is no loss, because fn
-// had the key to its end.
+// lease if there was one and fn does not say the same of a lease inside this
+// one. Any other error of the release is no loss, because fn had the key to its
+// end.
 func withLoss(err, lost error) error {
 	switch {
 	case !errors.Is(lost, ErrLeaseLost), errors.Is(err, lost):
 		return err
 	case err == nil:
 		return lost
+	case errors.Is(err, ErrLeaseLost) && err.Error() == lost.Error():
+		return err
 	}
 	return fmt.Errorf("%w: %w", lost, err)
 }

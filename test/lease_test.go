@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,13 @@ func TestDo_ALostLeaseReportsBothErrors(t *testing.T) {
 		wantErr(t, err, guard.ErrLeaseLost, own)
 		err = b.Do(t.Context(), key, func(context.Context) error { b.mem.Lose(key); return nil })
 		wantErr(t, err, guard.ErrLeaseLost) // only the release has noticed
+		err = b.Do(t.Context(), "outer", func(ctx context.Context) error {
+			return b.Do(ctx, key, func(context.Context) error { b.mem.Lose("outer"); b.mem.Lose(key); return nil })
+		})
+		wantErr(t, err, guard.ErrLeaseLost)
+		if strings.Count(err.Error(), "lease lost") != 1 {
+			t.Errorf("%v: want it once", err)
+		}
 	})
 }
 

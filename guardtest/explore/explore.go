@@ -152,15 +152,10 @@ func newSearch(t *testing.T, scenario func(*World), opts []Option) *search {
 	return x
 }
 
-// outcome is a line about what. An error that two leases have says the same
-// twice.
+// outcome is a line about what.
 func outcome(what string, err error) string {
 	if err == nil {
 		return what
 	}
-	text := err.Error()
-	if half := text[:(len(text)-1)/2]; text == half+": "+half {
-		text = half
-	}
-	return what + ": " + text
+	return what + ": " + err.Error()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -48,17 +49,19 @@ func TestALockThatIsHeldIsNotObtained(t *testing.T) {
 }
 
 func TestObtainTakesATTLBelowTheLeast(t *testing.T) {
-	_, rdb := redistest.Miniredis(t)
-	locks := redislock.New(rdb)
-	defer func() { _ = locks.Guard.Close(context.WithoutCancel(t.Context())) }()
-	lock, err := locks.Obtain(t.Context(), "lock:sku:42", time.Microsecond, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := rdb.PTTL(t.Context(), "lock:sku:42").Val(); d <= 0 || d > 100*time.Millisecond {
-		t.Errorf("the TTL is %v", d)
-	}
-	_ = lock.Release(t.Context())
+	synctest.Test(t, func(t *testing.T) {
+		_, rdb := redistest.Miniredis(t)
+		locks := redislock.New(rdb)
+		defer func() { _ = locks.Guard.Close(context.WithoutCancel(t.Context())) }()
+		lock, err := locks.Obtain(t.Context(), "lock:sku:42", time.Microsecond, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := rdb.PTTL(t.Context(), "lock:sku:42").Val(); d != 100*time.Millisecond {
+			t.Errorf("the TTL is %v", d)
+		}
+		_ = lock.Release(t.Context())
+	})
 }
 
 func TestAsWaitsAsLongAsTheStrategy(t *testing.T) {

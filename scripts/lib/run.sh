@@ -29,7 +29,7 @@ has_chosen() {
 side_by_side() {
   local function=$1
   shift
-  export -f part race_of "${function?}"
+  export -f part race_of newest_of "${function?}"
   export set tmp short parts lab_module
   printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'part "$@"' _ "$function" {}
 }

@@ -105,40 +105,53 @@ step_single() {
   go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . ./test # not all, because the check is slow
 }
 
-# The newest versions that users may bring along; go.mod has the oldest.
+# The root module has most of the tests on a real clock, see step_test.
 step_newest() {
-  GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods ./test # of Go 1.27
-  newest_in . github.com/gin-gonic/gin@v1.12.0 github.com/labstack/echo/v4@v4.16.0 \
-    github.com/redis/go-redis/v9@v9.23.0 \
-    go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@v1.47.0
-  newest_in middleware/echov5 github.com/labstack/echo/v5@v5.4.4
-  newest_in middleware/fiber github.com/gofiber/fiber/v3@v3.5.0
-  newest_in middleware/kratos github.com/go-kratos/kratos/v3@v3.0.0
-  newest_in middleware/connect connectrpc.com/connect@v1.21.1
-  newest_in locksfor github.com/pressly/goose/v3@v3.29.0 github.com/golang-migrate/migrate/v4@v4.20.1 \
-    github.com/caddyserver/certmagic@v0.25.6
-  newest_in middleware/connectv2 connectrpc.com/connect/v2@v2.0.2
-  newest_in jobs/asynq github.com/hibiken/asynq@v0.26.0
-  newest_in jobs/gocron github.com/go-co-op/gocron/v2@v2.21.2
-  newest_in jobs/watermill github.com/ThreeDotsLabs/watermill{@v1.5.1,-redisstream@v1.4.5}
-  newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@v0.51.1
-  newest_in locker/etcdlocker go.etcd.io/etcd/client/v3@v3.7.3
-  newest_in locker/etcdlocker/etcdtest go.etcd.io/etcd/{client,server}/v3@v3.7.3
-  newest_in locker/postgreslocker github.com/jackc/pgx/v5@v5.12.0
-  newest_in fence/pgxtx github.com/jackc/pgx/v5@v5.12.0
-  newest_in locker/mysqllocker github.com/go-sql-driver/mysql@v1.10.1
-  newest_in locker/sqlitelocker modernc.org/sqlite@v1.61.1
+  local m rest=()
+  for m in "${modules[@]}"; do [[ $m == . || -z $(newest_of "$m") ]] || rest+=("$m"); done
+  if has_chosen .; then
+    GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods ./test # of Go 1.27
+    side_by_side newest_in .
+  fi
+  ((${#rest[@]} == 0)) || side_by_side newest_in "${rest[@]}"
+}
+
+# newest_of prints the newest versions that users of a module may bring along; go.mod has the oldest.
+newest_of() {
+  case $1 in
+    .)
+      echo github.com/gin-gonic/gin@v1.12.0 github.com/labstack/echo/v4@v4.16.0 github.com/redis/go-redis/v9@v9.23.0
+      echo go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@v1.47.0
+      ;;
+    fence/pgxtx | locker/postgreslocker) echo github.com/jackc/pgx/v5@v5.12.0 ;;
+    jobs/asynq) echo github.com/hibiken/asynq@v0.26.0 ;;
+    jobs/gocron) echo github.com/go-co-op/gocron/v2@v2.21.2 ;;
+    jobs/river) echo github.com/riverqueue/river{,/riverdriver/riverpgxv5}@v0.51.1 ;;
+    jobs/watermill) echo github.com/ThreeDotsLabs/watermill{@v1.5.1,-redisstream@v1.4.5} ;;
+    locker/etcdlocker) echo go.etcd.io/etcd/client/v3@v3.7.3 ;;
+    locker/etcdlocker/etcdtest) echo go.etcd.io/etcd/{client,server}/v3@v3.7.3 ;;
+    locker/mysqllocker) echo github.com/go-sql-driver/mysql@v1.10.1 ;;
+    locker/sqlitelocker) echo modernc.org/sqlite@v1.61.1 ;;
+    locksfor)
+      echo github.com/pressly/goose/v3@v3.29.0 github.com/golang-migrate/migrate/v4@v4.20.1
+      echo github.com/caddyserver/certmagic@v0.25.6
+      ;;
+    middleware/connect) echo connectrpc.com/connect@v1.21.1 ;;
+    middleware/connectv2) echo connectrpc.com/connect/v2@v2.0.2 ;;
+    middleware/echov5) echo github.com/labstack/echo/v5@v5.4.4 ;;
+    middleware/fiber) echo github.com/gofiber/fiber/v3@v3.5.0 ;;
+    middleware/kratos) echo github.com/go-kratos/kratos/v3@v3.0.0 ;;
+  esac
 }
 
 # newest_in tests a module with newer versions of what it requires, and for once at full speed, without -race.
 newest_in() {
-  local m=$1 copy=$tmp/newest
-  shift
-  cp "$m/go.mod" "$copy.mod"
-  cp "$m/go.sum" "$copy.sum"
-  go -C "$m" get -modfile="$copy.mod" "$@"
-  go -C "$m" mod tidy -modfile="$copy.mod"
-  go -C "$m" test -modfile="$copy.mod" -short -vet=off -timeout 10m ./...
+  local m=$1 copy
+  copy=$(mktemp -d "$tmp/newest.XXXXXX")
+  cp "$m"/go.{mod,sum} "$copy"
+  go -C "$m" get -modfile="$copy/go.mod" $(newest_of "$m")
+  go -C "$m" mod tidy -modfile="$copy/go.mod"
+  go -C "$m" test -modfile="$copy/go.mod" -short -vet=off -timeout 10m ./...
 }
 
 step_fuzz() {
