@@ -14,9 +14,11 @@ var rows = []struct{ fault, wanted string }{
 	},
 	4: {"The server forgets its scripts", "Nobody notices."},
 	5: {"A slot of a cluster moves", "No call fails: all keys of a lock share a slot."},
-	6: {"The server is in trouble: out of memory, without replicas, read-only, without its primary, unable to " +
-		"save, busy, loading", "An error of its own kind, or the key when the trouble is over. A holder keeps its " +
-		"lease, to its deadline at most."},
+	6: {
+		"The server is out of memory, without replicas, read-only, without its primary, unable to save, busy or " +
+			"loading",
+		"An error of its own kind, or the key when that is over. A holder keeps its lease, to its deadline at most.",
+	},
 	7: {
 		"The server refuses for good: rights, password, a key of another type",
 		"An error at once, not at the end of the wait.",
@@ -38,8 +40,10 @@ var rows = []struct{ fault, wanted string }{
 		"The key ends early. Its holder is told at the next renewal, and the next token is higher.",
 	},
 	15: {"The server's clock is set back", "The key lasts longer. Waiters do not sleep through that, and tokens rise."},
-	16: {"Requests arrive, replies do not", "The holder is told before its key can end, and the key is released once " +
-		"the network is back."},
+	16: {
+		"Requests arrive, replies do not",
+		"The holder is told before its key can end; the key is released once the network is back.",
+	},
 	17: {"The holder alone is cut off", "It is told before its key can end."},
 	18: {"The server is slow", "No lease is lost as long as a third of the TTL is more than a slow round trip; " +
 		"`Check` warns of less ([limitation](#known-limitation))."},
@@ -66,13 +70,16 @@ var rows = []struct{ fault, wanted string }{
 		"With its data no lease is lost. Without, holders are told, and the next token is higher.",
 	},
 	31: {"The caller's connections are all busy", "Leases are renewed and released all the same."},
-	32: {"Very many keys", "Nothing stays in the process for a key that is not held, no goroutine for one that is, " +
-		"and no key without a TTL on the server."},
+	32: {
+		"Very many keys",
+		"The process keeps nothing for a key that is not held, no goroutine for one that is; the server no key " +
+			"without a TTL.",
+	},
 	33: {"The caller leaves between the grant and its work", "The work does not start, the key is released."},
-	34: {"The handler panics, aborts or ends its goroutine", "The key is released, and the panic passes on unchanged."},
+	34: {"The handler panics, aborts or ends its goroutine", "The key is released; the panic passes on unchanged."},
 	35: {
 		"`http.TimeoutHandler` answers while the handler runs",
-		"With the lock inside of it, the key is held until the handler ends.",
+		"With the lock inside, the key is held until the handler ends.",
 	},
 	36: {
 		"The process is killed, or told to end",
@@ -80,21 +87,23 @@ var rows = []struct{ fault, wanted string }{
 	},
 	37: {"A lease is released twice, or used after that", "The first release counts; the rest costs no request."},
 	38: {"A TTL that Redis cannot keep", "Refused at the start."},
-	39: {"Another server, another Lua", "The same behaviour on every server that is promised."},
+	39: {"Another server, another Lua", "The same on every server that is promised."},
 	40: {"Close", "No goroutine, no connection, no key without a TTL is left."},
-	41: {"The server is far away", "A new process has its first turn on one server within 3 s, with a free key and " +
-		"with a hot one, up to a round trip of 400 ms and TLS."},
+	41: {
+		"The server is far away",
+		"A new process has its first turn on one server within 3 s, up to a round trip of 400 ms and TLS.",
+	},
 	42: {
 		"The server or a process stops right after a key was handed over",
 		"A pause of a second or two, in a cluster of less than one, costs no lease and lets nobody else in.",
 	},
 	43: {
 		"Processes are killed while they wait for the first time",
-		"They cost those who wait behind them a second, all together.",
+		"All together they cost those behind them a second.",
 	},
 	44: {
 		"More leases than can be renewed in time",
-		"Only the surplus is lost, and the most urgent leases are renewed first.",
+		"Only the surplus is lost: the most urgent are renewed first.",
 	},
 	45: {
 		"A process dies with a shared lease or a permit",
@@ -110,7 +119,7 @@ var rows = []struct{ fault, wanted string }{
 	},
 	48: {
 		"A proxy sends subscriptions to a replica",
-		"It costs those who wait time, never a second holder. A check names it.",
+		"It costs waiters time, never a second holder. `Check` names it.",
 	},
 	49: {
 		"A primary hands over to its replica, and connections to it stay",
