@@ -21,11 +21,11 @@ var rows = []struct{ fault, wanted string }{
 	},
 	7: {
 		"The server refuses for good: rights, password, a key of another type",
-		"An error at once, not at the end of the wait.",
+		"An error at once.",
 	},
 	8:  {"A failover loses the lock", "The first holder is told, and a second grant has a higher token."},
-	9:  {"The primary dies under Sentinel", "Keys are granted again soon after the sentinels have agreed."},
-	10: {"A primary of a cluster dies", "Keys are granted again soon after the cluster has agreed."},
+	9:  {"The primary dies under Sentinel", "Keys are granted soon after the sentinels have agreed."},
+	10: {"A primary of a cluster dies", "Keys are granted soon after the cluster has agreed."},
 	11: {
 		"A process is stopped for longer than its TTL",
 		"It is told before it works on; the resource refuses its late write by token.",
@@ -45,16 +45,18 @@ var rows = []struct{ fault, wanted string }{
 		"The holder is told before its key can end; the key is released once the network is back.",
 	},
 	17: {"The holder alone is cut off", "It is told before its key can end."},
-	18: {"The server is slow", "No lease is lost as long as a third of the TTL is more than a slow round trip; " +
-		"`Check` warns of less ([limitation](#known-limitation))."},
+	18: {
+		"The server is slow",
+		"No lease is lost while a slow round trip takes less than TTL/3; `Check` warns of more " +
+			"([limitation](#known-limitation)).",
+	},
 	19: {"The server pauses its clients", "A wait ends in time, and a holder is told before its key can end."},
 	20: {"A holder releases after its lease has ended", "It is told so; the next holder's key is left alone."},
 	21: {"A renewal is under way at the release", "The key does not come back."},
 	22: {"The reply to a release is lost", "That is no error of the work."},
 	23: {
 		"A message is lost, or the subscription is dropped or dies",
-		"A waiter looks by itself: it has the key some hundred milliseconds later " +
-			"([many keys](#many-keys) in one process: later).",
+		"A waiter looks by itself, and has the key some hundred ms later ([many keys](#many-keys): later).",
 	},
 	24: {"The key is released between a waiter's look and its sleep", "The waiter is woken."},
 	25: {"A waiter leaves as its turn comes", "The turn goes to the next, or the key is free."},
@@ -69,7 +71,7 @@ var rows = []struct{ fault, wanted string }{
 		"The server restarts, with its data or without",
 		"With its data no lease is lost. Without, holders are told, and the next token is higher.",
 	},
-	31: {"The caller's connections are all busy", "Leases are renewed and released all the same."},
+	31: {"The caller's connections are all busy", "Leases are renewed and released."},
 	32: {
 		"Very many keys",
 		"The process keeps nothing for a key that is not held, no goroutine for one that is; the server no key " +
@@ -115,7 +117,7 @@ var rows = []struct{ fault, wanted string }{
 	},
 	47: {
 		"The primary dies while several have a key",
-		"If the replica had their leases, all are kept.",
+		"Leases that the replica had are kept.",
 	},
 	48: {
 		"A proxy sends subscriptions to a replica",
