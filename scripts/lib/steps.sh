@@ -151,7 +151,7 @@ newest_in() {
   cp "$m"/go.{mod,sum} "$copy"
   go -C "$m" get -modfile="$copy/go.mod" $(newest_of "$m")
   go -C "$m" mod tidy -modfile="$copy/go.mod"
-  go -C "$m" test -modfile="$copy/go.mod" -short -vet=off -timeout 10m ./...
+  go -C "$m" test -modfile="$copy/go.mod" -short -vet=off -parallel 4 -timeout 10m ./... # parallel tests mostly wait
 }
 
 step_fuzz() {
