@@ -339,22 +339,28 @@ end
 
 -- settle drops the members whose share has ended, lets the keys end with the
 -- last share, and returns how many members are left. With none the key is free.
+--
+-- The clock of some servers goes on during a script. What ends meanwhile is
+-- nobody else's, and is written again. room finds its limit.
 function crowd.settle()
   local now = clock()
   while true do
     local first = redis.call("zrange", MEMBERS, 0, 0, "withscores")
-    if not first[1] then
-      redis.call("del", LOCK)
-      return 0
-    end
-    if tonumber(first[2]) > now then
+    if not first[1] or tonumber(first[2]) > now then
       break
     end
     redis.call("zrem", MEMBERS, first[1])
   end
-  local last = tonumber(redis.call("zrange", MEMBERS, -1, -1, "withscores")[2])
-  redis.call("pexpire", LOCK, last - now)
-  redis.call("pexpire", MEMBERS, last - now)
+  local last = redis.call("zrange", MEMBERS, -1, -1, "withscores")[2]
+  if not last then
+    redis.call("del", LOCK)
+    return 0
+  end
+  local left = tonumber(last) - now
+  if redis.call("pexpire", LOCK, left) == 0 then
+    write(1, left)
+  end
+  redis.call("pexpire", MEMBERS, left)
   return redis.call("zcard", MEMBERS)
 end
 
@@ -379,17 +385,23 @@ function crowd.room(limit, n, extra, low)
   return m < lowest
 end
 
--- put makes an entry a member for ms, beside n members. settle must follow,
--- because the keys must last as long as the last share.
+-- add makes an entry a member for ms. settle must follow, because the keys must
+-- last as long as the last share.
+function crowd.add(entry, ms)
+  redis.call("pexpire", MEMBERS, ms) -- otherwise the members may end before settle
+  redis.call("zadd", MEMBERS, clock() + ms, entry)
+end
+
+-- put is add beside n members.
 function crowd.put(entry, n, ms)
   local limit = limit_of(entry)
   if n == 0 then
     redis.call("del", MEMBERS) -- what is left of an earlier crowd
     write(limit, ms)
-  elseif limit < tonumber(redis.call("getrange", LOCK, 50, 55)) then
+  elseif limit < (tonumber(redis.call("getrange", LOCK, 50, 55)) or math.huge) then
     write(limit, math.max(redis.call("pttl", LOCK), 1))
   end
-  redis.call("zadd", MEMBERS, clock() + ms, entry)
+  crowd.add(entry, ms)
 end
 
 -- share.lua is for scripts that ask whether a claim has a share of a key that a
