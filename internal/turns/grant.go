@@ -567,12 +567,14 @@ func (gr *grant) markLost(cause error) (told []Occupant) {
 			told = append(told, t.occupant)
 		}
 	}
-	cooled := gr.tenure.endCooldown()
-	gr.ended()
+	cooled, retained := gr.tenure.endCooldown(), gr.ended()
 	gr.mu.Unlock()
 
 	gr.gate.dropLost(gr)
 	if cooled != nil {
+		gr.gate.engine.gates.leave(gr.gate)
+	}
+	if retained { // until now, because rouse may have found the grant
 		gr.gate.engine.gates.leave(gr.gate)
 	}
 	return told
@@ -608,7 +610,9 @@ func (gr *grant) finish() bool {
 		gr.cause = errFinished
 	}
 	gr.stopTimer()
-	gr.ended()
+	if gr.ended() {
+		gr.gate.engine.gates.leave(gr.gate) // which the caller has retained too
+	}
 	return good
 }
 

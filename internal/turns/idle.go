@@ -105,12 +105,13 @@ func (gr *grant) resume(now time.Time) bool {
 	return true
 }
 
-// ended undoes the retain of idle, if there was one. gr.mu is held.
-func (gr *grant) ended() {
-	if gr.idler != nil && gr.idler.retained {
-		gr.idler.retained = false
-		gr.gate.engine.gates.leave(gr.gate)
+// ended reports whether idle has retained the gate, which the caller must leave
+// then. gr.mu is held.
+func (gr *grant) ended() (retained bool) {
+	if l := gr.idler; l != nil {
+		retained, l.retained = l.retained, false
 	}
+	return retained
 }
 
 // idleState describes gr, which is idle.

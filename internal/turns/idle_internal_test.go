@@ -3,6 +3,7 @@ package turns
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,8 +24,13 @@ func lingering() Settings {
 // settle takes turns on "k" until the key is idle.
 func settle(t *testing.T, e *Engine) *grant {
 	t.Helper()
+	return settleKey(t, e, "k")
+}
+
+func settleKey(t *testing.T, e *Engine, key string) *grant {
+	t.Helper()
 	for range habitRow + 1 {
-		turn, err := new(party).take(t.Context(), e, "k", lingering())
+		turn, err := new(party).take(t.Context(), e, key, lingering())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +38,7 @@ func settle(t *testing.T, e *Engine) *grant {
 			t.Fatal(err)
 		}
 	}
-	gr := idleAt(e, "k")
+	gr := idleAt(e, key)
 	if gr == nil {
 		t.Fatal("the key is not idle")
 	}
@@ -315,4 +321,33 @@ func TestASilentWardenIsSilence(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A warden of a grant that has just been lost does not take away the gate that
+// the next call makes.
+func TestAWardenOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
+	e := open(t, memlocker.New())
+	gr := settle(t, e)
+	gt := gr.gate
+	gt.mu.Lock() // as want, which has found the gate
+	lost := make(chan struct{})
+	go func() { gr.lose(errOutlived); close(lost) }()
+	for gr.err(&Turn{spot: spot{listed: true}}) == nil {
+		runtime.Gosched()
+	}
+	gt.rouse()
+	next := e.gates.enter("k")
+	gt.mu.Unlock()
+	<-lost
+	e.wardens.working.wait(t.Context())
+	if e.gates.find("k") != next {
+		t.Error("the gate of a call is not found any more")
+	}
+	e.gates.leave(next)
+	if n := len(e.gates.all()); n != 0 {
+		t.Errorf("%d gates are left", n)
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
