@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -350,4 +352,67 @@ func TestAWardenOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
 	if err := e.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// noded is a store whose nodes are named by the first letter of a key. Node b
+// answers no release while it hangs. Answers for several nodes come together, as
+// those of Redis do.
+type noded struct {
+	*memlocker.Locker
+	hangs atomic.Bool
+}
+
+func (*noded) Node(key string) string { return key[:1] }
+
+func (n *noded) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if !n.hangs.Load() || n.Node(c.Key) != "b" {
+		return n.Locker.Release(ctx, c, next)
+	}
+	<-ctx.Done()
+	return locker.Released{}, locker.ErrUnavailable
+}
+
+func (n *noded) ReleaseAll(
+	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+) {
+	rs, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
+	var wg sync.WaitGroup
+	for i, c := range cs {
+		wg.Go(func() { rs[i], errs[i] = n.Release(ctx, c, nexts[i]) })
+	}
+	wg.Wait()
+	for i := range cs {
+		answered(i, rs[i], errs[i])
+	}
+}
+
+// A node that hangs delays the idle keys of no other node.
+func TestANodeThatHangsDelaysNoIdleKeyOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &noded{Locker: memlocker.New()}
+		e, other := open(t, n), open(t, n.Peer())
+		for i := range 100 {
+			settleKey(t, e, "b"+strconv.Itoa(i))
+		}
+		settleKey(t, e, "a")
+		n.hangs.Store(true)
+		for i := range 100 {
+			waker{e}.Wanted("b" + strconv.Itoa(i))
+			synctest.Wait() // one after the other, as keys come to be due
+		}
+		start := time.Now()
+		turn, err := new(party).take(t.Context(), other, "a", settings())
+		if took := time.Since(start); err != nil || took > limits.Ask {
+			t.Errorf("another process got the key of a node that answers after %v (%v)", took, err)
+		}
+		n.hangs.Store(false)
+		if err == nil {
+			_ = end(t.Context(), turn)
+		}
+		for _, e := range []*Engine{e, other} {
+			if err := e.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
