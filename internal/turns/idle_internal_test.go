@@ -416,3 +416,38 @@ func TestANodeThatHangsDelaysNoIdleKeyOfAnother(t *testing.T) {
 		}
 	})
 }
+
+// deafening turns deaf right after it has said that it listens.
+type deafening struct {
+	*memlocker.Locker
+	now bool
+}
+
+func (d *deafening) Listens() bool {
+	listens := d.Locker.Listens()
+	if d.now {
+		d.now = false
+		d.Deafen(true)
+	}
+	return listens
+}
+
+func TestAProcessThatGoesDeafAsATryBeginsKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &deafening{Locker: memlocker.New()}
+		e := open(t, d)
+		settleKey(t, e, "k")
+		time.Sleep(2 * time.Second)
+		d.now = true
+		turn, err := new(party).take(t.Context(), e, "k", lingering())
+		if err != nil || !turn.grant.bid.claim.Lingers {
+			t.Fatalf("the claim does not linger: the test tests nothing (%v)", err)
+		}
+		if err := end(t.Context(), turn); err != nil || idleAt(e, "k") != nil {
+			t.Errorf("the key is idle, and the process does not hear (%v)", err)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -340,6 +340,9 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 	cut := limit < limits.Try(t.set.TTL)
 	how, joins := t.gate.beginTry(b, !t.patience.Once, sent)
 	how.Rest = restFor(e.waits.Load())
+	if b.claim.Lingers && !e.hears() {
+		t.gate.missed() // that may have been called before the gate had the bid
+	}
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
 	refused, err := usable(err)  // if refused, trying again cannot help
