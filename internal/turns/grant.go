@@ -497,7 +497,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	}
 	switch {
 	case err == nil:
-		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.terms.ttl))
+		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.renewed()))
 		gr.renewAt, gr.revoked, gr.fault = time.Time{}, false, nil
 		if !gr.bid.terms.noRenewal {
 			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
