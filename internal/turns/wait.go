@@ -477,7 +477,7 @@ func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 		t.gate.tryWon(gr)
 		return gr
 	}
-	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", locker.ErrUnavailable, now.Sub(sent), b.terms.ttl)
+	err := fmt.Errorf("%w: the answer took %v of a lease of %v", locker.ErrUnavailable, now.Sub(sent), gr.trust.length)
 	b.unclear = true
 	t.unanswered(true, false, err)
 	return nil
