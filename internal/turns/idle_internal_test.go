@@ -325,6 +325,33 @@ func TestASilentWardenIsSilence(t *testing.T) {
 	})
 }
 
+// A call behind a warden that has not sent its release has heard nothing of the
+// store.
+func TestAWardenThatWaitsForOthersIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unreleased{Locker: memlocker.New()}
+		e := open(t, u)
+		for i := range wardenWorkers {
+			settleKey(t, e, strconv.Itoa(i))
+		}
+		settle(t, e)
+		u.hangs.Store(true)
+		for i := range wardenWorkers {
+			waker{e}.Wanted(strconv.Itoa(i))
+			synctest.Wait()
+		}
+		waker{e}.Wanted("k")
+		turn, s, p, now := &Turn{}, lingering(), &party{}, time.Now()
+		_, err := turn.Take(t.Context(), e, "k", &s, p, Patience{Start: now, Until: now, Once: true})
+		if !errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrSilent) || len(p.news) > 0 {
+			t.Errorf("%v, and the news %+v", err, p.news)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A warden of a grant that has just been lost does not take away the gate that
 // the next call makes.
 func TestAWardenOfALostGrantLeavesTheNextGateAlone(t *testing.T) {

@@ -20,9 +20,13 @@ import (
 // errNoWait ends a wait without the key, and becomes a Refusal.
 var errNoWait = errors.New("guard: would have to wait")
 
-// errWardenHangs ends a wait right behind a warden.
-var errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
-	locker.ErrUnavailable, locker.ErrSilent)
+// These end a wait right behind a warden.
+var (
+	errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
+		locker.ErrUnavailable, locker.ErrSilent)
+	errWardenWaits = fmt.Errorf("%w: the key was idle, and its release has yet to be answered",
+		locker.ErrUnavailable)
+)
 
 // take waits for t to begin. If t does not, it quits. joined reports that t has
 // the floor or a place in line already.
@@ -157,14 +161,14 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	}
 }
 
-// wardenHangs notes that t has waited for a warden in vain. That is silence, as
-// that of a try, if the release was under way as long as t waited.
+// wardenHangs returns why t has waited for a warden in vain. If the release was
+// under way as long as t waited, that is silence, as that of a try.
 func (t *Turn) wardenHangs(ctx context.Context) error {
-	h, limit := trouble, limits.Try(t.set.TTL)
-	if now := time.Now(); t.gate.hangs(now, limit-timelimit.Short) {
-		h = heardByTry(errWardenHangs, now.Sub(t.joined), limit, true)
+	now, limit := time.Now(), limits.Try(t.set.TTL)
+	if !t.gate.hangs(now, limit-timelimit.Short) {
+		return errWardenWaits
 	}
-	t.noteTry(ctx, h, errWardenHangs)
+	t.noteTry(ctx, heardByTry(errWardenHangs, now.Sub(t.joined), limit, true), errWardenHangs)
 	return errWardenHangs
 }
 
