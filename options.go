@@ -107,8 +107,9 @@ func WithMaxHold(d time.Duration) Option {
 //   - After a crash the others wait for the hand-over time, not for the TTL. By
 //     default that is 3.3 s, and MaxWait is 3 s: a call may be refused once. A
 //     process that cannot reach the store loses its lease as much earlier.
-//   - TryDo of another process waits for up to 50 ms while a function runs under
-//     a key that lingers. Then it is refused.
+//   - TryDo of another process waits while a function runs under a key that
+//     lingers: for up to 50 ms, or three times as long as its try took. Then it
+//     is refused.
 //   - DoAll uses keys that linger. Keys that it takes in one step do not begin to.
 //
 // d is at least 1 ms and at most half of the hand-over time. Default 0: no key

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -735,5 +736,69 @@ func TestClose_LeavesIdleKeysToASlowStoreWhenItsContextEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		soon(t, "Close", time.Second, func() { ok(t, b.Close(ctx)) })
+	})
+}
+
+// A try that arrives late, after others of its claim, gives the claim its first
+// lease again, which is shorter than the one that a renewal has brought.
+func TestLinger_ATryThatArrivesLateCutsNoLeaseThatIsTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithLinger(linger))
+		var wg sync.WaitGroup
+		tried := false
+		b.spy.set(func(s *spy) {
+			s.acquire = func(
+				_ context.Context, c *locker.Claim, next func() (locker.Answer, error),
+			) (locker.Answer, error) {
+				if !c.Lingers || tried {
+					return next()
+				}
+				tried = true
+				wg.Go(func() {
+					time.Sleep(100 * time.Millisecond)
+					_, err := b.mem.Acquire(t.Context(), c, locker.Try{})
+					ok(t, err)
+				})
+				return locker.Answer{}, fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrSilent)
+			}
+		})
+		for range 3 {
+			ok(t, b.Do(t.Context(), key, nop))
+		}
+		ok(t, b.Do(t.Context(), key, func(ctx context.Context) error {
+			lease, _ := guard.LeaseFrom(ctx)
+			for start := time.Now(); time.Since(start) < 8*time.Second; time.Sleep(10 * time.Millisecond) {
+				ends := time.Now().Add(must(b.mem.Inspect(ctx, key)).Remaining)
+				if late := lease.Deadline().Sub(ends); late > 0 || ctx.Err() != nil {
+					t.Fatalf("the lease is trusted for %v longer than the store keeps it (%v)", late, ctx.Err())
+				}
+			}
+			return nil
+		}))
+		if wg.Wait(); !tried {
+			t.Error("the claim did not linger: the test tests nothing")
+		}
+	})
+}
+
+func TestTryDo_SaysForHowLongALeaseTheAnswerWasLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithLinger(linger))
+		for range 3 {
+			ok(t, b.Do(t.Context(), key, nop))
+		}
+		b.spy.set(func(s *spy) {
+			s.acquire = func(
+				_ context.Context, _ *locker.Claim, next func() (locker.Answer, error),
+			) (locker.Answer, error) {
+				a, err := next()
+				time.Sleep(2500 * time.Millisecond)
+				return a, err
+			}
+		})
+		_, err := b.TryDo(t.Context(), key, nop)
+		if wantErr(t, err, guard.ErrUnavailable); !strings.Contains(err.Error(), "of a lease of 3.333s") {
+			t.Errorf("%v, want it to say how long the lease was", err)
+		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2/proto"
 	"github.com/alicebob/miniredis/v2/server"
@@ -22,6 +23,9 @@ type Dialect struct {
 	NoKeyless bool // refuses scripts without keys
 	NoPublish bool // refuses PUBLISH inside scripts
 	Steps     bool // runs the commands of other clients between those of a script
+
+	// Slow is how long each command of a script takes. Meanwhile keys end.
+	Slow time.Duration
 
 	// Lua is the program that runs scripts, such as "lua5.4", with the numbers
 	// of Dragonfly. "" is an interpreter of Lua 5.1 in Go.
@@ -193,6 +197,7 @@ func (i *interpreter) call(l *lua.LState, s *speaker, raise bool) int {
 	}
 	answer := proto.Error("ERR PUBLISH is not allowed in scripts")
 	if !i.NoPublish || !strings.EqualFold(command[0], "publish") {
+		time.Sleep(i.Slow)
 		answer = s.do(command)
 	}
 	v := value(l, answer)

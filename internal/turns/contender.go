@@ -395,6 +395,15 @@ type bid struct {
 	unclear bool   // a request of it may still be under way
 }
 
+// renewed returns for how long a renewal of b, which has won, is trusted. A late
+// try of a claim that lingers cuts the lease down to its first length.
+func (b *bid) renewed() time.Duration {
+	if b.unclear {
+		return b.claim.First()
+	}
+	return b.terms.ttl
+}
+
 // abandon asks the locker to remove all that b has left in the store. b may be
 // nil.
 func (b *bid) abandon(l locker.Locker) {

@@ -497,7 +497,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	}
 	switch {
 	case err == nil:
-		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.terms.ttl))
+		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.renewed()))
 		gr.renewAt, gr.revoked, gr.fault = time.Time{}, false, nil
 		if !gr.bid.terms.noRenewal {
 			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
@@ -567,12 +567,14 @@ func (gr *grant) markLost(cause error) (told []Occupant) {
 			told = append(told, t.occupant)
 		}
 	}
-	cooled := gr.tenure.endCooldown()
-	gr.ended()
+	cooled, retained := gr.tenure.endCooldown(), gr.ended()
 	gr.mu.Unlock()
 
 	gr.gate.dropLost(gr)
 	if cooled != nil {
+		gr.gate.engine.gates.leave(gr.gate)
+	}
+	if retained { // until now, because rouse may have found the grant
 		gr.gate.engine.gates.leave(gr.gate)
 	}
 	return told
@@ -608,7 +610,9 @@ func (gr *grant) finish() bool {
 		gr.cause = errFinished
 	}
 	gr.stopTimer()
-	gr.ended()
+	if gr.ended() {
+		gr.gate.engine.gates.leave(gr.gate) // which the caller has retained too
+	}
 	return good
 }
 

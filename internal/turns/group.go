@@ -146,7 +146,8 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
 	n := g.answered(ts, bids, sent, as, held, err)
 	if n < len(ts) && first.patience.Once && held < len(as) && as[held].Lingers {
-		quitAll(ts) // the caller asks for one key after the other
+		quitAll(ts)
+		g.keys = g.keys[:1] // the caller asks for one key after the other
 		return nil
 	}
 	if n < len(ts) && first.patience.Once {

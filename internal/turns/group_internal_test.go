@@ -155,3 +155,56 @@ func TestReleasesTogetherEndWithinTheLimitOfOne(t *testing.T) {
 		}
 	})
 }
+
+// A countedGroup counts its requests for several keys.
+type countedGroup struct {
+	*memlocker.Locker
+	asked int
+}
+
+func (c *countedGroup) AcquireAll(
+	ctx context.Context, cs []*locker.Claim, prefix bool,
+) (as []locker.Answer, held int, err error) {
+	c.asked++
+	return c.Locker.AcquireAll(ctx, cs, prefix)
+}
+
+// A key that is idle in another process is asked for by itself. The others are
+// not asked for together again.
+func TestAGroupWithOneAttemptAsksOnceForAllKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &countedGroup{Locker: memlocker.New()}
+		e, owner := open(t, c), open(t, c.Peer())
+		settleKey(t, owner, "k9")
+		var keys []string
+		for i := range 10 {
+			keys = append(keys, fmt.Sprint("k", i))
+		}
+		set, events, now := settings(), &party{}, time.Now()
+		p := Patience{Start: now, Until: now, Once: true}
+		g := e.NewGroup(keys, &set, events)
+		var taken []*Turn
+		for _, key := range keys {
+			turn, _, _, err := g.Take(t.Context(), key, p)
+			if turn == nil && err == nil {
+				turn = &Turn{}
+				_, err = turn.Take(t.Context(), e, key, &set, events, p)
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", key, err)
+			}
+			taken = append(taken, turn)
+		}
+		if g.Drop(); c.asked != 1 {
+			t.Errorf("asked %d times for several keys, want once", c.asked)
+		}
+		for _, turn := range taken {
+			turn.Drop()
+		}
+		for _, e := range []*Engine{e, owner} {
+			if err := e.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

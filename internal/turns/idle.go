@@ -32,6 +32,7 @@ type idler struct {
 	// others that lease, and an idle grant is renewed only to find out whether
 	// it is still held.
 	brief    bool
+	node     string    // of the key, see [outages]
 	retained bool      // the gate is kept alive until the grant ends
 	taken    int       // how often a call took the idle grant
 	since    time.Time // when the last turn ended
@@ -54,7 +55,7 @@ func (gr *grant) linger(t *Turn, now time.Time) {
 	if gr.bid.queued {
 		return
 	}
-	gr.idler = &idler{set: t.set, brief: true}
+	gr.idler = &idler{set: t.set, brief: true, node: gr.gate.engine.outages.domain(gr.gate.name)}
 	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
 	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
 		gr.tenure.last = math.MaxInt
@@ -105,12 +106,13 @@ func (gr *grant) resume(now time.Time) bool {
 	return true
 }
 
-// ended undoes the retain of idle, if there was one. gr.mu is held.
-func (gr *grant) ended() {
-	if gr.idler != nil && gr.idler.retained {
-		gr.idler.retained = false
-		gr.gate.engine.gates.leave(gr.gate)
+// ended reports whether idle has retained the gate, which the caller must leave
+// then. gr.mu is held.
+func (gr *grant) ended() (retained bool) {
+	if l := gr.idler; l != nil {
+		retained, l.retained = l.retained, false
 	}
+	return retained
 }
 
 // idleState describes gr, which is idle.
@@ -246,38 +248,52 @@ func (e *Engine) releaseIdle(gts []*gate) {
 	}
 }
 
-// wardens release the keys of those that are due. If more are due than requests
-// may be under way, each request is for several. A store that is asked to
-// release 100,000 keys one by one leaves most of them without an answer.
+// wardens release the keys of those that are due, in a row for each node, so
+// that a node that hangs delays no other. If more are due than requests may be
+// under way, each request is for several. A store that is asked to release
+// 100,000 keys one by one leaves most of them without an answer.
 type wardens struct {
 	engine  *Engine
 	working errands // the workers
 
-	mu      sync.Mutex // guards what follows; nothing is locked inside
+	mu   sync.Mutex            // guards rows and what is in them; only the mutex of working is locked inside
+	rows map[string]*wardenRow // by node; each has a worker
+}
+
+type wardenRow struct {
 	due     []*Turn
 	workers int
 }
 
-// wardenWorkers is how many requests of wardens are under way at a time. Many
+// wardenWorkers is how many requests of a row are under way at a time. Many
 // more would keep the requests of calls from being sent.
 const wardenWorkers = 8
 
 // add lets w, an errand, release its key.
 func (ws *wardens) add(w *Turn) {
+	node := w.grant.idler.node
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.due = append(ws.due, w)
-	if ws.workers < wardenWorkers {
-		ws.workers++
+	row := ws.rows[node]
+	if row == nil {
+		if ws.rows == nil {
+			ws.rows = make(map[string]*wardenRow)
+		}
+		row = &wardenRow{}
+		ws.rows[node] = row
+	}
+	row.due = append(row.due, w)
+	if row.workers < wardenWorkers {
+		row.workers++
 		ws.working.begin()
-		go ws.work() // ends when nothing is due
+		go ws.work(node, row) // ends when nothing is due
 	}
 }
 
-func (ws *wardens) work() {
+func (ws *wardens) work(node string, row *wardenRow) {
 	defer ws.working.end()
 	ctx := context.Background() //nolint:forbidigo // wardens have no caller
-	for some := ws.take(); len(some) > 0; some = ws.take() {
+	for some := ws.take(node, row); len(some) > 0; some = ws.take(node, row) {
 		for i, err := range ws.engine.ReleaseKeys(ctx, some) {
 			some[i].NoteRelease(ctx, err)
 			some[i].retire()
@@ -285,21 +301,24 @@ func (ws *wardens) work() {
 	}
 }
 
-// take takes wardens that are due and have the same TTL. If there are none, the
-// caller is a worker no more.
-func (ws *wardens) take() (some []*Turn) {
+// take takes wardens that are due in a row and have the same TTL. If there are
+// none, the caller is a worker no more.
+func (ws *wardens) take(node string, row *wardenRow) (some []*Turn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	n := 0
-	for n < min(len(ws.due), locker.MaxSeveral) && ws.due[n].set.TTL == ws.due[0].set.TTL {
+	for n < min(len(row.due), locker.MaxSeveral) && row.due[n].set.TTL == row.due[0].set.TTL {
 		n++
 	}
-	some, ws.due = ws.due[:n:n], ws.due[n:]
-	if n == 0 {
-		ws.due = nil
-		ws.workers--
+	some, row.due = row.due[:n:n], row.due[n:]
+	if n > 0 {
+		return some
 	}
-	return some
+	if row.workers--; row.workers == 0 {
+		delete(ws.rows, node)
+	}
+	row.due = nil
+	return nil
 }
 
 // wait waits until nothing is due. If ctx ends first, the rest is left to the
@@ -308,9 +327,11 @@ func (ws *wardens) wait(ctx context.Context) {
 	if ws.working.wait(ctx) {
 		return
 	}
+	var rest []*Turn
 	ws.mu.Lock()
-	rest := ws.due
-	ws.due = nil
+	for _, row := range ws.rows {
+		rest, row.due = append(rest, row.due...), nil
+	}
 	ws.mu.Unlock()
 	for _, w := range rest {
 		w.Discard()

@@ -3,6 +3,9 @@ package turns
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,8 +26,13 @@ func lingering() Settings {
 // settle takes turns on "k" until the key is idle.
 func settle(t *testing.T, e *Engine) *grant {
 	t.Helper()
+	return settleKey(t, e, "k")
+}
+
+func settleKey(t *testing.T, e *Engine, key string) *grant {
+	t.Helper()
 	for range habitRow + 1 {
-		turn, err := new(party).take(t.Context(), e, "k", lingering())
+		turn, err := new(party).take(t.Context(), e, key, lingering())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +40,7 @@ func settle(t *testing.T, e *Engine) *grant {
 			t.Fatal(err)
 		}
 	}
-	gr := idleAt(e, "k")
+	gr := idleAt(e, key)
 	if gr == nil {
 		t.Fatal("the key is not idle")
 	}
@@ -310,6 +318,160 @@ func TestASilentWardenIsSilence(t *testing.T) {
 		_, err := turn.Take(t.Context(), e, "k", &s, new(party), Patience{Start: now, Until: now, Once: true})
 		if _, _, _, silent := turn.Tried(); !silent || !errors.Is(err, locker.ErrUnavailable) {
 			t.Errorf("silent: %t, %v", silent, err)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A call behind a warden that has not sent its release has heard nothing of the
+// store.
+func TestAWardenThatWaitsForOthersIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unreleased{Locker: memlocker.New()}
+		e := open(t, u)
+		for i := range wardenWorkers {
+			settleKey(t, e, strconv.Itoa(i))
+		}
+		settle(t, e)
+		u.hangs.Store(true)
+		for i := range wardenWorkers {
+			waker{e}.Wanted(strconv.Itoa(i))
+			synctest.Wait()
+		}
+		waker{e}.Wanted("k")
+		turn, s, p, now := &Turn{}, lingering(), &party{}, time.Now()
+		_, err := turn.Take(t.Context(), e, "k", &s, p, Patience{Start: now, Until: now, Once: true})
+		if !errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrSilent) || len(p.news) > 0 {
+			t.Errorf("%v, and the news %+v", err, p.news)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A warden of a grant that has just been lost does not take away the gate that
+// the next call makes.
+func TestAWardenOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
+	e := open(t, memlocker.New())
+	gr := settle(t, e)
+	gt := gr.gate
+	gt.mu.Lock() // as want, which has found the gate
+	lost := make(chan struct{})
+	go func() { gr.lose(errOutlived); close(lost) }()
+	for gr.err(&Turn{spot: spot{listed: true}}) == nil {
+		runtime.Gosched()
+	}
+	gt.rouse()
+	next := e.gates.enter("k")
+	gt.mu.Unlock()
+	<-lost
+	e.wardens.working.wait(t.Context())
+	if e.gates.find("k") != next {
+		t.Error("the gate of a call is not found any more")
+	}
+	e.gates.leave(next)
+	if n := len(e.gates.all()); n != 0 {
+		t.Errorf("%d gates are left", n)
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// noded is a store whose nodes are named by the first letter of a key. Node b
+// answers no release while it hangs. Answers for several nodes come together, as
+// those of Redis do.
+type noded struct {
+	*memlocker.Locker
+	hangs atomic.Bool
+}
+
+func (*noded) Node(key string) string { return key[:1] }
+
+func (n *noded) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if !n.hangs.Load() || n.Node(c.Key) != "b" {
+		return n.Locker.Release(ctx, c, next)
+	}
+	<-ctx.Done()
+	return locker.Released{}, locker.ErrUnavailable
+}
+
+func (n *noded) ReleaseAll(
+	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+) {
+	rs, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
+	var wg sync.WaitGroup
+	for i, c := range cs {
+		wg.Go(func() { rs[i], errs[i] = n.Release(ctx, c, nexts[i]) })
+	}
+	wg.Wait()
+	for i := range cs {
+		answered(i, rs[i], errs[i])
+	}
+}
+
+// A node that hangs delays the idle keys of no other node.
+func TestANodeThatHangsDelaysNoIdleKeyOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &noded{Locker: memlocker.New()}
+		e, other := open(t, n), open(t, n.Peer())
+		for i := range 100 {
+			settleKey(t, e, "b"+strconv.Itoa(i))
+		}
+		settleKey(t, e, "a")
+		n.hangs.Store(true)
+		for i := range 100 {
+			waker{e}.Wanted("b" + strconv.Itoa(i))
+			synctest.Wait() // one after the other, as keys come to be due
+		}
+		start := time.Now()
+		turn, err := new(party).take(t.Context(), other, "a", settings())
+		if took := time.Since(start); err != nil || took > limits.Ask {
+			t.Errorf("another process got the key of a node that answers after %v (%v)", took, err)
+		}
+		n.hangs.Store(false)
+		if err == nil {
+			_ = end(t.Context(), turn)
+		}
+		for _, e := range []*Engine{e, other} {
+			if err := e.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// deafening turns deaf right after it has said that it listens.
+type deafening struct {
+	*memlocker.Locker
+	now bool
+}
+
+func (d *deafening) Listens() bool {
+	listens := d.Locker.Listens()
+	if d.now {
+		d.now = false
+		d.Deafen(true)
+	}
+	return listens
+}
+
+func TestAProcessThatGoesDeafAsATryBeginsKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &deafening{Locker: memlocker.New()}
+		e := open(t, d)
+		settleKey(t, e, "k")
+		time.Sleep(2 * time.Second)
+		d.now = true
+		turn, err := new(party).take(t.Context(), e, "k", lingering())
+		if err != nil || !turn.grant.bid.claim.Lingers {
+			t.Fatalf("the claim does not linger: the test tests nothing (%v)", err)
+		}
+		if err := end(t.Context(), turn); err != nil || idleAt(e, "k") != nil {
+			t.Errorf("the key is idle, and the process does not hear (%v)", err)
 		}
 		if err := e.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -20,9 +20,13 @@ import (
 // errNoWait ends a wait without the key, and becomes a Refusal.
 var errNoWait = errors.New("guard: would have to wait")
 
-// errWardenHangs ends a wait right behind a warden.
-var errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
-	locker.ErrUnavailable, locker.ErrSilent)
+// These end a wait right behind a warden.
+var (
+	errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
+		locker.ErrUnavailable, locker.ErrSilent)
+	errWardenWaits = fmt.Errorf("%w: the key was idle, and its release has yet to be answered",
+		locker.ErrUnavailable)
+)
 
 // take waits for t to begin. If t does not, it quits. joined reports that t has
 // the floor or a place in line already.
@@ -157,14 +161,14 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	}
 }
 
-// wardenHangs notes that t has waited for a warden in vain. That is silence, as
-// that of a try, if the release was under way as long as t waited.
+// wardenHangs returns why t has waited for a warden in vain. If the release was
+// under way as long as t waited, that is silence, as that of a try.
 func (t *Turn) wardenHangs(ctx context.Context) error {
-	h, limit := trouble, limits.Try(t.set.TTL)
-	if now := time.Now(); t.gate.hangs(now, limit-timelimit.Short) {
-		h = heardByTry(errWardenHangs, now.Sub(t.joined), limit, true)
+	now, limit := time.Now(), limits.Try(t.set.TTL)
+	if !t.gate.hangs(now, limit-timelimit.Short) {
+		return errWardenWaits
 	}
-	t.noteTry(ctx, h, errWardenHangs)
+	t.noteTry(ctx, heardByTry(errWardenHangs, now.Sub(t.joined), limit, true), errWardenHangs)
 	return errWardenHangs
 }
 
@@ -340,6 +344,9 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 	cut := limit < limits.Try(t.set.TTL)
 	how, joins := t.gate.beginTry(b, !t.patience.Once, sent)
 	how.Rest = restFor(e.waits.Load())
+	if b.claim.Lingers && !e.hears() {
+		t.gate.missed() // that may have been called before the gate had the bid
+	}
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
 	refused, err := usable(err)  // if refused, trying again cannot help
@@ -474,7 +481,7 @@ func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 		t.gate.tryWon(gr)
 		return gr
 	}
-	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", locker.ErrUnavailable, now.Sub(sent), b.terms.ttl)
+	err := fmt.Errorf("%w: the answer took %v of a lease of %v", locker.ErrUnavailable, now.Sub(sent), gr.trust.length)
 	b.unclear = true
 	t.unanswered(true, false, err)
 	return nil

@@ -34,7 +34,7 @@ if string.sub(value, 1, #CROWD) == CROWD then
   end
   if n > 0 and redis.call("zscore", KEYS[5], entry) then
     return granted(function()
-      redis.call("zadd", KEYS[5], clock() + ms, entry)
+      crowd.add(entry, ms)
       crowd.settle()
     end)
   end

@@ -2,11 +2,13 @@ package redislocker_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
@@ -204,4 +206,48 @@ func TestAShareIsReleasedBesideAQueueOfAnotherType(t *testing.T) {
 	rdb.Set(t.Context(), line("k"), "x", ttl)
 	release(t, ls[0], a, nil, locker.Released{Handed: true})
 	release(t, ls[0], b, nil, locker.Released{})
+}
+
+// On some servers keys end during a script. A share does not end with those of
+// others that do.
+func TestAShareOutlivesThoseThatEndDuringItsScript(t *testing.T) {
+	slow := redistest.Dialect{Slow: time.Millisecond}
+	rdb := redistest.Client(t, redistest.StartDialect(t, redistest.Start(t).Addr, slow))
+	l := open(t, rdb)
+	for name, share := range map[string]func(a, b *locker.Claim) (owner *locker.Claim){
+		"new":      func(_, b *locker.Claim) *locker.Claim { mustAcquire(t, l, b); return b },
+		"acquired": func(a, _ *locker.Claim) *locker.Claim { mustTry(t, l, a, locker.Try{}); return a },
+		"renewed": func(a, _ *locker.Claim) *locker.Claim {
+			if !owns(t, l, a) {
+				return nil
+			}
+			return a
+		},
+	} {
+		for left := 1; left <= 40; left += 2 {
+			key := name + strconv.Itoa(left)
+			a, b := limited(key, locker.NoLimit), limited(key, locker.NoLimit)
+			mustAcquire(t, l, a)
+			endIn(t, rdb, key, time.Duration(left)*time.Millisecond)
+			if owner := share(a, b); owner != nil && !owns(t, l, owner) {
+				t.Errorf("%s: a share is lost because another ended %d ms after the script began", name, left)
+			}
+		}
+	}
+}
+
+// endIn lets the one share of a key end in d, and the keys with it.
+func endIn(t *testing.T, rdb *redis.Client, key string, d time.Duration) {
+	t.Helper()
+	entry := rdb.ZRange(t.Context(), crowdOf(key), 0, 0).Val()[0]
+	ends := rdb.Time(t.Context()).Val().Add(d).UnixMilli()
+	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.ZAdd(t.Context(), crowdOf(key), redis.Z{Score: float64(ends), Member: entry})
+		p.PExpireAt(t.Context(), crowdOf(key), time.UnixMilli(ends))
+		p.PExpireAt(t.Context(), lock(key), time.UnixMilli(ends))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -17,6 +17,6 @@ local entry, live = share(ARGV[1], ARGV[2])
 if not live then
   return 0
 end
-redis.call("zadd", KEYS[2], clock() + ARGV[3], entry)
+crowd.add(entry, ARGV[3])
 crowd.settle()
 return 1

@@ -283,8 +283,14 @@ function crowd.room(limit, n, extra, low)
   return m < lowest
 end
 
--- put makes an entry a member for ms, beside n members. settle must follow,
--- because the keys must last as long as the last share.
+-- add makes an entry a member for ms. settle must follow, because the keys must
+-- last as long as the last share.
+function crowd.add(entry, ms)
+  redis.call("pexpire", MEMBERS, ms) -- otherwise the members may end before settle
+  redis.call("zadd", MEMBERS, clock() + ms, entry)
+end
+
+-- put is add beside n members.
 function crowd.put(entry, n, ms)
   local limit = limit_of(entry)
   if n == 0 then
@@ -293,7 +299,7 @@ function crowd.put(entry, n, ms)
   elseif limit < (tonumber(redis.call("getrange", LOCK, 50, 55)) or math.huge) then
     write(limit, math.max(redis.call("pttl", LOCK), 1))
   end
-  redis.call("zadd", MEMBERS, clock() + ms, entry)
+  crowd.add(entry, ms)
 end
 
 -- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand

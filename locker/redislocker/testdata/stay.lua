@@ -113,8 +113,14 @@ function crowd.room(limit, n, extra, low)
   return m < lowest
 end
 
--- put makes an entry a member for ms, beside n members. settle must follow,
--- because the keys must last as long as the last share.
+-- add makes an entry a member for ms. settle must follow, because the keys must
+-- last as long as the last share.
+function crowd.add(entry, ms)
+  redis.call("pexpire", MEMBERS, ms) -- otherwise the members may end before settle
+  redis.call("zadd", MEMBERS, clock() + ms, entry)
+end
+
+-- put is add beside n members.
 function crowd.put(entry, n, ms)
   local limit = limit_of(entry)
   if n == 0 then
@@ -123,7 +129,7 @@ function crowd.put(entry, n, ms)
   elseif limit < (tonumber(redis.call("getrange", LOCK, 50, 55)) or math.huge) then
     write(limit, math.max(redis.call("pttl", LOCK), 1))
   end
-  redis.call("zadd", MEMBERS, clock() + ms, entry)
+  crowd.add(entry, ms)
 end
 
 -- share.lua is for scripts that ask whether a claim has a share of a key that a
@@ -152,6 +158,6 @@ local entry, live = share(ARGV[1], ARGV[2])
 if not live then
   return 0
 end
-redis.call("zadd", KEYS[2], clock() + ARGV[3], entry)
+crowd.add(entry, ARGV[3])
 crowd.settle()
 return 1
