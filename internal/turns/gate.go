@@ -238,12 +238,15 @@ func (gt *gate) giveFloor(gr *grant) {
 }
 
 // dropLost takes the floor from the turn that holds gr, because gr is lost.
-// dropLost gives the floor to the next in line to contend.
+// dropLost gives the floor to the next in line to contend. A turn that has yet to
+// begin on gr, and may not have seen it, keeps the floor and contends itself.
 func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.strays = append(gt.strays, gr.current()...) // not those whose function has returned
 	switch {
+	case gt.grant == gr && gt.floor != nil && gt.floor.grant == nil:
+		gt.grant = nil
 	case gt.grant == gr:
 		gt.giveFloor(nil)
 	case gt.crowd.forget(gr):

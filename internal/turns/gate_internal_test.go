@@ -172,3 +172,66 @@ func TestAMessageMayComeBeforeTheAnswer(t *testing.T) {
 		})
 	}
 }
+
+// joined returns a turn on "k" that has joined its gate, and goes on by take.
+func joined(t *testing.T, e *Engine, s Settings) *Turn {
+	t.Helper()
+	if !e.Enter() {
+		t.Fatal("the engine is closed")
+	}
+	turn, now := &Turn{gate: e.gates.enter("k"), set: &s, events: &party{}}, time.Now()
+	turn.waiting = waiting{ctx: t.Context(), patience: Patience{Start: now, Until: now.Add(s.MaxWait)}, joined: now}
+	if in, _, _ := turn.gate.join(turn, now); !in {
+		t.Fatal("the turn does not stand in line")
+	}
+	return turn
+}
+
+// A turn whose grant is lost before the turn has seen it contends at once.
+func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
+	for name, on := range map[string]func(t *testing.T, e *Engine) (next *Turn){
+		"handed on": func(t *testing.T, e *Engine) *Turn {
+			t.Helper()
+			turn, err := new(party).take(t.Context(), e, "k", settings())
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := joined(t, e, settings())
+			if err := end(t.Context(), turn); err != nil {
+				t.Fatal(err)
+			}
+			return next
+		},
+		"idle": func(t *testing.T, e *Engine) *Turn {
+			t.Helper()
+			settle(t, e)
+			return joined(t, e, lingering())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := memlocker.New()
+				e := open(t, mem)
+				next := on(t, e)
+				gr, has, _ := next.gate.stand(next)
+				if !has || gr == nil {
+					t.Fatal("the turn has no grant: the test tests nothing")
+				}
+				mem.Lose("k")
+				gr.lose(locker.ErrLeaseLost)
+				start := time.Now()
+				_, err := next.take(t.Context(), true)
+				if took := time.Since(start); err != nil || took > 0 {
+					t.Fatalf("the turn began after %v (%v)", took, err)
+				}
+				if n, _, _, _ := next.Tried(); n != 1 || next.TookIdle() {
+					t.Errorf("%d requests, and the turn took an idle grant: %t", n, next.TookIdle())
+				}
+				next.Drop()
+				if err := e.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

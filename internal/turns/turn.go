@@ -93,7 +93,7 @@ func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silen
 
 // TookIdle reports whether t took a grant that was idle, so that its wait
 // needed neither a request nor another turn.
-func (t *Turn) TookIdle() bool { return t.idle }
+func (t *Turn) TookIdle() bool { return t.idle && t.attempts == 0 }
 
 // Attach makes o the occupant, whose turn began at the given time. Attach
 // returns why the grant has been lost already, or nil.
