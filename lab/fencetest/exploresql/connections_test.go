@@ -54,7 +54,7 @@ func TestAProcessHasItsOwnConnections(t *testing.T) {
 			return err
 		},
 		"a transaction": func(ctx context.Context, w *explore.World, db *sql.DB) error {
-			tx, err := db.Begin() //nolint:noctx // no ctx ends it
+			tx, err := db.Begin() // no ctx ends it
 			if err != nil {
 				return err
 			}
