@@ -182,7 +182,7 @@ func (a *attempt) owned(fence []command) (locker.Answer, error) {
 	case a.refused(err):
 		a.Abandon(a.claim, false)
 	}
-	return locker.Answer{}, a.tryError(err)
+	return locker.Answer{}, ofSeveral([]error{nil, a.tryError(err)}) // the key was taken, so something was sent
 }
 
 // look finds the holder of the key, and queues the claim if it waits. free
