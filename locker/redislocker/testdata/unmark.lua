@@ -47,7 +47,7 @@
 local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "1", 100, 500, 2000, 64, 1200000, "*guard:several-own-it*"
 local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]
 
-if redis.call("getrange", KEYS[6], 0, #ARGV[1]) == "*" .. ARGV[1] then
+if redis.pcall("getrange", KEYS[6], 0, #ARGV[1]) == "*" .. ARGV[1] then
   redis.call("del", KEYS[6])
 end
 
