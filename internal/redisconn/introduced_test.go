@@ -71,7 +71,7 @@ func TestAConnectionIsCheckedUnlessItHasJustAnswered(t *testing.T) {
 func TestAConnectionToAReplacedPrimaryIsRefusedEvenIfItHasJustAnswered(t *testing.T) {
 	client, _ := tcpPair(t)
 	w := &whereabouts{}
-	w.note("a:1")
+	w.note("a:1", time.Now())
 	c, ok := introduce(w.bind(client, "a:1")).(*introducedSocket)
 	if !ok {
 		t.Fatal("the socket of a TCP connection is not seen")
@@ -80,7 +80,7 @@ func TestAConnectionToAReplacedPrimaryIsRefusedEvenIfItHasJustAnswered(t *testin
 	if _, err := c.SyscallConn(); err != nil {
 		t.Error(err)
 	}
-	w.note("b:1")
+	w.note("b:1", time.Now())
 	if _, err := c.SyscallConn(); !errors.Is(err, errLeft) {
 		t.Errorf("got %v, want errLeft", err)
 	}

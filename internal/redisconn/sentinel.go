@@ -51,7 +51,8 @@ type whereabouts struct {
 
 // primary is a server that was noted as the primary.
 type primary struct {
-	addr string
+	addr  string
+	since time.Time // when it was noted
 	// free is when the other processes have left the primary before it. It is
 	// zero if there was none.
 	free time.Time
@@ -92,13 +93,16 @@ func (w *whereabouts) now() string {
 	return ""
 }
 
-func (w *whereabouts) note(addr string) {
-	switch was := w.now(); {
-	case addr == "" || addr == was:
-	case was == "":
-		w.at.Store(&primary{addr: addr})
+// note records the result of an election, or of a dial, that began at the given
+// time. It leaves a primary that was noted since.
+func (w *whereabouts) note(addr string, began time.Time) {
+	was, now := w.at.Load(), time.Now()
+	switch {
+	case addr == "" || was != nil && (addr == was.addr || began.Before(was.since)):
+	case was == nil:
+		w.at.CompareAndSwap(nil, &primary{addr: addr, since: now})
 	default:
-		w.at.Store(&primary{addr, time.Now().Add(settle)})
+		w.at.CompareAndSwap(was, &primary{addr, now, now.Add(settle)})
 	}
 }
 
@@ -106,8 +110,9 @@ func (w *whereabouts) note(addr string) {
 // server are not used from then on.
 func (w *whereabouts) look(ctx context.Context) {
 	if w.sentinels != nil {
+		began := time.Now()
 		addr, _ := w.sentinels.elect(ctx, w.sentinels.trip.Patience(voteLimit))
-		w.note(addr)
+		w.note(addr, began)
 	}
 }
 
@@ -117,6 +122,7 @@ func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 		var conn net.Conn
 		var elected string
 		var err error
+		began := time.Now()
 		if w.sentinels == nil {
 			conn, err = next(ctx, network, addr)
 		} else {
@@ -130,10 +136,10 @@ func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 		case err != nil:
 			return nil, err
 		case w.sentinels == nil:
-			w.note(conn.RemoteAddr().String())
+			w.note(conn.RemoteAddr().String(), began)
 			return conn, nil
 		}
-		w.note(elected)
+		w.note(elected, began)
 		if err := w.settled(ctx); err != nil {
 			_ = conn.Close()
 			return nil, err

@@ -32,11 +32,11 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	if _, err := conn.Write([]byte("x")); err != nil {
 		t.Errorf("before any election: %v", err)
 	}
-	w.note(client.RemoteAddr().String())
+	w.note(client.RemoteAddr().String(), time.Now())
 	if _, err := conn.Write([]byte("x")); err != nil {
 		t.Errorf("to the elected server: %v", err)
 	}
-	w.note("192.0.2.1:6379")
+	w.note("192.0.2.1:6379", time.Now())
 	if _, err := conn.Write([]byte("x")); !errors.Is(err, errLeft) {
 		t.Errorf("to another server than the elected one: %v, want errLeft", err)
 	}
@@ -61,19 +61,44 @@ func TestNothingIsSentToANewPrimaryUntilAllHaveLeftTheOld(t *testing.T) {
 			{"192.0.2.2:6379", 0, 0},
 			{"192.0.2.1:6379", settle - 1, 1},
 		} {
-			w.note(c.elected)
+			w.note(c.elected, time.Now())
 			time.Sleep(c.after)
-			w.note(c.elected) // each look of the process says so
+			w.note(c.elected, time.Now()) // each look of the process says so
 			start := time.Now()
 			if _, err := dial(t.Context(), "tcp", sentinelAddr); err != nil || time.Since(start) != c.waits {
 				t.Errorf("%s: a dial took %v, %v, want %v", c.elected, time.Since(start), err, c.waits)
 			}
 		}
-		w.note("192.0.2.3:6379")
+		w.note("192.0.2.3:6379", time.Now())
 		ctx, cancel := context.WithTimeout(t.Context(), settle/2)
 		defer cancel()
 		if _, err := dial(ctx, "tcp", sentinelAddr); !errors.Is(err, errSettling) {
 			t.Errorf("a dial that ends before: %v", err)
+		}
+	})
+}
+
+// A dial to a primary that was replaced meanwhile may take long.
+func TestAnElectionThatBeganEarlierBringsBackNoPrimary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := net.Pipe()
+		defer func() { _ = server.Close() }()
+		go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
+		w := &whereabouts{}
+		dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) {
+			time.Sleep(time.Second)
+			return client, nil
+		})
+		go func() {
+			time.Sleep(time.Second / 2)
+			w.note("192.0.2.2:6379", time.Now())
+		}()
+		w.note(client.RemoteAddr().String(), time.Now())
+		if _, err := dial(t.Context(), "tcp", sentinelAddr); err != nil {
+			t.Fatal(err)
+		}
+		if at := w.now(); at != "192.0.2.2:6379" {
+			t.Errorf("the primary is %s, and was elected before the other", at)
 		}
 	})
 }
@@ -86,10 +111,10 @@ func TestAConnectionOfAnEarlierElectionIsLeft(t *testing.T) {
 		defer func() { _ = server.Close() }()
 		go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
 		w := &whereabouts{}
-		w.note("192.0.2.1:6379")
+		w.note("192.0.2.1:6379", time.Now())
 		conn := w.bind(client, "192.0.2.1:6379")
-		w.note("192.0.2.2:6379")
-		w.note("192.0.2.1:6379")
+		w.note("192.0.2.2:6379", time.Now())
+		w.note("192.0.2.1:6379", time.Now())
 		for _, after := range []time.Duration{0, settle} {
 			time.Sleep(after)
 			if _, err := conn.Write([]byte("x")); !errors.Is(err, errLeft) {
@@ -106,8 +131,8 @@ func TestAConnectionOfAnEarlierElectionIsLeft(t *testing.T) {
 func TestThePauseAfterAnElectionIsNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &whereabouts{}
-		w.note("192.0.2.1:6379")
-		w.note("192.0.2.2:6379")
+		w.note("192.0.2.1:6379", time.Now())
+		w.note("192.0.2.2:6379", time.Now())
 		ctx, cancel := context.WithTimeout(t.Context(), settle/2)
 		defer cancel()
 		err := w.settled(ctx)
@@ -133,7 +158,7 @@ func TestFreshConnectionsTooAreLeftOnceAnotherServerIsElected(t *testing.T) {
 	if err := conn.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	c.at.note("192.0.2.1:6379")
+	c.at.note("192.0.2.1:6379", time.Now())
 	if err := conn.Ping(t.Context()).Err(); !errors.Is(err, errLeft) {
 		t.Errorf("to another server than the elected one: %v, want errLeft", err)
 	}

@@ -73,7 +73,7 @@ type state struct {
 	ttl    any    // in ms
 	line   [6]any // memory for the first request
 	entry  string // in the queue; "" before it was queued
-	keep   *call  // keeps the claim's record; nil before the first Keep
+	keep   *call  // keeps the claim's record; nil unless a Keep had no answer
 	unmark bool   // its end removes its mark, see [Locker.Unmark]
 	asked  bool   // it may own its key: a request was sent that could do that, or will be
 }

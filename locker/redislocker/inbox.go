@@ -37,7 +37,7 @@ type inbox struct {
 	at    string        // where it was when the subscription was confirmed; used by the goroutine only
 
 	mu   sync.Mutex    // guards sub, for close, and done; never held across I/O
-	sub  *redis.PubSub // replaced by the goroutine only
+	sub  *redis.PubSub // replaced by the goroutine only, which reads it without mu
 	done chan struct{} // closed when the goroutine ends; nil before open
 }
 
@@ -98,11 +98,11 @@ func (b *inbox) run() {
 // renew subscribes on a new connection. It reports false once the inbox is
 // closed.
 func (b *inbox) renew() bool {
+	if b.sub != nil {
+		_ = b.sub.Close() // may wait for the network, so without the mutex
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.sub != nil {
-		_ = b.sub.Close()
-	}
 	if b.ctx.Err() != nil {
 		return false
 	}

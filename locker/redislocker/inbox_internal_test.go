@@ -1,11 +1,18 @@
 package redislocker
 
 import (
+	"context"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisconn"
+	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -32,6 +39,60 @@ func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 			t.Errorf("%q is taken for a message", text)
 		}
 	}
+}
+
+// slowToClose is a connection that says goodbye to a server that is gone, as TLS
+// does, while slow is set.
+type slowToClose struct {
+	net.Conn
+	slow *atomic.Bool
+}
+
+func (c slowToClose) Close() error {
+	if c.slow.Load() {
+		time.Sleep(5 * time.Second)
+	}
+	return c.Conn.Close()
+}
+
+// Each claim that waits asks whether messages are heard.
+func TestNobodyWaitsWhileALostSubscriptionIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, rdb := redistest.Miniredis(t)
+		o := *rdb.Options()
+		dial := o.Dialer
+		var moved atomic.Bool // the primary; a subscription closes slowly then
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			return slowToClose{conn, &moved}, err
+		}
+		theirs := redis.NewClient(&o)
+		defer func() { _ = theirs.Close() }()
+		conns := redisconn.New(&redisconn.Settings{Client: theirs})
+		defer conns.Close()
+		b := newInbox(conns, "c", &listener{}, nil)
+		b.where = func() string {
+			if moved.Load() {
+				return "new"
+			}
+			return "old"
+		}
+		b.open()
+		time.Sleep(glance)
+		if !b.open() {
+			t.Error("the subscription is not confirmed")
+		}
+		moved.Store(true)
+		time.Sleep(2 * glance) // the subscription is being closed
+		if b.mu.TryLock() {
+			b.mu.Unlock()
+		} else {
+			t.Error("the mutex is held while the subscription is closed")
+		}
+		moved.Store(false)
+		time.Sleep(10 * time.Second) // it is closed
+		b.close()
+	})
 }
 
 func FuzzAMessageNamesTheKeyWhatever(f *testing.F) {

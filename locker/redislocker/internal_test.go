@@ -59,6 +59,7 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 		"TRYAGAIN Multiple keys request during rehashing of slot",
 		"NOREPLICAS Not enough good replicas to write.",
 		"ERR max number of clients reached",
+		"ERR max number of clients + cluster connections reached",
 	}
 	stays := []string{
 		"NOPERM this user has no permissions to run the 'evalsha' command",

@@ -366,6 +366,9 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 		released, err = kept(answer)
 		return err
 	})
+	if !errors.Is(err, locker.ErrUnavailable) {
+		st.keep = nil // a late try may own the key again, without the record of this one (law 16)
+	}
 	if err == nil {
 		l.names.noteRecorded(c.Key)
 	}

@@ -62,8 +62,11 @@ func TestFenceCounterOfAnotherTypeGivesTheKeyBack(t *testing.T) {
 	l := open(t, rdb)
 	c := fenced("secret")
 	rdb.LPush(t.Context(), "guard:{secret}:fence", "x")
-	_, err := l.Acquire(t.Context(), c, locker.Try{})
+	a, err := l.Acquire(t.Context(), c, locker.Try{})
 	expectRefusal(t, err, c, "WithPrefix")
+	if !a.Queued {
+		t.Error("the guard may try again under the owner id whose key is given back")
+	}
 	rdb.Del(t.Context(), "guard:{secret}:fence")
 	emptied(t, rdb)
 }

@@ -94,6 +94,28 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 	}
 }
 
+// Law 16. The janitor ends what a late try took, and does not keep again what was
+// kept and forgotten.
+func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, _ *wire, has func(string) bool) {
+		t.Helper()
+		c := recalls("k")
+		mustAcquire(t, l, c)
+		if _, err := l.Keep(t.Context(), c, nil, locker.Record{Value: "old", TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := l.Forget(t.Context(), "k"); !found || err != nil {
+			t.Fatal(found, err)
+		}
+		mustAcquire(t, l, c) // as a try that arrives late
+		l.Abandon(c, true)
+		if has("k") {
+			t.Error("the key is left")
+		}
+		mustAcquire(t, l, recalls("k"))
+	})
+}
+
 // Law 12. The server is so slow that most of the tries wait for too long.
 func TestATryThatWasNotSentHasTakenNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {

@@ -8,6 +8,6 @@
 --
 -- Returns what release.lua returns.
 
-if redis.call("getrange", KEYS[6], 0, #ARGV[1]) == "*" .. ARGV[1] then
+if redis.pcall("getrange", KEYS[6], 0, #ARGV[1]) == "*" .. ARGV[1] then
   redis.call("del", KEYS[6])
 end

@@ -241,3 +241,34 @@ func TestAReleaseInTheSameMillisecondPassesOverNobody(t *testing.T) {
 		release(t, l, c, nil, locker.Released{Waiting: 1, Handed: true})
 	})
 }
+
+// The places in a queue are ahead of a clock that was set back. How long ago a
+// claim was seen is known all the same.
+func TestAClockThatStepsBackPassesOverNobodyAndKeepsNoDeadClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, rdb := redistest.Miniredis(t)
+		l := open(t, rdb)
+		ahead := func(c *locker.Claim, head string) {
+			t.Helper()
+			queue(t, l, c)
+			entry := lineUp(t, rdb, c.Key)[0]
+			deaf := head + entry[1:6+22] + strings.Repeat("x", 22) + entry[6+22+22:]
+			rdb.ZRem(t.Context(), line(c.Key), entry)
+			rdb.ZAdd(t.Context(), line(c.Key), redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMicro()), Member: deaf})
+		}
+		c := claim("alive")
+		mustAcquire(t, l, c)
+		ahead(claim("alive"), "l")
+		release(t, l, c, nil, locker.Released{Waiting: 1, Handed: true})
+
+		mustAcquire(t, l, limited("dead", 3))
+		ahead(claim("dead"), "m")
+		for range 10 { // the queue does not end while others look
+			time.Sleep(locker.LookEvery)
+			if a, _ := l.Acquire(t.Context(), limited("dead", 3), locker.Try{Wait: true}); a.Acquired {
+				return
+			}
+		}
+		t.Error("a claim that was not seen for 5 s keeps others from the key")
+	})
+}

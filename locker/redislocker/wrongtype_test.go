@@ -118,6 +118,21 @@ func TestACounterOfAnotherTypeEndsNoLease(t *testing.T) {
 	})
 }
 
+func TestARecordOfAnotherTypeKeepsNoMarkedLease(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	l, c := open(t, rdb), recalls("k")
+	mustAcquire(t, l, c)
+	if record, err := l.Begin(t.Context(), c, locker.Record{Value: "mark", TTL: ttl}); record != "" || err != nil {
+		t.Fatal(record, err)
+	}
+	l.Unmark(c)
+	spoil(t, rdb, lock("k")+":kept")
+	if _, err := l.Release(t.Context(), c, nil); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	wantFree(t, rdb, lock("k"), lock("k")+":kept")
+}
+
 // A server that refuses for now to write the counter says nothing about its type.
 func TestACounterThatCannotBeWrittenNowIsTriedAgain(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)

@@ -185,7 +185,7 @@ func (l *Locker) lose(ctx context.Context, b *ballot, t locker.Try, votes *tally
 		}
 		return a, nil
 	case len(votes.refused) > len(l.nodes)-l.quorum:
-		return locker.Answer{}, fmt.Errorf("redlock: %w", reasons(votes.refused))
+		return locker.Answer{Queued: true}, fmt.Errorf("redlock: %w", reasons(votes.refused)) // the claim is given up
 	}
 	return locker.Answer{Queued: t.Wait}, l.noQuorum(len(votes.ours)+votes.held, votes.pending+votes.probes,
 		slices.Concat(votes.unknown, votes.refused))

@@ -56,7 +56,7 @@ type seat struct {
 	queued  bool // the claim may be in the node's queue
 	granted bool // a message says that the node granted the key, and no request has looked since
 	unclear bool // a request had no answer, and may yet arrive
-	dead    bool // giving the vote back had no answer, so a vote there could end at any time
+	dead    bool // a vote there could end at any time: giving it back had no answer, or the node does that itself
 	heir    bool // the claim's Release waits for the seat or has it, and cleans up
 
 	freed chan struct{} // closed when the seat is free; nil if nobody waits for that
@@ -225,7 +225,8 @@ func (b *ballot) cast(i int, waits bool, a locker.Answer, err error) phase {
 	s := &b.seats[i]
 	s.granted = false
 	if err != nil {
-		s.unclear = s.unclear || errors.Is(err, locker.ErrUnavailable)
+		unclear := errors.Is(err, locker.ErrUnavailable)
+		s.unclear, s.dead = s.unclear || unclear, s.dead || a.Queued && !unclear
 		s.queued = s.queued || waits && s.unclear
 	} else {
 		s.ours, s.queued = a.Acquired, a.Queued

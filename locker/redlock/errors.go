@@ -21,35 +21,41 @@ func unclear(err error) error {
 
 // noQuorum is an ErrUnavailable because too few nodes have answered. Those that
 // are pending may yet answer, which cannot help. It is an ErrSilent if so many
-// are silent that the others are no quorum.
+// are silent that the others are no quorum, and never an ErrUnsent.
 func (l *Locker) noQuorum(answered, pending int, why []error) error {
-	var all error = reasons(why)
 	silent := 0
 	for _, err := range why {
 		if errors.Is(err, locker.ErrSilent) {
 			silent++
 		}
 	}
-	if len(l.nodes)-silent >= l.quorum {
-		all = heard{all}
-	}
 	who := fmt.Sprintf("%d of %d nodes answered", answered, len(l.nodes))
 	if pending > 0 {
 		who = fmt.Sprintf("at most %d of %d nodes answer", answered+pending, len(l.nodes))
 	}
-	return fmt.Errorf("%w: redlock: %s, %d are needed: %w", locker.ErrUnavailable, who, l.quorum, all)
+	return fmt.Errorf("%w: redlock: %s, %d are needed: %w", locker.ErrUnavailable, who, l.quorum,
+		together{reasons(why), len(l.nodes)-silent < l.quorum})
 }
 
-// heard is an error that is no ErrSilent, whatever it wraps.
-type heard struct{ err error }
+// together are the errors of several nodes. What one of them says of itself does
+// not hold for all.
+type together struct {
+	err    error
+	silent bool
+}
 
-func (h heard) Error() string { return h.err.Error() }
+func (t together) Error() string { return t.err.Error() }
 
 // Is is called by [errors.Is].
-func (h heard) Is(target error) bool { return target != locker.ErrSilent && errors.Is(h.err, target) }
+func (t together) Is(target error) bool {
+	if target == locker.ErrSilent {
+		return t.silent
+	}
+	return target != locker.ErrUnsent && errors.Is(t.err, target)
+}
 
 // As is called by [errors.As].
-func (h heard) As(target any) bool { return errors.As(h.err, target) }
+func (t together) As(target any) bool { return errors.As(t.err, target) }
 
 // of adds to an error the node that it is about.
 func (n *node) of(err error) error { return fmt.Errorf("node %d: %w", n.number, err) }

@@ -25,6 +25,18 @@ func TestOneSilentNodeIsNoSilentQuorum(t *testing.T) {
 	}
 }
 
+// Law 12. A node that was asked may make the claim the owner there.
+func TestOneUnsentNodeIsNoUnsentRequest(t *testing.T) {
+	l := &Locker{nodes: make([]*node, 3), quorum: 2}
+	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
+	silent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrSilent)
+	for _, why := range [][]error{{unsent}, {unsent, unsent}, {unsent, silent}, {unsent, silent, silent}} {
+		if err := l.noQuorum(3-len(why), 0, why); errors.Is(err, locker.ErrUnsent) {
+			t.Errorf("%v is an ErrUnsent", err)
+		}
+	}
+}
+
 type refusalError struct{}
 
 func (*refusalError) Error() string { return "refused" }

@@ -311,11 +311,12 @@ end
 -- Hence the script asks who would hear before it makes an offer.
 
 -- overdue returns for how many ms a claim is overdue. If a release has queued
--- the claim and it has not looked since, its place is the time when it came.
+-- the claim and it has not looked since, its place is the time when it came. A
+-- place may be ahead of a clock that was set back.
 local function overdue(owner, place)
   local now, due = clock(), place / 1000 + LOOK_EVERY
-  if now > due then
-    due = tonumber(redis.pcall("zscore", KEYS[3], owner)) or due
+  if now > due or due > now + LOOK_EVERY + 1 then
+    due = tonumber(redis.pcall("zscore", KEYS[3], owner)) or math.min(due, now + LOOK_EVERY)
   end
   return now - due
 end

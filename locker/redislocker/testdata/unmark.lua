@@ -47,7 +47,7 @@
 local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "1", 100, 500, 2000, 64, 1200000, "*guard:several-own-it*"
 local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]
 
-if redis.call("getrange", KEYS[6], 0, #ARGV[1]) == "*" .. ARGV[1] then
+if redis.pcall("getrange", KEYS[6], 0, #ARGV[1]) == "*" .. ARGV[1] then
   redis.call("del", KEYS[6])
 end
 
@@ -166,11 +166,12 @@ local crowd = {} -- crowd.lua fills it
 -- Hence the script asks who would hear before it makes an offer.
 
 -- overdue returns for how many ms a claim is overdue. If a release has queued
--- the claim and it has not looked since, its place is the time when it came.
+-- the claim and it has not looked since, its place is the time when it came. A
+-- place may be ahead of a clock that was set back.
 local function overdue(owner, place)
   local now, due = clock(), place / 1000 + LOOK_EVERY
-  if now > due then
-    due = tonumber(redis.pcall("zscore", KEYS[3], owner)) or due
+  if now > due or due > now + LOOK_EVERY + 1 then
+    due = tonumber(redis.pcall("zscore", KEYS[3], owner)) or math.min(due, now + LOOK_EVERY)
   end
   return now - due
 end
