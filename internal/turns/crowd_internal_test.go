@@ -171,8 +171,9 @@ func TestSharedTurnsThatWaitComeInTogether(t *testing.T) {
 			}
 			done.Go(func() {
 				turn := mustTake(t, e, limited(limit))
-				if n := on.Add(1); n > peak.Load() {
-					peak.Store(n)
+				now, seen := on.Add(1), peak.Load()
+				for now > seen && !peak.CompareAndSwap(seen, now) {
+					seen = peak.Load()
 				}
 				time.Sleep(50 * time.Millisecond)
 				on.Add(-1)
