@@ -470,7 +470,7 @@ func (gr *grant) renewed(sent time.Time, err error) Renewal {
 		return r
 	}
 	cause := gr.taken(err)
-	if told := gr.markLost(cause); len(told) > 0 {
+	if told := gr.markLost(nil, cause); len(told) > 0 {
 		errands := &gr.gate.engine.errands
 		errands.begin()
 		go func() { // an errand, because an observer may be slow; ends with it
@@ -547,16 +547,21 @@ func (gr *grant) awaitRenewal(ctx context.Context) bool {
 // lose ends a grant that cannot be trusted any longer, and tells its occupants.
 // The floor goes on, because the function may not notice for long. The key in
 // the store is freed when the function has returned.
-func (gr *grant) lose(cause error) {
-	for _, o := range gr.markLost(cause) {
+func (gr *grant) lose(cause error) { gr.loseBy(nil, cause) }
+
+// loseBy is lose because of t, unless t has ended: the grant is that of others
+// then.
+func (gr *grant) loseBy(t *Turn, cause error) {
+	for _, o := range gr.markLost(t, cause) {
 		o.Lost(cause)
 	}
 }
 
-// markLost is lose, but for the occupants. markLost returns those to tell.
-func (gr *grant) markLost(cause error) (told []Occupant) {
+// markLost is loseBy, but for the occupants. markLost returns those to tell. by
+// may be nil.
+func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 	gr.mu.Lock()
-	if gr.cause != nil {
+	if gr.cause != nil || by != nil && !by.listed {
 		gr.mu.Unlock()
 		return nil
 	}
@@ -586,17 +591,15 @@ func (gr *grant) markLost(cause error) (told []Occupant) {
 func (gr *grant) expel(t *Turn) {
 	cause := overLong(t.set.MaxHold)
 	expelled, last := gr.gate.expel(t, gr)
-	switch {
-	case !expelled && gr.err(t) == nil:
-		gr.lose(cause)
-	case !expelled: // it ended meanwhile
-	default:
-		if last {
-			gr.discard()
-		}
-		if o := gr.occupantOf(t); o != nil {
-			o.Lost(cause)
-		}
+	if !expelled {
+		gr.loseBy(t, cause)
+		return
+	}
+	if last {
+		gr.discard()
+	}
+	if o := gr.occupantOf(t); o != nil {
+		o.Lost(cause)
 	}
 }
 

@@ -136,9 +136,9 @@ func (t *Turn) Ask(w *Wish) {
 // Want lets the wishes of t come true, also those to come.
 func (t *Turn) Want() { t.grant.wantTurn(t) }
 
-// Outlived ends the grant, unless it was lost already, because a lease inside
-// the turn was not released before it.
-func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
+// Outlived ends the grant, unless the turn was lost already, because a lease
+// inside the turn was not released before it.
+func (t *Turn) Outlived() { t.grant.loseBy(t, errOutlived) }
 
 // shared reports whether t may be beside any number of shared turns.
 func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
