@@ -646,3 +646,41 @@ func TestALostPermitSendsTheNextToTheStore(t *testing.T) {
 		closed(t, e)
 	})
 }
+
+// A call that must be alone stands in line behind one that is given a permit of
+// this process. It contends from then on, so that it stops new permits
+// elsewhere.
+func TestACallBehindOneThatIsGivenAPermitContends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memlocker.New()
+		e, elsewhere := open(t, store), open(t, store.Peer())
+		first, second := mustTake(t, e, limited(2)), mustTake(t, e, limited(2))
+		order := make(chan string, 3)
+		call := func(e *Engine, name string, limit int, lasts time.Duration) {
+			go func() {
+				s := limited(limit)
+				s.MaxWait = time.Minute
+				turn := mustTake(t, e, s)
+				order <- name
+				time.Sleep(lasts)
+				mustEnd(t, turn)
+			}()
+			synctest.Wait()
+		}
+		call(e, "permit", 2, 10*time.Second)
+		call(e, "alone", 0, time.Second)
+		mustEnd(t, second) // its permit is handed to the call in line
+		time.Sleep(time.Second)
+		call(elsewhere, "elsewhere", 2, time.Second)
+		time.Sleep(time.Second)
+		mustEnd(t, first)
+		for _, want := range []string{"permit", "alone", "elsewhere"} {
+			if got := <-order; got != want {
+				t.Errorf("%s had its turn, want %s", got, want)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		closed(t, e)
+		closed(t, elsewhere)
+	})
+}
