@@ -54,7 +54,7 @@ type grant struct {
 type schedule struct {
 	renewAt  time.Time     // zero: never
 	renewing chan struct{} // closed when the renewal is answered
-	revoked  bool          // the key may have been released by force since the last renewal
+	revoked  time.Time     // when the key may have been released by force; zero: not since the last renewal was sent
 	fault    error         // of the renewals since the last that succeeded, see moreTelling
 }
 
@@ -449,16 +449,16 @@ func (gr *grant) due(now time.Time) (act func()) {
 	return act
 }
 
-// doubt makes a renewal due now, because the key may have been released by
-// force. The renewal tells whether the grant is still held.
+// doubt makes a renewal due now, or after the one under way, because the key may
+// have been released by force. The renewal tells whether the grant is still held.
 func (gr *grant) doubt() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	gr.revoked = true
+	gr.revoked = time.Now()
 	gr.commit()
 	if gr.cause == nil && gr.renewing == nil {
-		gr.renewAt = time.Now()
-		gr.arm(gr.renewAt)
+		gr.renewAt = gr.revoked
+		gr.arm(gr.revoked)
 	}
 }
 
@@ -498,8 +498,14 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	switch {
 	case err == nil:
 		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.renewed()))
-		gr.renewAt, gr.revoked, gr.fault = time.Time{}, false, nil
-		if !gr.bid.terms.noRenewal {
+		gr.renewAt, gr.fault = time.Time{}, nil
+		if gr.revoked.Before(sent) { // otherwise the answer may be older
+			gr.revoked = time.Time{}
+		}
+		switch {
+		case !gr.revoked.IsZero():
+			gr.renewAt = now
+		case !gr.bid.terms.noRenewal:
 			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
 		}
 	case errors.Is(err, locker.ErrLeaseLost):
@@ -665,7 +671,7 @@ func (gr *grant) taken(err error) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	switch {
-	case gr.revoked:
+	case !gr.revoked.IsZero():
 		return errnote.With(fmt.Errorf("%w: the key was released by force", locker.ErrLeaseLost), errnote.Forced)
 	case err == locker.ErrLeaseLost: //nolint:errorlint // the store says no more
 		err = fmt.Errorf("%w: the key is not ours any more", err)
