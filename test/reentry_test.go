@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -220,4 +221,24 @@ func TestRelease_ReleaseFromACallOnAnotherKeyInsideIsRefused(t *testing.T) {
 		}
 		wantErr(t, l.Release(t.Context()), nil)
 	})
+}
+
+// A quitter ends the goroutine in which it is told of a loss.
+type quitter struct{ guard.NopObserver }
+
+func (quitter) LeaseLost(context.Context, guard.WaitInfo, error) { runtime.Goexit() }
+
+func TestDo_ALeaseThatIsOutlivedEndsWhateverItsObserverDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithObserver(quitter{}), guard.WithMaxHold(0))
+		leave := func(ctx context.Context) error {
+			_ = must(b.Acquire(ctx, key))
+			return nil
+		}
+		go func() { _ = b.Do(t.Context(), key, leave) }()
+		time.Sleep(time.Minute)
+		go func() { _ = b.DoAll(t.Context(), []string{"a", key, "z"}, leave) }()
+		time.Sleep(time.Minute)
+		wantErr(t, b.other.DoAll(t.Context(), []string{"a", key, "z"}, nop), nil)
+	}) // Close finds no call left
 }
