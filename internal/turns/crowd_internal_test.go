@@ -38,6 +38,13 @@ func (c *counter) Abandon(cl *locker.Claim, late bool) {
 	c.Locker.Abandon(cl, late)
 }
 
+// raise makes peak n if that is more.
+func raise(peak *atomic.Int64, n int64) {
+	for seen := peak.Load(); n > seen && !peak.CompareAndSwap(seen, n); {
+		seen = peak.Load()
+	}
+}
+
 func limited(limit int) Settings {
 	s := settings()
 	s.Limit = limit
@@ -171,10 +178,7 @@ func TestSharedTurnsThatWaitComeInTogether(t *testing.T) {
 			}
 			done.Go(func() {
 				turn := mustTake(t, e, limited(limit))
-				now, seen := on.Add(1), peak.Load()
-				for now > seen && !peak.CompareAndSwap(seen, now) {
-					seen = peak.Load()
-				}
+				raise(&peak, on.Add(1))
 				time.Sleep(50 * time.Millisecond)
 				on.Add(-1)
 				mustEnd(t, turn)
@@ -212,9 +216,7 @@ func TestPermitsAreCounted(t *testing.T) {
 					s := limited(limit)
 					s.MaxWait = time.Minute
 					turn := mustTake(t, e, s)
-					if n := on.Add(1); n > peak.Load() {
-						peak.Store(n)
-					}
+					raise(&peak, on.Add(1))
 					time.Sleep(5 * time.Millisecond)
 					on.Add(-1)
 					served.Add(1)
