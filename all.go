@@ -109,8 +109,10 @@ func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
 	}
 	g, enclosing := s.guard, leaseIn(ctx)
 	inside := func(key string) bool { return findLease(enclosing, g.family, key) != nil }
-	own := slices.DeleteFunc(slices.Clone(keys), inside)
-	return g.family.engine.NewGroup(own, &g.set, events{g})
+	if g.set.MaxWait == 0 { // it waits for none
+		keys = slices.DeleteFunc(slices.Clone(keys), inside)
+	}
+	return g.family.engine.NewGroup(keys, inside, &g.set, events{g})
 }
 
 // err returns the cause of the first lease that is lost, or nil.

@@ -93,9 +93,9 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 				return err
 			}
 			refusals = 0
-		case !errors.Is(err, ErrUnavailable) || ctx.Err() != nil:
+		case !errors.Is(err, ErrUnavailable):
 			return err
-		default:
+		default: // if ctx has ended, the next try says so
 			g.family.rest(ctx, betweenElections.Pause(refusals))
 			refusals++
 		}

@@ -36,7 +36,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	for in := leaseIn(ctx); in != nil; in = in.outer {
+	for in := leaseIn(ctx); in != nil; in = in.enclosing {
 		if in.runsInside(l) && !in.isReleased() {
 			return fmt.Errorf("%w: Release inside a call that the lease must outlive", ErrInvalidOption)
 		}

@@ -124,7 +124,12 @@ func (s *turnstile) drain(limit time.Duration) (empty bool) {
 		case slot <- struct{}{}:
 			return true
 		case <-shut:
-			return false
+			select {
+			case slot <- struct{}{}:
+				return true
+			default:
+				return false
+			}
 		case <-timer.C:
 			if s.holdsBare() {
 				return false

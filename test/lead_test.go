@@ -207,6 +207,21 @@ func TestLead_AStoreThatRefusesIsAskedAgain(t *testing.T) {
 	})
 }
 
+// The store refuses the try during which ctx ends.
+func TestLead_ACallThatIsOverWhileTheStoreRefusesSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, leave := context.WithCancel(t.Context())
+		b.spy.set(func(s *spy) {
+			s.acquire = func(context.Context, *locker.Claim, func() (locker.Answer, error)) (locker.Answer, error) {
+				leave()
+				return locker.Answer{}, errors.New("NOPERM")
+			}
+		})
+		wantErr(t, b.Lead(ctx, key, nop), guard.ErrNotAcquired, context.Canceled)
+	})
+}
+
 func TestLead_EndsWithItsFunctionIfThatLeadsToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -159,4 +160,85 @@ func TestDo_FamiliesDoNotShareLeases(t *testing.T) {
 	b := newBench(t, guard.WithMaxWait(0))
 	err := b.Do(t.Context(), key, func(ctx context.Context) error { return b.other.Do(ctx, key, nop) })
 	wantErr(t, err, guard.ErrNotAcquired)
+}
+
+// A call has run inside the lease, and none does any more.
+func TestDo_ALostLeaseFreesItsKeyThoughCallsHaveRunInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxHold(time.Second))
+		for range 20 { // it was a matter of luck
+			err := b.Do(t.Context(), key, func(ctx context.Context) error {
+				defer func() { <-ctx.Done() }()
+				return b.Do(ctx, key, nop)
+			})
+			wantErr(t, err, guard.ErrMaxHold)
+			time.Sleep(time.Millisecond) // what is left is removed in the background
+			if err := b.other.With(guard.WithMaxWait(0)).Do(t.Context(), key, nop); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A reader whose MaxHold is over has no lease that another one could outlive.
+func TestDo_AReaderThatIsOverdueTakesNoLeaseFromTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithShared(), guard.WithMaxHold(time.Minute))
+		other := must(b.Acquire(t.Context(), key))
+		inner := make(chan *guard.Lease, 1)
+		err := b.With(guard.WithMaxHold(time.Second)).Do(t.Context(), key, func(ctx context.Context) error {
+			inner <- must(b.Acquire(ctx, key))
+			<-ctx.Done()
+			return nil
+		})
+		wantErr(t, err, guard.ErrMaxHold)
+		if err := other.Err(); err != nil {
+			t.Errorf("the other reader lost its lease: %v", err)
+		}
+		wantErr(t, (<-inner).Release(t.Context()), guard.ErrMaxHold)
+		wantErr(t, other.Release(t.Context()), nil)
+	})
+}
+
+func TestRelease_ReleaseFromACallOnAnotherKeyInsideIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxHold(0))
+		l := must(b.Acquire(t.Context(), key))
+		done := make(chan error, 2)
+		go func() {
+			done <- b.Do(l.Context(), key, func(ctx context.Context) error {
+				return b.Do(ctx, "other", func(ctx context.Context) error { return l.Release(ctx) })
+			})
+			done <- b.DoAll(l.Context(), []string{key, "zz"}, func(ctx context.Context) error { return l.Release(ctx) })
+		}()
+		for range 2 {
+			select {
+			case err := <-done:
+				wantErr(t, err, guard.ErrInvalidOption)
+			case <-time.After(time.Hour):
+				t.Fatal("Release waits for itself")
+			}
+		}
+		wantErr(t, l.Release(t.Context()), nil)
+	})
+}
+
+// A quitter ends the goroutine in which it is told of a loss.
+type quitter struct{ guard.NopObserver }
+
+func (quitter) LeaseLost(context.Context, guard.WaitInfo, error) { runtime.Goexit() }
+
+func TestDo_ALeaseThatIsOutlivedEndsWhateverItsObserverDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithObserver(quitter{}), guard.WithMaxHold(0))
+		leave := func(ctx context.Context) error {
+			_ = must(b.Acquire(ctx, key))
+			return nil
+		}
+		go func() { _ = b.Do(t.Context(), key, leave) }()
+		time.Sleep(time.Minute)
+		go func() { _ = b.DoAll(t.Context(), []string{"a", key, "z"}, leave) }()
+		time.Sleep(time.Minute)
+		wantErr(t, b.other.DoAll(t.Context(), []string{"a", key, "z"}, nop), nil)
+	}) // Close finds no call left
 }

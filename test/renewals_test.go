@@ -119,3 +119,29 @@ func TestDo_ALateBatchCostsTheOthersNothing(t *testing.T) {
 		t.Error("nothing is lost though all batches are late: the check sees nothing")
 	}
 }
+
+// The message of a release by force overtakes the answer to a renewal that the
+// store has carried out before.
+func TestForceRelease_IsHeardWhileARenewalIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		hung := must(b.Acquire(t.Context(), key))
+		var released time.Time
+		b.spy.set(func(s *spy) {
+			s.renew = func(ctx context.Context, next func() []error) []error {
+				errs := next()
+				if released.IsZero() {
+					released = time.Now()
+					wantErr(t, b.other.ForceRelease(ctx, key, must(b.other.Inspect(ctx, key)).Owner), nil)
+					time.Sleep(20 * time.Millisecond)
+				}
+				return errs
+			}
+		})
+		<-hung.Context().Done()
+		if d := time.Since(released); d > 50*time.Millisecond {
+			t.Errorf("the holder heard after %v, want a message", d)
+		}
+		wantErr(t, hung.Release(t.Context()), guard.ErrLeaseLost)
+	})
+}

@@ -317,3 +317,70 @@ func TestDoAll_CallsExcludeEachOtherWithoutDeadlock(t *testing.T) {
 		allFree(t, g, all...)
 	}, guard.WithMaxWait(time.Minute), guard.WithMaxWaiters(0))
 }
+
+// A blowing logger panics at each line.
+type blowing struct{ slog.Handler }
+
+func (blowing) Enabled(context.Context, slog.Level) bool  { return true }
+func (blowing) Handle(context.Context, slog.Record) error { panic("logger") }
+
+// The line about an outage comes when a part of the keys was given up already.
+func TestDoAll_APanicOfALoggerGivesUpEachKeyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &together{Locker: memlocker.New()}
+		g := must(guard.New(l, guard.WithLogger(slog.New(blowing{}))))
+		l.mute.Store(true)
+		func() {
+			defer func() { _ = recover() }()
+			_ = g.DoAll(t.Context(), manyKeys(3), nop)
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := g.Close(ctx); err != nil { // which counts the calls
+			t.Error(err)
+		}
+	})
+}
+
+// The release of b makes the claim of the call that waits for it. The release
+// of a comes behind it.
+func TestDoAll_APanicInAReleaseLeavesNoKeyBehind(t *testing.T) {
+	p := &panicky{where: "Traceparent", done: true}
+	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		t.Helper()
+		waited := make(chan error, 1)
+		func() {
+			defer func() { _ = recover() }()
+			_ = g.DoAll(t.Context(), []string{"a", "b"}, func(context.Context) error {
+				go func() { waited <- g.With(guard.WithTTL(time.Second)).Do(t.Context(), "b", nop) }()
+				synctest.Wait()
+				p.done = false
+				return nil
+			})
+		}()
+		wantErr(t, <-waited, nil)
+		allFree(t, other, "a", "b")
+	}, guard.WithObserver(p), guard.WithMaxWait(time.Minute))
+}
+
+// Nobody takes its keys against the order: one call goes on to z inside m, the
+// other one waits for m.
+func TestDoAll_HoldsNoKeyBehindOneThatItWaitsFor(t *testing.T) {
+	inGroups(t, func(t *testing.T, _ *together, g, _ *guard.Guard) {
+		t.Helper()
+		err := g.Do(t.Context(), "m", func(ctx context.Context) error {
+			done := make(chan error)
+			go func() {
+				done <- g.Do(ctx, "m", func(ctx context.Context) error {
+					time.Sleep(time.Second)
+					return g.Do(ctx, "z", nop)
+				})
+			}()
+			synctest.Wait()
+			return errors.Join(g.DoAll(ctx, []string{"a", "m", "z"}, nop), <-done)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -148,6 +148,7 @@ func (gt *gate) handPermit(gr *grant) bool {
 		return false
 	}
 	gt.enterFirst(gr)
+	gt.advance() // those behind it need not wait for a permit
 	return true
 }
 

@@ -38,6 +38,13 @@ func (c *counter) Abandon(cl *locker.Claim, late bool) {
 	c.Locker.Abandon(cl, late)
 }
 
+// raise makes peak n if that is more.
+func raise(peak *atomic.Int64, n int64) {
+	for seen := peak.Load(); n > seen && !peak.CompareAndSwap(seen, n); {
+		seen = peak.Load()
+	}
+}
+
 func limited(limit int) Settings {
 	s := settings()
 	s.Limit = limit
@@ -171,9 +178,7 @@ func TestSharedTurnsThatWaitComeInTogether(t *testing.T) {
 			}
 			done.Go(func() {
 				turn := mustTake(t, e, limited(limit))
-				if n := on.Add(1); n > peak.Load() {
-					peak.Store(n)
-				}
+				raise(&peak, on.Add(1))
 				time.Sleep(50 * time.Millisecond)
 				on.Add(-1)
 				mustEnd(t, turn)
@@ -211,9 +216,7 @@ func TestPermitsAreCounted(t *testing.T) {
 					s := limited(limit)
 					s.MaxWait = time.Minute
 					turn := mustTake(t, e, s)
-					if n := on.Add(1); n > peak.Load() {
-						peak.Store(n)
-					}
+					raise(&peak, on.Add(1))
 					time.Sleep(5 * time.Millisecond)
 					on.Add(-1)
 					served.Add(1)
@@ -643,5 +646,43 @@ func TestALostPermitSendsTheNextToTheStore(t *testing.T) {
 			t.Error(err)
 		}
 		closed(t, e)
+	})
+}
+
+// A call that must be alone stands in line behind one that is given a permit of
+// this process. It contends from then on, so that it stops new permits
+// elsewhere.
+func TestACallBehindOneThatIsGivenAPermitContends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memlocker.New()
+		e, elsewhere := open(t, store), open(t, store.Peer())
+		first, second := mustTake(t, e, limited(2)), mustTake(t, e, limited(2))
+		order := make(chan string, 3)
+		call := func(e *Engine, name string, limit int, lasts time.Duration) {
+			go func() {
+				s := limited(limit)
+				s.MaxWait = time.Minute
+				turn := mustTake(t, e, s)
+				order <- name
+				time.Sleep(lasts)
+				mustEnd(t, turn)
+			}()
+			synctest.Wait()
+		}
+		call(e, "permit", 2, 10*time.Second)
+		call(e, "alone", 0, time.Second)
+		mustEnd(t, second) // its permit is handed to the call in line
+		time.Sleep(time.Second)
+		call(elsewhere, "elsewhere", 2, time.Second)
+		time.Sleep(time.Second)
+		mustEnd(t, first)
+		for _, want := range []string{"permit", "alone", "elsewhere"} {
+			if got := <-order; got != want {
+				t.Errorf("%s had its turn, want %s", got, want)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		closed(t, e)
+		closed(t, elsewhere)
 	})
 }

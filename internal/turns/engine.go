@@ -95,14 +95,15 @@ func (e *Engine) tell(ctx context.Context, events Events, o Occupant, gt *gate, 
 	}
 }
 
-// NewGroup returns the group for keys, in sorted order. NewGroup returns nil if
-// the keys must be taken one after the other.
-func (e *Engine) NewGroup(keys []string, s *Settings, ev Events) *Group {
+// NewGroup returns the group for keys, in sorted order. The caller takes those
+// that are inside without the group. NewGroup returns nil if the keys must be
+// taken one after the other.
+func (e *Engine) NewGroup(keys []string, inside func(key string) bool, s *Settings, ev Events) *Group {
 	several, ok := e.locker.(locker.Several)
 	if !ok || len(keys) < 2 {
 		return nil
 	}
-	return &Group{engine: e, several: several, set: s, events: ev, keys: keys}
+	return &Group{engine: e, several: several, set: s, events: ev, inside: inside, keys: keys}
 }
 
 // releasers is how many releases of one call are under way at a time.

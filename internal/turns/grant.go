@@ -54,7 +54,7 @@ type grant struct {
 type schedule struct {
 	renewAt  time.Time     // zero: never
 	renewing chan struct{} // closed when the renewal is answered
-	revoked  bool          // the key may have been released by force since the last renewal
+	revoked  time.Time     // when the key may have been released by force; zero: not since the last renewal was sent
 	fault    error         // of the renewals since the last that succeeded, see moreTelling
 }
 
@@ -449,16 +449,16 @@ func (gr *grant) due(now time.Time) (act func()) {
 	return act
 }
 
-// doubt makes a renewal due now, because the key may have been released by
-// force. The renewal tells whether the grant is still held.
+// doubt makes a renewal due now, or after the one under way, because the key may
+// have been released by force. The renewal tells whether the grant is still held.
 func (gr *grant) doubt() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	gr.revoked = true
+	gr.revoked = time.Now()
 	gr.commit()
 	if gr.cause == nil && gr.renewing == nil {
-		gr.renewAt = time.Now()
-		gr.arm(gr.renewAt)
+		gr.renewAt = gr.revoked
+		gr.arm(gr.revoked)
 	}
 }
 
@@ -470,7 +470,7 @@ func (gr *grant) renewed(sent time.Time, err error) Renewal {
 		return r
 	}
 	cause := gr.taken(err)
-	if told := gr.markLost(cause); len(told) > 0 {
+	if told := gr.markLost(nil, cause); len(told) > 0 {
 		errands := &gr.gate.engine.errands
 		errands.begin()
 		go func() { // an errand, because an observer may be slow; ends with it
@@ -498,8 +498,14 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	switch {
 	case err == nil:
 		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.renewed()))
-		gr.renewAt, gr.revoked, gr.fault = time.Time{}, false, nil
-		if !gr.bid.terms.noRenewal {
+		gr.renewAt, gr.fault = time.Time{}, nil
+		if gr.revoked.Before(sent) { // otherwise the answer may be older
+			gr.revoked = time.Time{}
+		}
+		switch {
+		case !gr.revoked.IsZero():
+			gr.renewAt = now
+		case !gr.bid.terms.noRenewal:
 			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
 		}
 	case errors.Is(err, locker.ErrLeaseLost):
@@ -547,16 +553,21 @@ func (gr *grant) awaitRenewal(ctx context.Context) bool {
 // lose ends a grant that cannot be trusted any longer, and tells its occupants.
 // The floor goes on, because the function may not notice for long. The key in
 // the store is freed when the function has returned.
-func (gr *grant) lose(cause error) {
-	for _, o := range gr.markLost(cause) {
+func (gr *grant) lose(cause error) { gr.loseBy(nil, cause) }
+
+// loseBy is lose because of t, unless t has ended: the grant is that of others
+// then.
+func (gr *grant) loseBy(t *Turn, cause error) {
+	for _, o := range gr.markLost(t, cause) {
 		o.Lost(cause)
 	}
 }
 
-// markLost is lose, but for the occupants. markLost returns those to tell.
-func (gr *grant) markLost(cause error) (told []Occupant) {
+// markLost is loseBy, but for the occupants. markLost returns those to tell. by
+// may be nil.
+func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 	gr.mu.Lock()
-	if gr.cause != nil {
+	if gr.cause != nil || by != nil && !by.listed {
 		gr.mu.Unlock()
 		return nil
 	}
@@ -586,17 +597,15 @@ func (gr *grant) markLost(cause error) (told []Occupant) {
 func (gr *grant) expel(t *Turn) {
 	cause := overLong(t.set.MaxHold)
 	expelled, last := gr.gate.expel(t, gr)
-	switch {
-	case !expelled && gr.err(t) == nil:
-		gr.lose(cause)
-	case !expelled: // it ended meanwhile
-	default:
-		if last {
-			gr.discard()
-		}
-		if o := gr.occupantOf(t); o != nil {
-			o.Lost(cause)
-		}
+	if !expelled {
+		gr.loseBy(t, cause)
+		return
+	}
+	if last {
+		gr.discard()
+	}
+	if o := gr.occupantOf(t); o != nil {
+		o.Lost(cause)
 	}
 }
 
@@ -662,7 +671,7 @@ func (gr *grant) taken(err error) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	switch {
-	case gr.revoked:
+	case !gr.revoked.IsZero():
 		return errnote.With(fmt.Errorf("%w: the key was released by force", locker.ErrLeaseLost), errnote.Forced)
 	case err == locker.ErrLeaseLost: //nolint:errorlint // the store says no more
 		err = fmt.Errorf("%w: the key is not ours any more", err)

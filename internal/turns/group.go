@@ -28,7 +28,8 @@ type Group struct {
 	several locker.Several
 	set     *Settings
 	events  Events
-	keys    []string // that are still to take
+	inside  func(key string) bool // whether the caller takes key without the group, and may have to wait
+	keys    []string              // that are still to take
 	ahead   []*Turn
 
 	// How a caller with one attempt was refused.
@@ -40,6 +41,9 @@ type Group struct {
 // Take is [Turn.Take] for the next key. Take returns a nil turn if the caller
 // must take the key by itself. A refusal may be for a key behind it, at.
 func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at string, r Refusal, err error) {
+	for g != nil && len(g.keys) > 0 && g.keys[0] < key { // those were inside
+		g.keys = g.keys[1:]
+	}
 	if g == nil || len(g.keys) == 0 || g.keys[0] != key {
 		return nil, key, r, nil
 	}
@@ -86,29 +90,21 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 	if g.engine.outages.on.Load() != 0 {
 		return // a turn by itself knows what to do in an outage
 	}
-	ts := g.floors(ctx, p)
-	done := false
-	defer func() {
-		if !done { // after a panic of the locker
-			quitAll(ts)
-		}
-	}()
-	switch whole := len(ts) == min(len(g.keys), locker.MaxSeveral); {
+	g.ahead = g.floors(ctx, p)
+	switch whole := len(g.ahead) == min(len(g.keys), locker.MaxSeveral); {
 	case p.Once && !whole:
-		quitAll(ts) // it ends at a key that is busy here, see Turn.join
-	case len(ts) < 2:
-		g.ahead = ts
-	default:
-		g.ahead = g.ask(ctx, ts)
+		g.dropAhead() // it ends at a key that is busy here, see Turn.join
+	case len(g.ahead) > 1:
+		g.ask(ctx)
 	}
-	done = true
 }
 
-// floors takes the floors of the next gates, up to the first that is not free.
+// floors takes the floors of the next gates, up to the first that is not free,
+// or the first key that is inside.
 func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 	e, now := g.engine, time.Now()
 	for _, key := range g.keys[:min(len(g.keys), locker.MaxSeveral)] {
-		if !e.Enter() {
+		if g.inside(key) || !e.Enter() {
 			break
 		}
 		t := &Turn{
@@ -124,10 +120,11 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 	return ts
 }
 
-// ask asks for the keys of ts, which have their floors, in one request. ask
-// returns those of ts that go on: the turns with a grant, and behind them the
-// one that has to wait. ask ends the others.
-func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
+// ask asks for the keys of ahead, which have their floors, in one request. Those
+// that go on stay ahead: the turns with a grant, and behind them the one that
+// has to wait. ask ends the others. After a panic Drop ends what is ahead.
+func (g *Group) ask(ctx context.Context) {
+	ts := g.ahead
 	first, bids, claims := ts[0], make([]*bid, len(ts)), make([]*locker.Claim, len(ts))
 	sent := time.Now()
 	limit := first.tryLimit(sent)
@@ -146,17 +143,17 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
 	n := g.answered(ts, bids, sent, as, held, err)
 	if n < len(ts) && first.patience.Once && held < len(as) && as[held].Lingers {
-		quitAll(ts)
+		g.dropAhead()
 		g.keys = g.keys[:1] // the caller asks for one key after the other
-		return nil
+		return
 	}
 	if n < len(ts) && first.patience.Once {
-		g.refuse(ts, max(n, held%len(ts)))
-		return nil
+		g.refuse(ts[max(n, held%len(ts))])
+		return
 	}
 	last := min(n+1, len(ts))
+	g.ahead = ts[:last]
 	quitAll(ts[last:])
-	return ts[:last]
 }
 
 // answered tells the gates of ts what AcquireAll has answered. answered returns
@@ -181,19 +178,24 @@ func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.An
 	return n
 }
 
-// refuse ends the group of a caller with one attempt, at the turn number at.
-func (g *Group) refuse(ts []*Turn, at int) {
-	g.refused = ts[at]
-	g.refusal, g.err = g.refused.refusal(time.Now())
-	g.refused.silent = g.refused.endedSilent(g.err)
-	quitAll(ts)
+// refuse ends the group of a caller with one attempt, at t.
+func (g *Group) refuse(t *Turn) {
+	g.refused = t
+	g.refusal, g.err = t.refusal(time.Now())
+	t.silent = t.endedSilent(g.err)
+	g.dropAhead()
 }
 
 // releaseTogether releases the keys of ts with one request.
 func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
 	var at []int // the turns that release, by their places in ts
-	var cs, nexts []*locker.Claim
-	var bids []*bid
+	for i, t := range ts {
+		may, err := t.mayRelease(ctx)
+		if errs[i] = err; may {
+			at = append(at, i)
+		}
+	}
+	cs, nexts, bids := make([]*locker.Claim, len(at)), make([]*locker.Claim, len(at)), make([]*bid, len(at))
 	answered := false
 	defer func() {
 		for n, i := range at {
@@ -205,14 +207,9 @@ func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, er
 			t.passFloor()
 		}
 	}()
-	for i, t := range ts {
-		may, err := t.mayRelease(ctx)
-		if errs[i] = err; !may {
-			continue
-		}
-		at, bids = append(at, i), append(bids, nil)
-		next, claim := t.nextBid(t.grant)
-		cs, nexts, bids[len(bids)-1] = append(cs, &t.grant.bid.claim), append(nexts, claim), next
+	for n, i := range at {
+		cs[n] = &ts[i].grant.bid.claim
+		bids[n], nexts[n] = ts[i].nextBid(ts[i].grant)
 	}
 	if len(cs) == 0 {
 		return

@@ -39,6 +39,8 @@ func patience(s *Settings) Patience {
 	return Patience{Start: now, Until: now.Add(s.MaxWait)}
 }
 
+func none(string) bool { return false }
+
 // The error of a request to several nodes does not tell which of them is
 // silent. The keys of the others go on.
 func TestAnErrorOfSeveralNodesIsNobodysOutage(t *testing.T) {
@@ -51,7 +53,7 @@ func TestAnErrorOfSeveralNodesIsNobodysOutage(t *testing.T) {
 			e := open(t, patchyGroup{p})
 			p.fail("sick", gone)
 			set, events := settings(), &party{}
-			g := e.NewGroup(c.keys, &set, events)
+			g := e.NewGroup(c.keys, none, &set, events)
 			g.fetch(t.Context(), patience(&set))
 			if well, sick := e.outages.isSilent("well:2"), e.outages.isSilent("sick:3"); well || sick != c.silent {
 				t.Errorf("%v: silent: well %v, sick %v", c.keys, well, sick)
@@ -70,7 +72,7 @@ func TestAGroupAsksForNothingInAnOutageOrAfterClose(t *testing.T) {
 		e := open(t, patchyGroup{p})
 		set, events := settings(), &party{}
 		fetch := func() (asked int) {
-			g := e.NewGroup([]string{"a:1", "a:2"}, &set, events)
+			g := e.NewGroup([]string{"a:1", "a:2"}, none, &set, events)
 			g.fetch(t.Context(), patience(&set))
 			g.Drop()
 			return len(p.tries("a"))
@@ -104,7 +106,7 @@ func TestAGroupDoesNotOvertakeCallsThatWaitForAPermit(t *testing.T) {
 		}()
 		synctest.Wait()
 		set, events := settings(), &party{}
-		g := e.NewGroup([]string{stageKey, stageKey + "2"}, &set, events)
+		g := e.NewGroup([]string{stageKey, stageKey + "2"}, none, &set, events)
 		turn, at, _, err := g.Take(t.Context(), stageKey, patience(&set))
 		if turn != nil || at != stageKey || err != nil {
 			t.Errorf("the group took the floor of %s: %v, %v", at, turn, err)
@@ -182,7 +184,7 @@ func TestAGroupWithOneAttemptAsksOnceForAllKeys(t *testing.T) {
 		}
 		set, events, now := settings(), &party{}, time.Now()
 		p := Patience{Start: now, Until: now, Once: true}
-		g := e.NewGroup(keys, &set, events)
+		g := e.NewGroup(keys, none, &set, events)
 		var taken []*Turn
 		for _, key := range keys {
 			turn, _, _, err := g.Take(t.Context(), key, p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -136,9 +137,14 @@ func (t *Turn) Ask(w *Wish) {
 // Want lets the wishes of t come true, also those to come.
 func (t *Turn) Want() { t.grant.wantTurn(t) }
 
-// Outlived ends the grant, unless it was lost already, because a lease inside
-// the turn was not released before it.
-func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
+// Outlived ends the grant, unless the turn was lost already, because a lease
+// inside the turn was not released before it. Outlived blocks until the
+// occupants are told, in a goroutine of the engine's.
+func (t *Turn) Outlived() {
+	var told sync.WaitGroup
+	told.Go(func() { t.grant.loseBy(t, errOutlived) }) // ends before End, for which Close waits
+	told.Wait()
+}
 
 // shared reports whether t may be beside any number of shared turns.
 func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
