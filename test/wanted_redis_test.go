@@ -28,7 +28,7 @@ func TestWanted_OnRedisComesByAMessageOrByTheRenewal(t *testing.T) {
 			other := onRedis(t, addr, guard.WithMaxWait(time.Minute))
 			done := make(chan error, 1)
 			held := must(other.Acquire(t.Context(), name))
-			short := g.With(guard.WithMaxWait(time.Millisecond))
+			short := g.With(guard.WithMaxWait(time.Second)) // it connects first
 			_, err := short.Acquire(t.Context(), name) // hears from the first wait on
 			wantErr(t, err, guard.ErrNotAcquired)
 			wantErr(t, held.Release(t.Context()), nil)
