@@ -29,7 +29,7 @@ func TestWanted_OnRedisComesByAMessageOrByTheRenewal(t *testing.T) {
 			done := make(chan error, 1)
 			held := must(other.Acquire(t.Context(), name))
 			short := g.With(guard.WithMaxWait(time.Second)) // it connects first
-			_, err := short.Acquire(t.Context(), name) // hears from the first wait on
+			_, err := short.Acquire(t.Context(), name)      // hears from the first wait on
 			wantErr(t, err, guard.ErrNotAcquired)
 			wantErr(t, held.Release(t.Context()), nil)
 			wantErr(t, g.Do(t.Context(), name, func(ctx context.Context) error {
