@@ -395,8 +395,8 @@ type bid struct {
 	unclear bool   // a request of it may still be under way
 }
 
-// renewed returns for how long a renewal of b, which has won, is trusted. A late
-// try of a claim that lingers cuts the lease down to its first length.
+// renewed returns for how long a renewal of b, which has won, is trusted. A
+// late try of a claim that lingers cuts the lease down to its first length.
 func (b *bid) renewed() time.Duration {
 	if b.unclear {
 		return b.claim.First()

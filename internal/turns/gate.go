@@ -238,8 +238,9 @@ func (gt *gate) giveFloor(gr *grant) {
 }
 
 // dropLost takes the floor from the turn that holds gr, because gr is lost.
-// dropLost gives the floor to the next in line to contend. A turn that has yet to
-// begin on gr, and may not have seen it, keeps the floor and contends itself.
+// dropLost gives the floor to the next in line to contend. A turn that has yet
+// to begin on gr, and may not have seen it, keeps the floor and contends
+// itself.
 func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

@@ -449,8 +449,9 @@ func (gr *grant) due(now time.Time) (act func()) {
 	return act
 }
 
-// doubt makes a renewal due now, or after the one under way, because the key may
-// have been released by force. The renewal tells whether the grant is still held.
+// doubt makes a renewal due now, or after the one under way, because the key
+// may have been released by force. The renewal tells whether the grant is still
+// held.
 func (gr *grant) doubt() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()

@@ -120,9 +120,9 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 	return ts
 }
 
-// ask asks for the keys of ahead, which have their floors, in one request. Those
-// that go on stay ahead: the turns with a grant, and behind them the one that
-// has to wait. ask ends the others. After a panic Drop ends what is ahead.
+// ask asks for the keys of ahead, which have their floors, in one request.
+// Those that go on stay ahead: the turns with a grant, and behind them the one
+// that has to wait. ask ends the others. After a panic Drop ends what is ahead.
 func (g *Group) ask(ctx context.Context) {
 	ts := g.ahead
 	first, bids, claims := ts[0], make([]*bid, len(ts)), make([]*locker.Claim, len(ts))

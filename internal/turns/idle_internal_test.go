@@ -382,8 +382,8 @@ func TestAWardenOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
 }
 
 // noded is a store whose nodes are named by the first letter of a key. Node b
-// answers no release while it hangs. Answers for several nodes come together, as
-// those of Redis do.
+// answers no release while it hangs. Answers for several nodes come together,
+// as those of Redis do.
 type noded struct {
 	*memlocker.Locker
 	hangs atomic.Bool

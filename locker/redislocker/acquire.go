@@ -167,9 +167,9 @@ func (a *attempt) takeAndLook(ctx context.Context) (locker.Answer, error) {
 }
 
 // owned is the answer of an attempt that took the key, with the fencing token
-// that it asked for. Without a token the whole attempt has failed. If the server
-// has refused it, owned gives the key back. No other try of the claim may follow,
-// as in take.
+// that it asked for. Without a token the whole attempt has failed. If the
+// server has refused it, owned gives the key back. No other try of the claim
+// may follow, as in take.
 func (a *attempt) owned(fence []command) (locker.Answer, error) {
 	if !a.claim.Fencing {
 		return locker.Answer{Acquired: true}, nil

@@ -41,8 +41,8 @@ func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 	}
 }
 
-// slowToClose is a connection that says goodbye to a server that is gone, as TLS
-// does, while slow is set.
+// slowToClose is a connection that says goodbye to a server that is gone, as
+// TLS does, while slow is set.
 type slowToClose struct {
 	net.Conn
 	slow *atomic.Bool

@@ -94,8 +94,8 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 	}
 }
 
-// Law 16. The janitor ends what a late try took, and does not keep again what was
-// kept and forgotten.
+// Law 16. The janitor ends what a late try took, and does not keep again what
+// was kept and forgotten.
 func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, _ *wire, has func(string) bool) {
 		t.Helper()

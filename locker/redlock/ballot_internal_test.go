@@ -22,8 +22,8 @@ func TestOnlyTheLastRequestOfAClaimThatIsOverHasASeat(t *testing.T) {
 	}
 }
 
-// A node may refuse the token of a key that it has given. It then takes back the
-// key by itself, at any time.
+// A node may refuse the token of a key that it has given. It then takes back
+// the key by itself, at any time.
 func TestAVoteThatTheNodeTakesBackByItselfIsNotAskedForAgain(t *testing.T) {
 	b := &ballot{seats: make([]seat, 1)}
 	if _, err := b.take(t.Context(), 0, false); err != nil {

@@ -37,8 +37,8 @@ func (l *Locker) noQuorum(answered, pending int, why []error) error {
 		together{reasons(why), len(l.nodes)-silent < l.quorum})
 }
 
-// together are the errors of several nodes. What one of them says of itself does
-// not hold for all.
+// together are the errors of several nodes. What one of them says of itself
+// does not hold for all.
 type together struct {
 	err    error
 	silent bool
