@@ -14,7 +14,8 @@ func TestAKeyWhoseTokenWasNotAskedForMayBeOwned(t *testing.T) {
 	answer := redisconn.NewCommand(t.Context())
 	answer.SetErr(redisconn.ErrUnsent)
 	a := &attempt{Locker: &Locker{server: &server{}}, claim: &locker.Claim{Fencing: true}}
-	if _, err := a.owned([]command{answer}); !errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrUnsent) {
+	_, err := a.owned([]command{answer})
+	if !errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrUnsent) {
 		t.Errorf("%v, want ErrUnavailable without ErrUnsent", err)
 	}
 }

@@ -163,6 +163,8 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 
 	must(one.Cont())
 	must(two.Cont())
+	must(one.Do(t.Context(), "ping").Err()) // on a busy machine it may take a moment
+	must(two.Do(t.Context(), "ping").Err())
 	must(old.Do(t.Context(), "client", "kill", "type", "normal").Err())
 	for range 10 {
 		if acquiredOn(old) {

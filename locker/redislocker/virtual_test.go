@@ -254,7 +254,8 @@ func TestAClockThatStepsBackPassesOverNobodyAndKeepsNoDeadClaim(t *testing.T) {
 			entry := lineUp(t, rdb, c.Key)[0]
 			deaf := head + entry[1:6+22] + strings.Repeat("x", 22) + entry[6+22+22:]
 			rdb.ZRem(t.Context(), line(c.Key), entry)
-			rdb.ZAdd(t.Context(), line(c.Key), redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMicro()), Member: deaf})
+			place := float64(time.Now().Add(time.Hour).UnixMicro())
+			rdb.ZAdd(t.Context(), line(c.Key), redis.Z{Score: place, Member: deaf})
 		}
 		c := claim("alive")
 		mustAcquire(t, l, c)

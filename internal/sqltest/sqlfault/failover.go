@@ -141,7 +141,8 @@ func until(ctx context.Context, f func(ctx context.Context) error) error {
 			defer cancel()
 			return f(ctx)
 		}()
-		again := errors.Is(err, locker.ErrUnavailable) || errors.Is(err, errOld) || errors.Is(err, context.DeadlineExceeded)
+		again := errors.Is(err, locker.ErrUnavailable) || errors.Is(err, errOld) ||
+			errors.Is(err, context.DeadlineExceeded)
 		if !again || ctx.Err() != nil {
 			return err
 		}
