@@ -39,6 +39,7 @@ type Page[T any] struct {
 	book   *Book[T]
 	entry  string // where it is in the queue, from the first attempt to put it there; only calls of the claim change it
 	gone   bool   // it was taken out of the queue for good
+	ended  bool   // by the Book, because nobody looked; it never owns its key
 	leaves func() // called when the claim is in no queue any more; nil: nothing is
 
 	// due is when the claim is over: as an owner that was not renewed, or in
@@ -168,11 +169,25 @@ func (p *Page[T]) leave() (entry string) {
 	return p.entry
 }
 
-// Own notes that the claim owns its key for d from now at most.
-func (p *Page[T]) Own(d time.Duration) {
+// Ended reports whether the Book has taken the claim out of the queue, because
+// nobody looked. What it leaves behind is going by its owner id, so the claim
+// must not be tried again.
+func (p *Page[T]) Ended() bool {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()
+	return p.ended
+}
+
+// Own notes that the claim owns its key for d from now at most. Own returns
+// false if the claim has Ended: its key is given back.
+func (p *Page[T]) Own(d time.Duration) bool {
+	p.book.mu.Lock()
+	defer p.book.mu.Unlock()
+	if p.ended {
+		return false
+	}
 	p.own(d)
+	return true
 }
 
 func (p *Page[T]) own(d time.Duration) {
@@ -218,5 +233,6 @@ func (p *Page[T]) end() (entry string, over bool) {
 	if time.Now().Before(p.due) {
 		return "", false
 	}
+	p.ended = !p.owner
 	return p.leave(), true
 }

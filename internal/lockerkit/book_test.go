@@ -99,7 +99,7 @@ func TestAClaimThatNobodyLooksAtIsOver(t *testing.T) {
 		p.Queue("entry")
 		for range 3 {
 			time.Sleep(locker.QueueLife - time.Millisecond)
-			if p.Look() != "entry" || !over.are() {
+			if p.Look() != "entry" || p.Ended() || !over.are() {
 				t.Fatalf("it is over though it was looked at: %v", over)
 			}
 		}
@@ -107,6 +107,9 @@ func TestAClaimThatNobodyLooksAtIsOver(t *testing.T) {
 		synctest.Wait()
 		if want := (ended{"a", "entry"}); !over.are(want) || p.MayQueue() {
 			t.Errorf("over: %v, want %v", over, want)
+		}
+		if !p.Ended() || p.Own(time.Minute) || p.Over() {
+			t.Error("it may own its key while the Book gives that back")
 		}
 		closed(t, life)
 	})
@@ -127,7 +130,7 @@ func TestALeaseThatIsNotRenewedIsOver(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if want := (ended{"a", "entry"}); !p.Over() || !over.are(want) {
+		if want := (ended{"a", "entry"}); !p.Over() || p.Ended() || !over.are(want) {
 			t.Errorf("it is over: %v; it was told of: %v, want %v", p.Over(), over, want)
 		}
 		closed(t, life)

@@ -226,7 +226,9 @@ func (t *attempt) put(lease clientv3.LeaseID) clientv3.Op {
 }
 
 func (t *attempt) won() (locker.Answer, error) {
-	t.l.gotKey(t.st)
+	if !t.l.gotKey(t.st) {
+		return locker.Answer{}, nil
+	}
 	a := locker.Answer{Acquired: true}
 	if t.c.Fencing {
 		a.Token = token(t.revision, t.nth)

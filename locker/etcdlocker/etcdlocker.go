@@ -182,6 +182,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	defer l.life.Leave()
 	l.inbox.open()
 	try := attempt{l: l, c: c, st: l.book.Page(c), Try: t, wide: c.Limit > 1}
+	if try.st.Ended() {
+		return locker.Answer{}, nil
+	}
 	a, err := try.run(ctx)
 	if err != nil {
 		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, l.tryError(err)
@@ -189,14 +192,19 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	return a, nil
 }
 
-// gotKey notes that the claim owns its key.
-func (l *Locker) gotKey(st *state) {
+// gotKey notes that the claim owns its key. gotKey gives back the key of a
+// claim that has ended, and returns false.
+func (l *Locker) gotKey(st *state) bool {
 	c := st.Claim
-	st.Own(c.TTL)
+	if !st.Own(c.TTL) {
+		l.abandon(true, c.Key, c.Owner, "", st)
+		return false
+	}
 	if c.Limit <= 1 {
 		l.sights.Forget(c.Key)
 		l.lines.own(c.Key, c.Owner)
 	}
+	return true
 }
 
 // AcquireAll makes each claim the owner of its key, or only those in front of

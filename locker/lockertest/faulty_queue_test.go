@@ -165,6 +165,25 @@ func (l restsLong) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (
 	return a, err
 }
 
+// takesOutLate abandons a claim that nobody has seen for QueueLife, but the
+// claim acquires its key just before.
+type takesOutLate struct {
+	memory
+	seen map[*locker.Claim]time.Time
+}
+
+func (l takesOutLate) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	l.all.mu.Lock()
+	late := t.Queued && time.Since(l.seen[c]) >= locker.QueueLife
+	l.seen[c] = time.Now()
+	l.all.mu.Unlock()
+	a, err := l.memory.Acquire(ctx, c, t)
+	if late {
+		l.Abandon(c, false)
+	}
+	return a, err
+}
+
 // keepsForFirst refuses a claim that does not wait, while a claim that was
 // queued may be in the queue.
 type keepsForFirst struct{ memory }

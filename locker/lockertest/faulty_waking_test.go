@@ -137,6 +137,11 @@ var wakingFaults = []fault{
 		func(m memory) locker.Locker { return seesAll{keepsQueue{m}} },
 	},
 	{
+		"takes out a claim that comes back late while it acquires",
+		[]string{"a claim that comes back late keeps what it gets"},
+		func(m memory) locker.Locker { return takesOutLate{m, map[*locker.Claim]time.Time{}} },
+	},
+	{
 		"does not tell the holder that others wait",
 		[]string{"a holder learns that others wait"},
 		func(m memory) locker.Locker {

@@ -16,6 +16,7 @@ var queueing = []Check{
 	{"a claim in the queue lives while it is seen", "QueueLife", queueLives},
 	{"a claim that nobody sees leaves the queue", "QueueLife", queueEnds},
 	{"a claim that nobody sees is not granted, whoever else looks", "QueueLife", unseenEnds},
+	{"a claim that comes back late keeps what it gets", "QueueLife", comesBack},
 	{"a holder learns that others wait", "Waker.Wanted", tellsHolderOfWaiters},
 }
 
@@ -248,6 +249,37 @@ func unseenEnds(p *pair) {
 		}
 		return err
 	})
+}
+
+// comesBack has claims come back just when nobody has looked at them for
+// QueueLife. Their keys were of a process that died, and are free.
+func comesBack(p *pair) {
+	const ends = 3 * locker.QueueLife / 4
+	cs, seen := make([]*locker.Claim, 40), make([]time.Time, 40)
+	for i := range cs {
+		p.acquire(p.a, claim(fmt.Sprint("k", i), ends))
+	}
+	p.closed(p.a)
+	for i := range cs {
+		cs[i] = claim(fmt.Sprint("k", i), long)
+		seen[i] = time.Now()
+		p.try(p.b, cs[i], locker.Try{Wait: true})
+		time.Sleep(8 * time.Millisecond)
+	}
+	var got []*locker.Claim
+	for i, c := range cs {
+		time.Sleep(time.Until(seen[i].Add(locker.QueueLife + time.Duration(i%8)*time.Millisecond/2)))
+		if p.try(p.b, c, locker.Try{Wait: true, Queued: true}).Acquired {
+			got = append(got, c)
+		}
+	}
+	time.Sleep(short)
+	for _, err := range p.renewAll(p.b, got) {
+		if err != nil {
+			fail("Renew by a claim that nobody saw in the queue for %v and that acquired its key then: %v, want success, "+
+				"or no key", locker.QueueLife, err)
+		}
+	}
 }
 
 // tellsHolderOfWaiters wants messages of a store that hands over, because such

@@ -78,10 +78,14 @@ func deadLetsIn(p *pair) {
 				return errTooSlow
 			case a.Acquired:
 				fail("a newcomer owns the key, want it behind a claim that was just seen")
+			case !a.Queued:
+				return errNotQueued
 			}
 			t.Queued = true
 		}
-		p.comes(p.a, late, t)
+		if _, ok := p.tries(p.a, late, t); !ok {
+			return fmt.Errorf("a newcomer is refused after %v, want it in when the claim in front of it is dead", patience)
+		}
 		if took := time.Since(seen); took < locker.LookEvery {
 			fail("a newcomer owns the key %v after a claim in front of it was seen, want it to wait for %v", took,
 				2*locker.LookEvery)

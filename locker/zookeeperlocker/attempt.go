@@ -146,15 +146,19 @@ const ownerNodes = 2
 
 // won notes that the claim owns its key. dir is the state of the directory
 // right after, and version that of the owner node. done is false if the node
-// was changed before the claim was its only owner.
+// was changed before the claim was its only owner. won gives back the key of a
+// claim that has ended.
 func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locker.Answer, done bool, err error) {
 	if dir.NumChildren != ownerNodes {
 		if done, err = t.removeBadges(ctx, version); !done {
 			return a, false, err
 		}
 	}
+	if !t.st.Own(t.c.TTL) {
+		t.l.abandon(true, t.c.Key, t.c.Owner, "")
+		return a, true, nil
+	}
 	t.l.sights.Forget(t.c.Key)
-	t.st.Own(t.c.TTL)
 	t.l.lines.own(t.c.Key, t.c.Owner, version,
 		view{known: dir.NumChildren == ownerNodes, version: dir.Version, zxid: dir.Mzxid})
 	a.Acquired = true

@@ -172,6 +172,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	defer l.life.Leave()
 	try := attempt{l: l, c: c, st: l.book.Page(c), dir: l.dir(c.Key), Try: t}
+	if try.st.Ended() {
+		return locker.Answer{}, nil
+	}
 	a, err := try.run(ctx)
 	if err != nil {
 		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, tryError(err)
