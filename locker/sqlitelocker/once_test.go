@@ -4,9 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,25 +68,7 @@ func TestACallOfOnceWritesAsRarelyAsDo(t *testing.T) {
 func TestCallersOfTwoLockersGetOneResult(t *testing.T) {
 	file := newFile(t)
 	limit := guard.WithResultLimit(locker.MaxRecord)
-	gs := []*guard.Guard{guardOn(t, open(t, file), limit), guardOn(t, open(t, file), limit)}
-	long := strings.Repeat("r", locker.MaxRecord/2)
-	var runs atomic.Int64
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			got, err := guard.Once(t.Context(), gs[i%2], "k", time.Hour, func(context.Context) (string, error) {
-				runs.Add(1)
-				return long, nil
-			})
-			if err != nil || got != long {
-				t.Errorf("%d bytes, %v, want the first result", len(got), err)
-			}
-		})
-	}
-	all.Wait()
-	if n := runs.Load(); n != 1 {
-		t.Errorf("%d runs", n)
-	}
+	sqlfault.OneResult(t, [2]*guard.Guard{guardOn(t, open(t, file), limit), guardOn(t, open(t, file), limit)})
 }
 
 func TestOnlyRowsThatNobodyUsesAreSwept(t *testing.T) {
