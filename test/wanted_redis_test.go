@@ -79,11 +79,14 @@ func TestWanted_OnRedisCostsALookForEachRenewalWhereItIsAsked(t *testing.T) {
 		}), nil)
 		return n
 	}
-	without, with := commands(false), commands(true)
-	t.Logf("in 2 s of a TTL of 1 s: %d round trips without a call of Wanted, %d with one", without, with)
-	if with <= without || with > 3*without {
-		t.Errorf("%d round trips without a call of Wanted, %d with one", without, with)
+	var without, with int
+	for range 3 { // a busy machine renews more often, or late
+		without, with = commands(false), commands(true)
+		if with > without && with <= 3*without {
+			return
+		}
 	}
+	t.Errorf("in 2 s of a TTL of 1 s: %d round trips without a call of Wanted, %d with one", without, with)
 }
 
 // A worker leads and works in batches. It ends after a batch if it is wanted,

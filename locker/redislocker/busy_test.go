@@ -160,10 +160,26 @@ func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *r
 	return c
 }
 
+// calmly runs test again, twice at most, if what it says is late. Other load may
+// cost more than busyMachine.
+func calmly(t *testing.T, test func() (late error)) {
+	t.Helper()
+	var all error
+	for range 3 {
+		late := test()
+		if late == nil {
+			return
+		}
+		all = errors.Join(all, late)
+	}
+	t.Error(all)
+}
+
 // survives takes the crowd through a fault and checks the gap that it made.
 // fault returns when there is a new primary, and from then on a second may
-// pass. A fault that loses no write brings no overlap either.
-func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
+// pass: the error says that it was more. A fault that loses no write brings no
+// overlap either.
+func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) (late error) {
 	t.Helper()
 	began := time.Now()
 	if err := fault(); err != nil {
@@ -176,12 +192,13 @@ func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
 	_, alone := c.plain.gap(began)
 	t.Logf("new primary after %v; longest gap %s; go-redis alone %s; %d sections, %d overlaps, %d rejected by token",
 		over.Round(time.Millisecond), text, alone, c.count(), c.overlaps, c.rejected)
-	if gap > over+time.Second+busyMachine {
-		t.Errorf("the hot key had no section for %v, want at most the %v of the failover and a second", gap, over)
-	}
 	if lossless && c.overlaps+c.rejected > 0 {
 		t.Errorf("%d sections overlapped and %d tokens fell though no write was lost", c.overlaps, c.rejected)
 	}
+	if gap > over+time.Second+busyMachine {
+		return fmt.Errorf("the hot key had no section for %v, want at most the %v of the failover and a second", gap, over)
+	}
+	return nil
 }
 
 // leftNothing checks that none of these servers keeps a key without a TTL. It

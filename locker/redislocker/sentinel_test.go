@@ -43,14 +43,16 @@ func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 	for _, test := range rows[testsize.Pick(0, len(rows)-1):] {
 		t.Run(test.name, func(t *testing.T) {
 			dialsEnd(t)
-			s := redistest.StartSentinel(t)
-			rdb := redis.NewFailoverClient(sentinelOptions(s))
-			defer func() { _ = rdb.Close() }()
-			c := startCrowd(t, test.processes, rdb, func() *redislocker.Locker {
-				return redislocker.New(rdb, redislocker.WithSentinel(sentinelOptions(s)))
+			calmly(t, func() (late error) {
+				s := redistest.StartSentinel(t)
+				rdb := redis.NewFailoverClient(sentinelOptions(s))
+				defer func() { _ = rdb.Close() }()
+				c := startCrowd(t, test.processes, rdb, func() *redislocker.Locker {
+					return redislocker.New(rdb, redislocker.WithSentinel(sentinelOptions(s)))
+				})
+				defer leftNothing(t, s.Nodes)
+				return c.survives(t, false, func() error { return test.fault(s) })
 			})
-			c.survives(t, false, func() error { return test.fault(s) })
-			leftNothing(t, s.Nodes)
 		})
 	}
 }
