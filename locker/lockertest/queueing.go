@@ -276,8 +276,8 @@ func comesBack(p *pair) {
 	time.Sleep(short)
 	for _, err := range p.renewAll(p.b, got) {
 		if err != nil {
-			fail("Renew by a claim that nobody saw in the queue for %v and that acquired its key then: %v, want success, "+
-				"or no key", locker.QueueLife, err)
+			fail("Renew by a claim that nobody saw in the queue for %v and that acquired its key then: %v, "+
+				"want success, or no key", locker.QueueLife, err)
 		}
 	}
 }

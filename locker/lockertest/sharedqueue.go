@@ -84,7 +84,7 @@ func deadLetsIn(p *pair) {
 			t.Queued = true
 		}
 		if _, ok := p.tries(p.a, late, t); !ok {
-			return fmt.Errorf("a newcomer is refused after %v, want it in when the claim in front of it is dead", patience)
+			return fmt.Errorf("a newcomer is refused after %v, though the claim in front of it is dead", patience)
 		}
 		if took := time.Since(seen); took < locker.LookEvery {
 			fail("a newcomer owns the key %v after a claim in front of it was seen, want it to wait for %v", took,
