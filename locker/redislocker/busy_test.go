@@ -196,7 +196,7 @@ func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) (late 
 		t.Errorf("%d sections overlapped and %d tokens fell though no write was lost", c.overlaps, c.rejected)
 	}
 	if gap > over+time.Second+busyMachine {
-		return fmt.Errorf("the hot key had no section for %v, want at most the %v of the failover and a second", gap, over)
+		return fmt.Errorf("the hot key had no section for %v, want at most %v for the failover and a second", gap, over)
 	}
 	return nil
 }
