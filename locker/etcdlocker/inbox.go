@@ -53,6 +53,9 @@ func (in *inbox) hear() {
 
 // hearFrom watches until the watch breaks. hearFrom returns the revision from
 // which to go on.
+//
+// A watcher of its own could hang in its Close for good, if etcd refuses the
+// watch at that moment. That of the client ends the watch with ctx.
 func (in *inbox) hearFrom(last int64) int64 {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(in.l.life.Context()))
 	defer stop()
@@ -63,9 +66,7 @@ func (in *inbox) hearFrom(last int64) int64 {
 	if last > 0 {
 		opts = append(opts, clientv3.WithRev(last+1))
 	}
-	w := clientv3.NewWatcher(in.l.client())
-	defer func() { _ = w.Close() }()
-	for r := range w.Watch(ctx, in.l.inboxOf(in.l.instance), opts...) {
+	for r := range in.l.client().Watch(ctx, in.l.inboxOf(in.l.instance), opts...) {
 		switch {
 		case r.CompactRevision > 0:
 			return 0

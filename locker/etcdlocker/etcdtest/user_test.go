@@ -136,6 +136,33 @@ func TestTheRightsThatAreDocumentedAreEnough(t *testing.T) {
 	}
 }
 
+// Close may end the watch of the inbox while etcd refuses it.
+func TestCloseEndsWithoutRights(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t, 1, etcdtest.Settings{})[0]
+	withAuth(t, etcdtest.Client(t, m.Addr))
+	config := etcdtest.Config(m.Addr)
+	config.Username, config.Password = "stranger", "stranger"
+	c, err := clientv3.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	for range 100 {
+		g, err := guard.New(etcdlocker.New(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = g.TryDo(t.Context(), "k", func(context.Context) error { return nil })
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		err = g.Close(ctx)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // withAuth turns authentication on, with a user that has the rights of the
 // documentation and one that has none.
 func withAuth(t *testing.T, c *clientv3.Client) {
