@@ -140,25 +140,42 @@ func (t *Ticks) Run(ctx context.Context, due time.Time) error {
 	})
 }
 
-// once runs the tick at, unless it has run. A job that has failed has run. err
-// says that nobody knows whether the tick has run.
+// once runs the tick at, unless it has run. A job that has failed, or that
+// MaxHold has ended, has run. err says that nobody knows whether the tick has
+// run.
 func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
-	// The key of the tick may be left of a process that died inside it.
-	one := t.Guard.With(guard.WithMaxWait(time.Minute))
-	_, err = guard.Once(ctx, one, t.key(at.UTC().Format(time.RFC3339Nano)), t.lifetime(at),
-		func(ctx context.Context) (struct{}, error) {
-			failed = t.Work(context.WithValue(ctx, tickKey{}, at))
-			return struct{}{}, nil
-		})
+	err = t.record(ctx, at, func(ctx context.Context) {
+		failed = t.Work(context.WithValue(ctx, tickKey{}, at))
+	})
+	long := errors.Is(err, guard.ErrMaxHold)
+	if long { // nothing is recorded, but no other run begins while this one has the key of the job
+		failed = errors.Join(err, failed)
+		err = t.record(ctx, at, func(context.Context) {})
+	}
 	if errors.Is(err, guard.ErrInterrupted) {
-		t.Guard.Logger().LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: an instance died inside it",
-			append(About(t.Guard, guard.Key("job", t.Name), err), slog.Time("tick", at))...)
+		if !long {
+			t.Guard.Logger().LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: an instance died inside it",
+				append(About(t.Guard, guard.Key("job", t.Name), err), slog.Time("tick", at))...)
+		}
 		err = nil
 	}
 	if err == nil {
 		t.see(time.Time{}, at)
 	}
 	return failed, err
+}
+
+// record calls run and records that the tick at has run, unless there is a
+// record of it.
+func (t *Ticks) record(ctx context.Context, at time.Time, run func(ctx context.Context)) error {
+	// The key of the tick may be left of a process that died inside it.
+	one := t.Guard.With(guard.WithMaxWait(time.Minute))
+	_, err := guard.Once(ctx, one, t.key(at.UTC().Format(time.RFC3339Nano)), t.lifetime(at),
+		func(ctx context.Context) (struct{}, error) {
+			run(ctx)
+			return struct{}{}, nil
+		})
+	return err
 }
 
 // seen returns what this instance knows of the ticks.

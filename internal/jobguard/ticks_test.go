@@ -235,6 +235,39 @@ func TestTicks_AJobThatFailsHasRunAndOneThatDiesHasNot(t *testing.T) {
 	}
 }
 
+// The other instances wait for a run that MaxHold ends, and do not repeat it.
+func TestTicks_AJobThatMaxHoldEndsHasRun(t *testing.T) {
+	for name, opts := range map[string][]guard.Option{"": nil, "with AtMostOnce": {guard.WithAtMostOnce()}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, ran, ended := memlocker.New(), new(book), make(chan error, 3)
+				next := jobguard.Every(time.Hour)
+				at := next(time.Now())
+				for range cap(ended) {
+					instance := ticks(t, store.Peer(), 3, ran.work(90*time.Second), opts...)
+					instance.Next = next
+					go func() {
+						time.Sleep(time.Until(at))
+						ended <- instance.Run(t.Context(), at)
+					}()
+				}
+				told := 0
+				for range cap(ended) {
+					switch err := <-ended; {
+					case errors.Is(err, guard.ErrMaxHold):
+						told++
+					case err != nil:
+						t.Error(err)
+					}
+				}
+				if len(ran.ticks) != 1 || told != 1 {
+					t.Errorf("%d runs, %d of which were told of MaxHold, want 1", len(ran.ticks), told)
+				}
+			})
+		})
+	}
+}
+
 // An instance that has waited for a run elsewhere runs the tick if that dies.
 func TestTicks_AWaitingInstanceTakesOverFromOneThatDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

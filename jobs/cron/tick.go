@@ -47,8 +47,8 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // lease has ended. With a TTL longer than the time between two ticks nobody
 // waits so long: [WithCatchUp] runs the tick then. A job that must rather be
 // left undone takes a guard with [guard.WithAtMostOnce]. A job that returns an
-// error has run; c's guard logs the error. A run whose lease is lost may run
-// again elsewhere, so the job must heed its ctx.
+// error, or that MaxHold ends, has run; c's guard logs the error. A run whose
+// lease is lost may run again elsewhere, so the job must heed its ctx.
 //
 // A nil g is the default guard, looked up at each tick. The job runs under a
 // lease on guard.Key("job", name), so its runs do not overlap, whichever tick
