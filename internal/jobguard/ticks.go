@@ -93,8 +93,22 @@ func (t *Ticks) RunLatest(ctx context.Context, now time.Time) {
 	if next := t.Next(due); !next.IsZero() && next.Sub(now) <= min(early, next.Sub(due)/earlyShare) {
 		due = next
 	}
+	t.tell(ctx, due, t.Run(ctx, due))
+}
+
+// RunMissed is for an instance that starts. It runs the last CatchUp ticks up to
+// now that may not have run, and logs what came of it. There are none if the job
+// has never run.
+func (t *Ticks) RunMissed(ctx context.Context, now time.Time) {
+	if due := Latest(t.Next, now); !due.IsZero() {
+		t.tell(ctx, due, t.run(ctx, due, true))
+	}
+}
+
+// tell logs what came of a run.
+func (t *Ticks) tell(ctx context.Context, due time.Time, err error) {
 	key := guard.Key("job", t.Name)
-	switch err := t.Run(ctx, due); {
+	switch {
 	case err == nil:
 	case !guard.Ran(err):
 		LogSkipped(ctx, t.Guard, key, err, slog.Time("tick", due))
@@ -112,7 +126,10 @@ func Every(interval time.Duration) (next func(time.Time) time.Time) {
 // Run runs the tick due, unless an instance has run it, and before it the
 // missed ones. It waits until the next tick at most for a run that goes on
 // elsewhere. Its error is that of the guard, and of the job if it ran here.
-func (t *Ticks) Run(ctx context.Context, due time.Time) error {
+func (t *Ticks) Run(ctx context.Context, due time.Time) error { return t.run(ctx, due, false) }
+
+// run is Run, or that of an instance that starts.
+func (t *Ticks) run(ctx context.Context, due time.Time, starts bool) error {
 	if _, over := t.seen(); !due.After(over) {
 		return nil
 	}
@@ -125,11 +142,14 @@ func (t *Ticks) Run(ctx context.Context, due time.Time) error {
 	}
 	all := t.Guard.With(guard.WithMaxWait(wait), guard.WithMaxHold(0))
 	return all.Do(ctx, guard.Key("job", t.Name), func(ctx context.Context) error {
-		ticks, err := t.missed(ctx, due)
+		ticks, err := t.missed(ctx, due, starts)
 		if err != nil {
 			return err
 		}
-		for _, at := range append(ticks, due) {
+		if !starts {
+			ticks = append(ticks, due)
+		}
+		for _, at := range ticks {
 			failed, wrong := t.once(ctx, at)
 			err = errors.Join(err, failed, wrong)
 			if wrong != nil { // the later ticks wait for this one
@@ -197,9 +217,12 @@ func (t *Ticks) see(first, over time.Time) {
 	}
 }
 
-// missed returns the last CatchUp ticks before due that may not have run. There
-// are none before the first tick that any instance has run.
-func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
+var errNever = errors.New("the job has never run")
+
+// missed returns the last CatchUp ticks before due that may not have run, and
+// with due itself for an instance that starts. There are none before the first
+// tick that any instance has run.
+func (t *Ticks) missed(ctx context.Context, due time.Time, starts bool) ([]time.Time, error) {
 	if t.CatchUp == 0 {
 		return nil, nil
 	}
@@ -207,7 +230,15 @@ func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) 
 	if first.IsZero() {
 		var err error
 		key := t.key("first", t.Spec)
-		first, err = guard.Once(ctx, t.Guard, key, ever, func(context.Context) (time.Time, error) { return due, nil })
+		first, err = guard.Once(ctx, t.Guard, key, ever, func(context.Context) (time.Time, error) {
+			if starts {
+				return due, guard.NothingDone(errNever)
+			}
+			return due, nil
+		})
+		if errors.Is(err, errNever) {
+			return nil, nil
+		}
 		if errors.Is(err, guard.ErrInterrupted) { // under WithAtMostOnce: nothing was done, so the next run may
 			_, err = t.Guard.Forget(ctx, key)
 			return nil, err
@@ -220,6 +251,9 @@ func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) 
 	after := first.Add(-1) // the first one may have been interrupted
 	if over.After(after) {
 		after = over
+	}
+	if starts {
+		due = due.Add(1)
 	}
 	return before(t.Next, due, after, t.CatchUp), nil
 }

@@ -153,6 +153,38 @@ func TestTicks_MissedOnesRunOnceOldestFirst(t *testing.T) {
 	})
 }
 
+// An instance that starts does not wait for its next tick to make up for the
+// missed ones.
+func TestTicks_AnInstanceThatStartsRunsWhatWasMissed(t *testing.T) {
+	for name, opts := range map[string][]guard.Option{"": nil, "with AtMostOnce": {guard.WithAtMostOnce()}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, ran := memlocker.New(), new(book)
+				start := func() {
+					t.Helper()
+					ticks(t, store.Peer(), 2, ran.work(0), opts...).RunMissed(t.Context(), time.Now())
+				}
+				first := nextTick(time.Now())
+				time.Sleep(time.Until(first.Add(interval / 2)))
+				if start(); len(ran.ticks) > 0 {
+					t.Fatalf("ran %v, though the job never ran", ran.ticks)
+				}
+				first = first.Add(interval)
+				time.Sleep(time.Until(first))
+				if err := ticks(t, store.Peer(), 2, ran.work(0), opts...).Run(t.Context(), first); err != nil {
+					t.Fatal(err)
+				}
+				start() // nothing is missed
+				time.Sleep(3*interval + interval/2)
+				start()
+				start()
+				ran.ticks = ran.ticks[1:]
+				ran.wantEach(t, first.Add(2*interval), first.Add(3*interval))
+			})
+		})
+	}
+}
+
 // A job that takes longer than the time between two ticks makes others miss
 // theirs.
 func TestTicks_RunsOfDifferentTicksDoNotOverlap(t *testing.T) {

@@ -180,6 +180,32 @@ func TestAddTick_ASkippedTickAndAFailureAreLogged(t *testing.T) {
 	})
 }
 
+// The night is missed by all instances. The first that starts makes up for it,
+// and not at its next tick.
+func TestAddTick_AStartMakesUpForWhatWasMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), new(ticked)
+		day := func(up time.Duration) {
+			c := cron.New(cron.WithLocation(time.UTC))
+			_, err := cronlock.AddTick(c, "0 3 * * *", newGuard(t, store.Peer()), "report", ran.job, cronlock.WithCatchUp(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Start()
+			time.Sleep(up)
+			<-c.Stop().Done()
+			time.Sleep(24*time.Hour - up)
+		}
+		day(4 * time.Hour) // from midnight
+		var want []time.Time
+		for n := 1; n <= 3; n++ {
+			want = append(want, time.Date(2000, 1, n, 3, 0, 0, 0, time.UTC))
+			day(time.Minute)
+		}
+		ran.wantTicks(t, want)
+	})
+}
+
 func TestAddTick_ANightlyReportRunsEachNight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, ran := newGuard(t, memlocker.New()), new(ticked)
