@@ -44,13 +44,14 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // with [guard.ErrInvalidOption]. AddTick also refuses an empty name, a nil job,
 // a spec that c does not parse, and a guard with MinHold, readers or permits.
 //
-// An instance waits for a run elsewhere until the next tick. If the other
-// process dies inside the job, the waiting instance runs the tick when the
-// lease has ended. With a TTL longer than the time between two ticks nobody
-// waits so long: [WithCatchUp] runs the tick then. A job that must rather be
-// left undone takes a guard with [guard.WithAtMostOnce]. A job that returns an
-// error, or that MaxHold ends, has run; c's guard logs the error. A run whose
-// lease is lost may run again elsewhere, so the job must heed its ctx.
+// An instance waits for a run elsewhere until the next tick, and c.Stop for
+// that wait, which Close of the guard ends. If the other process dies inside
+// the job, the waiting instance runs the tick when the lease has ended. With a
+// TTL longer than the time between two ticks nobody waits so long:
+// [WithCatchUp] runs the tick then. A job that must rather be left undone takes
+// a guard with [guard.WithAtMostOnce]. A job that returns an error, or that
+// MaxHold ends, has run; c's guard logs the error. A run whose lease is lost
+// may run again elsewhere, so the job must heed its ctx.
 //
 // A nil g is the default guard, looked up at each tick. The job runs under a
 // lease on guard.Key("job", name), so its runs do not overlap, whichever tick

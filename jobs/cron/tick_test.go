@@ -180,6 +180,34 @@ func TestAddTick_ASkippedTickAndAFailureAreLogged(t *testing.T) {
 	})
 }
 
+func TestAddTick_CloseEndsTheWaitForARunElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c := memlocker.New(), cron.New()
+		g := newGuard(t, store.Peer())
+		if _, err := cronlock.AddTick(c, "@hourly", g, "report", new(ticked).job); err != nil {
+			t.Fatal(err)
+		}
+		busy := newGuard(t, store.Peer()).With(guard.WithMaxHold(0))
+		lease, err := busy.Acquire(t.Context(), guard.Key("job", "report"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Start()
+		time.Sleep(time.Hour + time.Minute)
+		stopped, began := c.Stop(), time.Now()
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-stopped.Done()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Stop took %v after Close", took)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The night is missed by all instances. The first that starts makes up for it,
 // and not at its next tick.
 func TestAddTick_AStartMakesUpForWhatWasMissed(t *testing.T) {
