@@ -150,6 +150,10 @@ func (t *Ticks) run(ctx context.Context, due time.Time, starts bool) error {
 			ticks = append(ticks, due)
 		}
 		for _, at := range ticks {
+			if time.Since(at) > t.lifetime(at) { // this process was paused, or has caught up for long
+				t.warn(ctx, at, errTooLate)
+				continue
+			}
 			failed, wrong := t.once(ctx, at)
 			err = errors.Join(err, failed, wrong)
 			if wrong != nil { // the later ticks wait for this one
@@ -174,8 +178,7 @@ func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
 	}
 	if errors.Is(err, guard.ErrInterrupted) {
 		if !long {
-			t.Guard.Logger().LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: an instance died inside it",
-				append(About(t.Guard, guard.Key("job", t.Name), err), slog.Time("tick", at))...)
+			t.warn(ctx, at, fmt.Errorf("an instance died inside it: %w", err))
 		}
 		err = nil
 	}
@@ -196,6 +199,14 @@ func (t *Ticks) record(ctx context.Context, at time.Time, run func(ctx context.C
 			return struct{}{}, nil
 		})
 	return err
+}
+
+var errTooLate = errors.New("it may have run, and its record be over")
+
+// warn logs why nobody runs the tick at.
+func (t *Ticks) warn(ctx context.Context, at time.Time, err error) {
+	t.Guard.Logger().LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped",
+		append(About(t.Guard, guard.Key("job", t.Name), err), slog.Time("tick", at))...)
 }
 
 // seen returns what this instance knows of the ticks.

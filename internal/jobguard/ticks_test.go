@@ -405,6 +405,21 @@ func TestTicks_OneThatIsDueJustBeforeTheNextRuns(t *testing.T) {
 	})
 }
 
+// A machine may sleep while its instance waits for the run of another one.
+func TestTicks_OneWhoseRecordMayBeOverIsNotRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran, at := memlocker.New(), new(book), nextTick(time.Now())
+		time.Sleep(time.Until(at))
+		for range 2 {
+			if err := ticks(t, store.Peer(), 3, ran.work(0)).Run(t.Context(), at); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Hour)
+		}
+		ran.wantEach(t, at, at)
+	})
+}
+
 // A timer may seem to fire too early. A run that is late is not taken for that.
 func TestTicks_ATimerThatFiresEarlyServesItsOwnTick(t *testing.T) {
 	for early, want := range map[time.Duration]int{0: 1, 50 * time.Millisecond: 1, 300 * time.Millisecond: 0} {

@@ -20,8 +20,9 @@ type TickOption func(*jobguard.Ticks)
 // make up for at most n ticks that nobody has run, the oldest first. Ticks are
 // missed while no instance is up, while the store gives no answer, and while a
 // run takes longer than the time between two ticks. A job that has never run
-// catches up on nothing. The default is 0. [AddTick] refuses a negative n, and
-// one above 100.
+// catches up on nothing, and a tick that is 100 ticks and 10 minutes late is
+// left out. The default is 0. [AddTick] refuses a negative n, and one above
+// 100.
 //
 // A new instance sends up to n+4 requests more.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
