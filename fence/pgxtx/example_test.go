@@ -14,7 +14,7 @@ import (
 )
 
 // The order is paid exactly once, also after a crash or a lost lease.
-func ExampleOnce() {
+func ExampleOnce() { //nolint:testableexamples // it needs a server
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://localhost/shop")
 	if err != nil {

@@ -215,7 +215,8 @@ func TestAddTick_AStartMakesUpForWhatWasMissed(t *testing.T) {
 		store, ran := memlocker.New(), new(ticked)
 		day := func(up time.Duration) {
 			c := cron.New(cron.WithLocation(time.UTC))
-			_, err := cronlock.AddTick(c, "0 3 * * *", newGuard(t, store.Peer()), "report", ran.job, cronlock.WithCatchUp(1))
+			g := newGuard(t, store.Peer())
+			_, err := cronlock.AddTick(c, "0 3 * * *", g, "report", ran.job, cronlock.WithCatchUp(1))
 			if err != nil {
 				t.Fatal(err)
 			}
