@@ -174,7 +174,7 @@ func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
 	long := errors.Is(err, guard.ErrMaxHold)
 	if long { // nothing is recorded, but no other run begins while this one has the key of the job
 		failed = errors.Join(err, failed)
-		err = t.record(ctx, at, func(context.Context) {})
+		err = t.record(context.WithoutCancel(ctx), at, func(context.Context) {})
 	}
 	if errors.Is(err, guard.ErrInterrupted) {
 		if !long {

@@ -276,11 +276,16 @@ func TestTicks_AJobThatMaxHoldEndsHasRun(t *testing.T) {
 				next := jobguard.Every(time.Hour)
 				at := next(time.Now())
 				for range cap(ended) {
-					instance := ticks(t, store.Peer(), 3, ran.work(90*time.Second), opts...)
+					ctx, stop := context.WithCancel(t.Context())
+					instance := ticks(t, store.Peer(), 3, func(ctx context.Context) error {
+						defer stop() // the scheduler is shut down meanwhile
+						return ran.work(90 * time.Second)(ctx)
+					}, opts...)
 					instance.Next = next
 					go func() {
+						defer stop()
 						time.Sleep(time.Until(at))
-						ended <- instance.Run(t.Context(), at)
+						ended <- instance.Run(ctx, at)
 					}()
 				}
 				told := 0
