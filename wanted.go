@@ -37,10 +37,11 @@ import (
 // Wanted does not block, and is safe for concurrent use. All calls for one
 // lease return the same channel.
 func Wanted(ctx context.Context) <-chan struct{} {
-	l, ok := LeaseFrom(ctx)
+	in, ok := LeaseFrom(ctx)
 	if !ok {
 		return nil
 	}
+	l := in
 	for l.outer != nil && !l.several {
 		l = l.outer
 	}
@@ -50,8 +51,10 @@ func Wanted(ctx context.Context) <-chan struct{} {
 		w = l.wish.Load()
 	}
 	return w.C(func() {
-		for ; l != nil && l.wish.Load() == w; l = l.enclosing {
-			l.ask(w)
+		for ; in != nil; in = in.enclosing { // those of a DoAll are one after the other
+			if in.wish.Load() == w {
+				in.ask(w)
+			}
 		}
 	})
 }

@@ -450,6 +450,25 @@ func TestWanted_CountsAllKeysOfADoAllInsideACallOnOneOfThem(t *testing.T) {
 	})
 }
 
+// A call on one of the keys of a DoAll that asks first asks for all of them.
+func TestWanted_ACallInsideADoAllAsksForAllItsKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		wantErr(t, b.DoAll(t.Context(), []string{"a", "z"}, func(ctx context.Context) error {
+			var inside <-chan struct{}
+			err := b.Do(ctx, "a", func(ctx context.Context) error {
+				inside = guard.Wanted(ctx)
+				return nil
+			})
+			defer waitFor(t, b.other, "z")()
+			if !isWanted(inside) || !isWanted(guard.Wanted(ctx)) {
+				t.Error("not closed")
+			}
+			return err
+		}), nil)
+	})
+}
+
 // Nothing is left of the calls inside a long turn that have asked.
 func TestWanted_ForgetsCallsInsideThatHaveEnded(t *testing.T) {
 	type marks struct{}

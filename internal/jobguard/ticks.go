@@ -93,8 +93,22 @@ func (t *Ticks) RunLatest(ctx context.Context, now time.Time) {
 	if next := t.Next(due); !next.IsZero() && next.Sub(now) <= min(early, next.Sub(due)/earlyShare) {
 		due = next
 	}
+	t.tell(ctx, due, t.Run(ctx, due))
+}
+
+// RunMissed is for an instance that starts. It runs the last CatchUp ticks up to
+// now that may not have run, and logs what came of it. There are none if the job
+// has never run.
+func (t *Ticks) RunMissed(ctx context.Context, now time.Time) {
+	if due := Latest(t.Next, now); !due.IsZero() {
+		t.tell(ctx, due, t.run(ctx, due, true))
+	}
+}
+
+// tell logs what came of a run.
+func (t *Ticks) tell(ctx context.Context, due time.Time, err error) {
 	key := guard.Key("job", t.Name)
-	switch err := t.Run(ctx, due); {
+	switch {
 	case err == nil:
 	case !guard.Ran(err):
 		LogSkipped(ctx, t.Guard, key, err, slog.Time("tick", due))
@@ -112,7 +126,10 @@ func Every(interval time.Duration) (next func(time.Time) time.Time) {
 // Run runs the tick due, unless an instance has run it, and before it the
 // missed ones. It waits until the next tick at most for a run that goes on
 // elsewhere. Its error is that of the guard, and of the job if it ran here.
-func (t *Ticks) Run(ctx context.Context, due time.Time) error {
+func (t *Ticks) Run(ctx context.Context, due time.Time) error { return t.run(ctx, due, false) }
+
+// run is Run, or that of an instance that starts.
+func (t *Ticks) run(ctx context.Context, due time.Time, starts bool) error {
 	if _, over := t.seen(); !due.After(over) {
 		return nil
 	}
@@ -125,11 +142,18 @@ func (t *Ticks) Run(ctx context.Context, due time.Time) error {
 	}
 	all := t.Guard.With(guard.WithMaxWait(wait), guard.WithMaxHold(0))
 	return all.Do(ctx, guard.Key("job", t.Name), func(ctx context.Context) error {
-		ticks, err := t.missed(ctx, due)
+		ticks, err := t.missed(ctx, due, starts)
 		if err != nil {
 			return err
 		}
-		for _, at := range append(ticks, due) {
+		if !starts {
+			ticks = append(ticks, due)
+		}
+		for _, at := range ticks {
+			if time.Since(at) > t.lifetime(at) { // this process was paused, or has caught up for long
+				t.warn(ctx, at, errTooLate)
+				continue
+			}
 			failed, wrong := t.once(ctx, at)
 			err = errors.Join(err, failed, wrong)
 			if wrong != nil { // the later ticks wait for this one
@@ -140,25 +164,49 @@ func (t *Ticks) Run(ctx context.Context, due time.Time) error {
 	})
 }
 
-// once runs the tick at, unless it has run. A job that has failed has run. err
-// says that nobody knows whether the tick has run.
+// once runs the tick at, unless it has run. A job that has failed, or that
+// MaxHold has ended, has run. err says that nobody knows whether the tick has
+// run.
 func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
-	// The key of the tick may be left of a process that died inside it.
-	one := t.Guard.With(guard.WithMaxWait(time.Minute))
-	_, err = guard.Once(ctx, one, t.key(at.UTC().Format(time.RFC3339Nano)), t.lifetime(at),
-		func(ctx context.Context) (struct{}, error) {
-			failed = t.Work(context.WithValue(ctx, tickKey{}, at))
-			return struct{}{}, nil
-		})
+	err = t.record(ctx, at, func(ctx context.Context) {
+		failed = t.Work(context.WithValue(ctx, tickKey{}, at))
+	})
+	long := errors.Is(err, guard.ErrMaxHold)
+	if long { // nothing is recorded, but no other run begins while this one has the key of the job
+		failed = errors.Join(err, failed)
+		err = t.record(context.WithoutCancel(ctx), at, func(context.Context) {})
+	}
 	if errors.Is(err, guard.ErrInterrupted) {
-		t.Guard.Logger().LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: an instance died inside it",
-			append(About(t.Guard, guard.Key("job", t.Name), err), slog.Time("tick", at))...)
+		if !long {
+			t.warn(ctx, at, fmt.Errorf("an instance died inside it: %w", err))
+		}
 		err = nil
 	}
 	if err == nil {
 		t.see(time.Time{}, at)
 	}
 	return failed, err
+}
+
+// record calls run and records that the tick at has run, unless there is a
+// record of it.
+func (t *Ticks) record(ctx context.Context, at time.Time, run func(ctx context.Context)) error {
+	// The key of the tick may be left of a process that died inside it.
+	one := t.Guard.With(guard.WithMaxWait(time.Minute))
+	_, err := guard.Once(ctx, one, t.key(at.UTC().Format(time.RFC3339Nano)), t.lifetime(at),
+		func(ctx context.Context) (struct{}, error) {
+			run(ctx)
+			return struct{}{}, nil
+		})
+	return err
+}
+
+var errTooLate = errors.New("it may have run, and its record be over")
+
+// warn logs why nobody runs the tick at.
+func (t *Ticks) warn(ctx context.Context, at time.Time, err error) {
+	t.Guard.Logger().LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped",
+		append(About(t.Guard, guard.Key("job", t.Name), err), slog.Time("tick", at))...)
 }
 
 // seen returns what this instance knows of the ticks.
@@ -180,9 +228,12 @@ func (t *Ticks) see(first, over time.Time) {
 	}
 }
 
-// missed returns the last CatchUp ticks before due that may not have run. There
-// are none before the first tick that any instance has run.
-func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
+var errNever = errors.New("the job has never run")
+
+// missed returns the last CatchUp ticks before due that may not have run, and
+// with due itself for an instance that starts. There are none before the first
+// tick that any instance has run.
+func (t *Ticks) missed(ctx context.Context, due time.Time, starts bool) ([]time.Time, error) {
 	if t.CatchUp == 0 {
 		return nil, nil
 	}
@@ -190,7 +241,15 @@ func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) 
 	if first.IsZero() {
 		var err error
 		key := t.key("first", t.Spec)
-		first, err = guard.Once(ctx, t.Guard, key, ever, func(context.Context) (time.Time, error) { return due, nil })
+		first, err = guard.Once(ctx, t.Guard, key, ever, func(context.Context) (time.Time, error) {
+			if starts {
+				return due, guard.NothingDone(errNever)
+			}
+			return due, nil
+		})
+		if errors.Is(err, errNever) {
+			return nil, nil
+		}
 		if errors.Is(err, guard.ErrInterrupted) { // under WithAtMostOnce: nothing was done, so the next run may
 			_, err = t.Guard.Forget(ctx, key)
 			return nil, err
@@ -203,6 +262,9 @@ func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) 
 	after := first.Add(-1) // the first one may have been interrupted
 	if over.After(after) {
 		after = over
+	}
+	if starts {
+		due = due.Add(1)
 	}
 	return before(t.Next, due, after, t.CatchUp), nil
 }

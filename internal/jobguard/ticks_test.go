@@ -153,6 +153,38 @@ func TestTicks_MissedOnesRunOnceOldestFirst(t *testing.T) {
 	})
 }
 
+// An instance that starts does not wait for its next tick to make up for the
+// missed ones.
+func TestTicks_AnInstanceThatStartsRunsWhatWasMissed(t *testing.T) {
+	for name, opts := range map[string][]guard.Option{"": nil, "with AtMostOnce": {guard.WithAtMostOnce()}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, ran := memlocker.New(), new(book)
+				start := func() {
+					t.Helper()
+					ticks(t, store.Peer(), 2, ran.work(0), opts...).RunMissed(t.Context(), time.Now())
+				}
+				first := nextTick(time.Now())
+				time.Sleep(time.Until(first.Add(interval / 2)))
+				if start(); len(ran.ticks) > 0 {
+					t.Fatalf("ran %v, though the job never ran", ran.ticks)
+				}
+				first = first.Add(interval)
+				time.Sleep(time.Until(first))
+				if err := ticks(t, store.Peer(), 2, ran.work(0), opts...).Run(t.Context(), first); err != nil {
+					t.Fatal(err)
+				}
+				start() // nothing is missed
+				time.Sleep(3*interval + interval/2)
+				start()
+				start()
+				ran.ticks = ran.ticks[1:]
+				ran.wantEach(t, first.Add(2*interval), first.Add(3*interval))
+			})
+		})
+	}
+}
+
 // A job that takes longer than the time between two ticks makes others miss
 // theirs.
 func TestTicks_RunsOfDifferentTicksDoNotOverlap(t *testing.T) {
@@ -229,6 +261,44 @@ func TestTicks_AJobThatFailsHasRunAndOneThatDiesHasNot(t *testing.T) {
 				}
 				if runs != row.runs {
 					t.Errorf("%d runs, want %d", runs, row.runs)
+				}
+			})
+		})
+	}
+}
+
+// The other instances wait for a run that MaxHold ends, and do not repeat it.
+func TestTicks_AJobThatMaxHoldEndsHasRun(t *testing.T) {
+	for name, opts := range map[string][]guard.Option{"": nil, "with AtMostOnce": {guard.WithAtMostOnce()}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, ran, ended := memlocker.New(), new(book), make(chan error, 3)
+				next := jobguard.Every(time.Hour)
+				at := next(time.Now())
+				for range cap(ended) {
+					ctx, stop := context.WithCancel(t.Context())
+					instance := ticks(t, store.Peer(), 3, func(ctx context.Context) error {
+						defer stop() // the scheduler is shut down meanwhile
+						return ran.work(90 * time.Second)(ctx)
+					}, opts...)
+					instance.Next = next
+					go func() {
+						defer stop()
+						time.Sleep(time.Until(at))
+						ended <- instance.Run(ctx, at)
+					}()
+				}
+				told := 0
+				for range cap(ended) {
+					switch err := <-ended; {
+					case errors.Is(err, guard.ErrMaxHold):
+						told++
+					case err != nil:
+						t.Error(err)
+					}
+				}
+				if len(ran.ticks) != 1 || told != 1 {
+					t.Errorf("%d runs, %d of which were told of MaxHold, want 1", len(ran.ticks), told)
 				}
 			})
 		})
@@ -335,6 +405,21 @@ func TestTicks_OneThatIsDueJustBeforeTheNextRuns(t *testing.T) {
 		time.Sleep(time.Until(nextTick(at)) - time.Microsecond)
 		if err := ticks(t, memlocker.New(), 0, ran.work(0)).Run(t.Context(), at); err != nil {
 			t.Error(err)
+		}
+		ran.wantEach(t, at, at)
+	})
+}
+
+// A machine may sleep while its instance waits for the run of another one.
+func TestTicks_OneWhoseRecordMayBeOverIsNotRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran, at := memlocker.New(), new(book), nextTick(time.Now())
+		time.Sleep(time.Until(at))
+		for range 2 {
+			if err := ticks(t, store.Peer(), 3, ran.work(0)).Run(t.Context(), at); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Hour)
 		}
 		ran.wantEach(t, at, at)
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard"
@@ -67,6 +68,9 @@ func NewIdempotent(
 			panic("lockmw: an option is nil")
 		}
 		o.apply(i)
+	}
+	if chosen := i.identity.Values; chosen != nil { // methods have answers of different types
+		i.identity.Values = append(slices.Clip(chosen), func(call) (string, error) { return method, nil })
 	}
 	i.rule.Serve = i.serve
 	return i.rule

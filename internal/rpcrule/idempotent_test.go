@@ -29,8 +29,15 @@ func cents(p payment) string   { return p.cents }
 // and whether the handler ran under a lease.
 func pay(t *testing.T, opts ...rpcrule.Option) func(message any) (answer string, leased bool, err error) {
 	t.Helper()
-	g, runs := guardtest.New(t).Guard, 0
-	r := rpcrule.NewIdempotent(g, "/shop.Bank/Pay", func(context.Context) (string, error) { return "ann", nil },
+	return calls(t, guardtest.New(t).Guard, "/shop.Bank/Pay", opts...)
+}
+
+// calls is pay for any method.
+func calls(t *testing.T, g *guard.Guard, method string, opts ...rpcrule.Option,
+) func(message any) (answer string, leased bool, err error) {
+	t.Helper()
+	runs := 0
+	r := rpcrule.NewIdempotent(g, method, func(context.Context) (string, error) { return "ann", nil },
 		time.Hour, rpcrule.Answers{
 			Names: func(context.Context, any) []string { return nil },
 			Text:  func(m any) ([]byte, error) { return fmt.Append(nil, m), nil },
@@ -84,6 +91,24 @@ func TestCallsAreTheSameByTheChosenFunctions(t *testing.T) {
 		}
 		if got, _, err := pay(payment{"2", "a", "12", ""}); got != "paid 2" || err != nil {
 			t.Errorf("%s: another key got %q, %v", name, got, err)
+		}
+	}
+}
+
+// The answer of one method is none of another, whatever makes calls the same.
+func TestNoMethodGetsTheAnswerOfAnother(t *testing.T) {
+	g := guardtest.New(t).Guard
+	for name, o := range map[string]rpcrule.Option{
+		"values": rpcrule.WithFingerprint([]func(context.Context, payment) (string, error){of(account)}),
+		"alone":  rpcrule.WithoutFingerprint(),
+	} {
+		order := payment{id: name, account: "a"}
+		if _, _, err := calls(t, g, "/shop.Bank/Pay", o, rpcrule.WithKey(of(id)))(order); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, _, err := calls(t, g, "/shop.Bank/Refund", o, rpcrule.WithKey(of(id)))(order)
+		if !errors.Is(err, guard.ErrOtherPayload) {
+			t.Errorf("%s: got %q, %v, want ErrOtherPayload", name, got, err)
 		}
 	}
 }

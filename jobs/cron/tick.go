@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -15,13 +16,15 @@ import (
 // TickOption changes one setting of [AddTick].
 type TickOption func(*jobguard.Ticks)
 
-// WithCatchUp lets a run make up for at most n ticks that nobody has run, the
-// oldest first, before its own tick. Ticks are missed while no instance is up,
-// while the store gives no answer, and while a run takes longer than the time
-// between two ticks. A job that has never run catches up on nothing. The
-// default is 0. [AddTick] refuses a negative n, and one above 100.
+// WithCatchUp lets an instance that starts, and each run before its own tick,
+// make up for at most n ticks that nobody has run, the oldest first. Ticks are
+// missed while no instance is up, while the store gives no answer, and while a
+// run takes longer than the time between two ticks. A job that has never run
+// catches up on nothing, and a tick that is 100 ticks and 10 minutes late is
+// left out. The default is 0. [AddTick] refuses a negative n, and one above
+// 100.
 //
-// A new instance sends up to n requests more at its first tick.
+// A new instance sends up to n+4 requests more.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
 
 // TickOf returns the scheduled time of the tick that a job added by [AddTick]
@@ -42,13 +45,14 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // with [guard.ErrInvalidOption]. AddTick also refuses an empty name, a nil job,
 // a spec that c does not parse, and a guard with MinHold, readers or permits.
 //
-// An instance waits for a run elsewhere until the next tick. If the other
-// process dies inside the job, the waiting instance runs the tick when the
-// lease has ended. With a TTL longer than the time between two ticks nobody
-// waits so long: [WithCatchUp] runs the tick then. A job that must rather be
-// left undone takes a guard with [guard.WithAtMostOnce]. A job that returns an
-// error has run; c's guard logs the error. A run whose lease is lost may run
-// again elsewhere, so the job must heed its ctx.
+// An instance waits for a run elsewhere until the next tick, and c.Stop for
+// that wait, which Close of the guard ends. If the other process dies inside
+// the job, the waiting instance runs the tick when the lease has ended. With a
+// TTL longer than the time between two ticks nobody waits so long:
+// [WithCatchUp] runs the tick then. A job that must rather be left undone takes
+// a guard with [guard.WithAtMostOnce]. A job that returns an error, or that
+// MaxHold ends, has run; c's guard logs the error. A run whose lease is lost
+// may run again elsewhere, so the job must heed its ctx.
 //
 // A nil g is the default guard, looked up at each tick. The job runs under a
 // lease on guard.Key("job", name), so its runs do not overlap, whichever tick
@@ -73,9 +77,32 @@ func AddTick(c *cron.Cron, spec string, g *guard.Guard, name string, job Func, o
 	if ticks, err = jobguard.NewTicks(ticks); err != nil {
 		return 0, err
 	}
+	start := &fromStart{Schedule: schedule}
+	if ticks.CatchUp > 0 {
+		schedule = start
+	}
 	return c.Schedule(schedule, cron.FuncJob(func() {
-		ticks.RunLatest(unbounded(), time.Now().In(c.Location()))
+		run := ticks.RunLatest
+		if ticks.CatchUp > 0 && !start.ran.Swap(true) {
+			run = ticks.RunMissed
+		}
+		run(unbounded(), time.Now().In(c.Location()))
 	})), nil
+}
+
+// fromStart is a schedule whose first tick is the start of its cron.Cron.
+type fromStart struct {
+	cron.Schedule
+
+	begun, ran atomic.Bool
+}
+
+// Next implements [cron.Schedule].
+func (s *fromStart) Next(t time.Time) time.Time {
+	if !s.begun.Swap(true) {
+		return t
+	}
+	return s.Schedule.Next(t)
 }
 
 var errNotAligned = errors.New("instances cannot agree on the ticks of this kind of schedule")

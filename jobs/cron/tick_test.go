@@ -180,6 +180,61 @@ func TestAddTick_ASkippedTickAndAFailureAreLogged(t *testing.T) {
 	})
 }
 
+func TestAddTick_CloseEndsTheWaitForARunElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c := memlocker.New(), cron.New()
+		g := newGuard(t, store.Peer())
+		if _, err := cronlock.AddTick(c, "@hourly", g, "report", new(ticked).job); err != nil {
+			t.Fatal(err)
+		}
+		busy := newGuard(t, store.Peer()).With(guard.WithMaxHold(0))
+		lease, err := busy.Acquire(t.Context(), guard.Key("job", "report"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Start()
+		time.Sleep(time.Hour + time.Minute)
+		stopped, began := c.Stop(), time.Now()
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-stopped.Done()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Stop took %v after Close", took)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The night is missed by all instances. The first that starts makes up for it,
+// and not at its next tick.
+func TestAddTick_AStartMakesUpForWhatWasMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), new(ticked)
+		day := func(up time.Duration) {
+			c := cron.New(cron.WithLocation(time.UTC))
+			g := newGuard(t, store.Peer())
+			_, err := cronlock.AddTick(c, "0 3 * * *", g, "report", ran.job, cronlock.WithCatchUp(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Start()
+			time.Sleep(up)
+			<-c.Stop().Done()
+			time.Sleep(24*time.Hour - up)
+		}
+		day(4 * time.Hour) // from midnight
+		var want []time.Time
+		for n := 1; n <= 3; n++ {
+			want = append(want, time.Date(2000, 1, n, 3, 0, 0, 0, time.UTC))
+			day(time.Minute)
+		}
+		ran.wantTicks(t, want)
+	})
+}
+
 func TestAddTick_ANightlyReportRunsEachNight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, ran := newGuard(t, memlocker.New()), new(ticked)

@@ -16,13 +16,15 @@ import (
 // TickOption changes one setting of [AddTick].
 type TickOption func(*jobguard.Ticks)
 
-// WithCatchUp lets a run make up for at most n ticks that nobody has run, the
-// oldest first, before its own tick. Ticks are missed while no instance is up,
-// while the store gives no answer, and while a run takes longer than the time
-// between two ticks. A job that has never run catches up on nothing. The
-// default is 0. [AddTick] refuses a negative n, and one above 100.
+// WithCatchUp lets an instance that starts, and each run before its own tick,
+// make up for at most n ticks that nobody has run, the oldest first. Ticks are
+// missed while no instance is up, while the store gives no answer, and while a
+// run takes longer than the time between two ticks. A job that has never run
+// catches up on nothing, and a tick that is 100 ticks and 10 minutes late is
+// left out. The default is 0. [AddTick] refuses a negative n, and one above
+// 100.
 //
-// A new instance sends up to n requests more at its first tick.
+// A new instance sends up to n+4 requests more.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
 
 // TickOf returns the scheduled time of the tick that a job added by [AddTick]
@@ -48,6 +50,7 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // lease on guard.Key("job", name), with a ctx that ends when the lease is lost,
 // MaxHold is over or s is shut down. A Locker of s does not apply; an Elector
 // does. A tick costs an instance three requests, and the one that runs it four.
+// With [WithCatchUp] s has a second job of that name, which runs at the start.
 // AddTick is safe for concurrent use.
 func AddTick(s gocron.Scheduler, spec string, g *guard.Guard, name string, job func(ctx context.Context) error,
 	opts ...TickOption,
@@ -62,12 +65,19 @@ func AddTick(s gocron.Scheduler, spec string, g *guard.Guard, name string, job f
 		return nil, err
 	}
 	task := gocron.NewTask(func(ctx context.Context) { ticks.RunLatest(ctx, time.Now()) })
-	j, err := s.NewJob(gocron.CronJob(spec, true), task, gocron.WithCronImplementation(sc), gocron.WithName(name),
-		gocron.WithDisabledDistributedJobLocker(true))
-	if errors.Is(err, gocron.ErrCronJobParse) {
-		err = fmt.Errorf("%w: %w", guard.ErrInvalidOption, err)
+	named, unlocked := gocron.WithName(name), gocron.WithDisabledDistributedJobLocker(true)
+	j, err := s.NewJob(gocron.CronJob(spec, true), task, gocron.WithCronImplementation(sc), named, unlocked)
+	switch {
+	case errors.Is(err, gocron.ErrCronJobParse):
+		return nil, fmt.Errorf("%w: %w", guard.ErrInvalidOption, err)
+	case err != nil || ticks.CatchUp == 0:
+		return j, err
 	}
-	return j, err
+	task = gocron.NewTask(func(ctx context.Context) { ticks.RunMissed(ctx, time.Now()) })
+	if _, err := s.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), task, named, unlocked); err != nil {
+		return nil, errors.Join(err, s.RemoveJob(j.ID()))
+	}
+	return j, nil
 }
 
 // schedule is a [gocron.Cron] whose ticks are the same on all instances.

@@ -165,6 +165,45 @@ func TestAddTick_RefusesWhatInstancesCannotAgreeOn(t *testing.T) {
 	}
 }
 
+// A night is missed by all instances. The next one that starts makes up for it,
+// and not at its next tick.
+func TestAddTick_AStartMakesUpForWhatWasMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), new(ticked)
+		day := func(up time.Duration) {
+			s, err := gocron.NewScheduler(gocron.WithLocation(time.UTC))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := guard.New(store.Peer())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = gocronlock.AddTick(s, "0 3 * * *", g, "report", ran.job, gocronlock.WithCatchUp(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Start()
+			time.Sleep(up)
+			if err := errors.Join(s.Shutdown(), g.Close(t.Context())); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(24*time.Hour - up)
+		}
+		day(4 * time.Hour) // from midnight
+		for n := 2; n <= 4; n++ {
+			if day(time.Minute); len(ran.runs) != n-1 {
+				t.Errorf("%d runs for %d nights", len(ran.runs), n-1)
+			}
+		}
+		for at, n := range ran.runs {
+			if n != 1 {
+				t.Errorf("%v: %d runs, want 1", at, n)
+			}
+		}
+	})
+}
+
 func TestAddTick_ANightlyReportRunsEachNight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := new(ticked)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
 	tusdlock "github.com/go-lockguard/guard/locksfor/tusd"
 )
 
@@ -67,6 +69,35 @@ func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestOnRedisTheNextRequestInterruptsTheUpload(t *testing.T) {
+	server := redistest.Start(t)
+	locker := func() *tusdlock.Locker {
+		g, err := guard.New(redislocker.New(redistest.Client(t, server.Addr)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+		return tusdlock.New(g)
+	}
+	asked := make(chan struct{})
+	one, err := lock(t, locker(), func() { close(asked) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		<-asked
+		ended <- one.Unlock()
+	}()
+	two, err := lock(t, locker(), func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-ended, two.Unlock()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestALostLeaseInterruptsTheUpload(t *testing.T) {

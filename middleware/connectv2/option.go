@@ -19,16 +19,15 @@ func WithIdempotencyKey[M any](key func(ctx context.Context, message M) (string,
 	return rpcrule.WithKey(key)
 }
 
-// WithFingerprint lets these values alone decide whether a call with a key that
-// was used before is the same call. Methods with one scope share keys, so let a
-// value name the method, or give each a scope of its own. WithFingerprint
-// panics without a function, or if one is nil.
+// WithFingerprint lets the method and these values alone decide whether a call
+// with a key that was used before is the same call. WithFingerprint panics
+// without a function, or if one is nil.
 func WithFingerprint[M any](values ...func(ctx context.Context, message M) (string, error)) Option {
 	return rpcrule.WithFingerprint(values)
 }
 
-// WithoutFingerprint makes calls with the same scope and key the same one,
-// whatever else they have, in all methods.
+// WithoutFingerprint makes calls of a method with the same scope and key the
+// same one, whatever else they have.
 func WithoutFingerprint() Option { return rpcrule.WithoutFingerprint() }
 
 // WithOptionalKey lets calls without a key pass. Their handler has no lease.

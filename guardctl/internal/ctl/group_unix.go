@@ -62,13 +62,24 @@ func (g *group) end() {
 
 // gone reports whether nothing is left of the group by the deadline.
 func (g *group) gone(by time.Time) bool {
-	for g.signal(0) == nil {
+	for g.reap(); g.signal(0) == nil; g.reap() {
 		if time.Now().After(by) {
 			return false
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	return true
+}
+
+// reap takes the status of those of the group that have ended and whom guardctl
+// has adopted, as process 1 of a container does. They are there until then. The
+// command itself has ended before.
+func (g *group) reap() {
+	for {
+		if pid, err := syscall.Wait4(-g.command.Process.Pid, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {
+			return
+		}
+	}
 }
 
 func exitStatus(state *os.ProcessState) int {

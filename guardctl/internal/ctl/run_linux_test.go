@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"os"
 	"syscall"
 	"testing"
 
@@ -18,4 +19,46 @@ func TestRunDoesNotOutliveAKilledGuardctl(t *testing.T) {
 	}
 	_ = c.Wait()
 	eventually(t, "the command is gone; "+errs.String(), func() bool { return syscall.Kill(leader, 0) != nil })
+}
+
+// asInit lets guardctl adopt what its command has left, as process 1 of a
+// container does.
+const asInit = "GUARDCTL_TEST_AS_INIT"
+
+var _ = adopt()
+
+func adopt() error {
+	if os.Getenv(asInit) == "" {
+		return nil
+	}
+	const setChildSubreaper = 36
+	_, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
+	return errno
+}
+
+// What the command has left is a zombie until guardctl takes its status.
+func TestRunEndsWithItsGroupAsProcess1OfAContainer(t *testing.T) {
+	t.Setenv(asInit, "1")
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	script := "cd " + dir + `
+sh -c 'trap "sleep 0.2; exit" TERM; echo $$ > child; while :; do sleep 0.01; done' &
+trap 'exit 5' TERM
+echo $$ > leader
+while :; do sleep 0.01; done`
+	c, errs := program(t, s.Addr, "run", "--grace", "1h", "k", "--", "sh", "-c", script)
+	pidIn(t, dir, "child")
+	pidIn(t, dir, "leader")
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan int, 1)
+	go func() {
+		_ = c.Wait()
+		ended <- c.ProcessState.ExitCode()
+	}()
+	eventually(t, "guardctl has ended", func() bool { return len(ended) == 1 })
+	if status := <-ended; status != 5 {
+		t.Errorf("status %d, %s; want 5", status, errs)
+	}
 }
