@@ -39,8 +39,12 @@ func (c controller) drive() {
 			if k == flush {
 				w.forget()
 			}
-			if k != goOn && settled != nil {
-				settled = time.After(settling + g.p.length(longPause))
+			if k != goOn {
+				length := g.p.length(longPause)
+				limit.Reset(lifetime + length)
+				if settled != nil {
+					settled = time.After(settling + length)
+				}
 			}
 			g.open <- k
 			time.Sleep(tick) // so that no two timers end at once
@@ -84,7 +88,8 @@ func (c controller) hung() {
 			who = append(who, p.name)
 		}
 	}
-	w.errs = append(w.errs, fmt.Errorf("%s: not ended after %v of virtual time", strings.Join(who, ", "), lifetime))
+	w.errs = append(w.errs, fmt.Errorf("%s: not ended after %v of virtual time without a fault",
+		strings.Join(who, ", "), lifetime))
 }
 
 // next chooses a goroutine that may go on, and what happens to it. next

@@ -123,6 +123,9 @@ func Test(t *testing.T, scenario func(*World), opts ...Option) {
 		if r.err != nil {
 			t.Errorf("explore: %v", r.err)
 		}
+		if left := r.left(); len(left) > 0 {
+			t.Errorf("explore: %s did not come: there is no such step now", left)
+		}
 		return
 	}
 	if story := x.all(); story != "" {
@@ -143,7 +146,10 @@ func Find(t *testing.T, scenario func(*World), opts ...Option) (story string) {
 func newSearch(t *testing.T, scenario func(*World), opts []Option) *search {
 	t.Helper()
 	limits.RepeatJitter()
-	x := &search{t: t, scenario: scenario, set: settings{runs: 2000, faults: 3}, seen: make(map[uint64]bool)}
+	x := &search{
+		t: t, scenario: scenario, set: settings{runs: 2000, faults: 3}, seen: make(map[uint64]bool),
+		failed: t.Failed(),
+	}
 	for _, o := range opts {
 		o(&x.set)
 	}

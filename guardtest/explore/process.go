@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -52,12 +53,12 @@ type process struct {
 
 type processKey struct{}
 
-func processOf(ctx context.Context) *process {
+func processOf(ctx context.Context) (*process, error) {
 	p, ok := ctx.Value(processKey{}).(*process)
 	if !ok {
-		panic("explore: a ctx of no process: pass on the ctx that the function got")
+		return nil, errors.New("explore: a ctx of no process: pass on the ctx that the function got")
 	}
-	return p
+	return p, nil
 }
 
 // run calls fn in p. done gets its error.

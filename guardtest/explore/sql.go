@@ -28,13 +28,17 @@ import (
 // _pragma=journal_mode(wal) and _pragma=synchronous(off): one for each run, or
 // one for all with [SameDatabase].
 func (w *World) Open(ctx context.Context, driverName, dsn string) *sql.DB {
+	p, err := processOf(ctx)
+	if err != nil {
+		panic(err)
+	}
 	raw, err := sql.Open(driverName, dsn)
 	if err != nil {
 		panic(err)
 	}
 	d := raw.Driver()
 	_ = raw.Close()
-	c := &connector{p: processOf(ctx), driver: d, dsn: dsn}
+	c := &connector{p: p, driver: d, dsn: dsn}
 	db := sql.OpenDB(c)
 	w.Cleanup(func() {
 		_ = db.Close()

@@ -40,7 +40,7 @@ func (s *store) ask(ctx context.Context, what string, kinds []kind, keys touched
 		case <-time.After(2 * time.Second):
 		case <-p.end:
 		}
-		p.pass("silence", minor, nothing)
+		p.pass("silence of "+what, minor, nothing)
 		return errLost
 	}
 	switch k {
@@ -254,17 +254,17 @@ type ear struct {
 	s *store
 }
 
-func (e *ear) hear(tell func()) {
+func (e *ear) hear(what string, tell func()) {
 	p := e.s.p
 	go func() { // ends with tell, or with the process
-		if p.pass("hear", minor, nothing) != over {
+		if p.pass("hear "+what, minor, nothing) != over {
 			tell()
 		}
 	}()
 }
 
 func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
-	e.hear(func() {
+	e.hear(key, func() {
 		if e.w.Granted(key, owner, o) {
 			e.s.p.w.log(e.s.p, "is handed "+key)
 			return
@@ -273,11 +273,11 @@ func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
 	})
 	return true
 }
-func (e *ear) Wanted(key string) { e.hear(func() { e.w.Wanted(key) }) }
-func (e *ear) Wake(key string)   { e.hear(func() { e.w.Wake(key) }) }
-func (e *ear) WakeAll()          { e.hear(e.w.WakeAll) }
+func (e *ear) Wanted(key string) { e.hear("wanted "+key, func() { e.w.Wanted(key) }) }
+func (e *ear) Wake(key string)   { e.hear(key, func() { e.w.Wake(key) }) }
+func (e *ear) WakeAll()          { e.hear("all", e.w.WakeAll) }
 func (e *ear) Revoked(key, owner string) {
-	e.hear(func() {
+	e.hear(key, func() {
 		if w, ok := e.w.(locker.Revoker); ok {
 			w.Revoked(key, owner)
 		}
@@ -285,7 +285,7 @@ func (e *ear) Revoked(key, owner string) {
 }
 
 func (e *ear) Recorded(key, owner, value string) {
-	e.hear(func() {
+	e.hear(key, func() {
 		if w, ok := e.w.(locker.Joiner); ok {
 			w.Recorded(key, owner, value)
 		}
