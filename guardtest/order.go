@@ -1,17 +1,16 @@
 package guardtest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/goroutine"
 )
 
 // LockOrder returns an observer that witnesses in which order calls take keys
@@ -142,7 +141,7 @@ func (w *witness) HoldStart(ctx context.Context, i guard.WaitInfo) context.Conte
 	if i.Reentry {
 		return ctx
 	}
-	h := &taken{key: i.Key, mode: i.Mode, stack: callers(), of: w, by: goroutine()}
+	h := &taken{key: i.Key, mode: i.Mode, stack: callers(), of: w, by: goroutine.Number()}
 	if ctx.Value(stagedKey{}) == true {
 		h.by, ctx = 0, context.WithValue(ctx, stagedKey{}, false)
 	}
@@ -220,7 +219,7 @@ func (o *orders) holds(ctx context.Context) (holds []*taken) {
 	if len(o.held) == 0 {
 		return holds
 	}
-	for _, h := range o.held[goroutine()] {
+	for _, h := range o.held[goroutine.Number()] {
 		if !slices.Contains(holds, h) {
 			holds = append(holds, h)
 		}
@@ -319,13 +318,4 @@ func text(pcs []uintptr) string {
 			return b.String()
 		}
 	}
-}
-
-// goroutine is the number of the calling goroutine.
-func goroutine() int {
-	var buf [64]byte
-	head := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
-	number, _, _ := bytes.Cut(head, []byte(" "))
-	id, _ := strconv.Atoi(string(number))
-	return id
 }

@@ -102,6 +102,7 @@ func (c controller) next() (*gate, kind) {
 	case <-w.arrived:
 	default:
 	}
+	c.number()
 	now := time.Now()
 	for {
 		g := c.pick(now)
@@ -130,6 +131,18 @@ func (c controller) next() (*gate, kind) {
 			}
 		}
 		return g, d.did
+	}
+}
+
+// number gives each new gate its id. Of gates of one name, that of the older
+// goroutine is the first, whichever has come first. number needs w.mu.
+func (c controller) number() {
+	fresh := slices.DeleteFunc(slices.Clone(c.w.parked), func(g *gate) bool { return g.id != "" })
+	slices.SortStableFunc(fresh, func(a, b *gate) int { return cmp.Compare(a.by, b.by) })
+	for _, g := range fresh {
+		name := short(g.what)
+		g.p.gates[name]++
+		g.id = idOf(g.p.name, name, g.p.gates[name])
 	}
 }
 

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/goroutine"
 )
 
 // gate is a goroutine that is about to do something outside its process.
 type gate struct {
 	p       *process
 	what    string
-	id      string // unique in a run
+	by      int    // goroutine, if that matters
+	id      string // unique in a run; set by the controller
 	kinds   []kind // of faults that may come here
 	touches touched
 	open    chan kind
@@ -111,25 +113,36 @@ func (p *process) unwait() {
 	}
 }
 
+// asks has a gate before each verb, because calls wait for a key in the order
+// in which they come.
+type asks struct {
+	guard.NopObserver
+
+	p *process
+}
+
+func (a asks) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
+	a.p.freeze()
+	a.p.passUntil(context.Background(), &gate{what: "ask for " + i.Key, by: goroutine.Number()})
+	return ctx
+}
+
 // pass waits at a gate until the controller opens it. In a process that has
 // died or stands still it waits for longer, at most until the run is over.
 func (p *process) pass(what string, kinds []kind, touches touched) kind {
 	p.freeze()
-	return p.passUntil(context.Background(), what, kinds, touches)
+	return p.passUntil(context.Background(), &gate{what: what, kinds: kinds, touches: touches})
 }
 
 // passUntil is pass that returns over if ctx ends or the process has died.
-func (p *process) passUntil(ctx context.Context, what string, kinds []kind, touches touched) kind {
+func (p *process) passUntil(ctx context.Context, g *gate) kind {
 	w := p.w
-	g := &gate{p: p, what: what, kinds: kinds, touches: touches, open: make(chan kind)}
+	g.p, g.open = p, make(chan kind)
 	w.mu.Lock()
 	if p.dead {
 		w.mu.Unlock()
 		return over
 	}
-	name := short(what)
-	p.gates[name]++
-	g.id = idOf(p.name, name, p.gates[name])
 	w.parked = append(w.parked, g)
 	w.mu.Unlock()
 	w.notify()

@@ -1,9 +1,11 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,8 +142,14 @@ func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
 	return as, held, err
 }
 
-// Renew implements [locker.Locker].
+// Renew implements [locker.Locker]. Unlike the order of cs, that of the answers
+// is the same in each run.
 func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	at := make(map[*locker.Claim]int, len(cs))
+	for i, c := range cs {
+		at[c] = i
+	}
+	cs = slices.SortedFunc(slices.Values(cs), func(a, b *locker.Claim) int { return cmp.Compare(a.Key, b.Key) })
 	errs, keys := make([]error, len(cs)), make(touched, len(cs))
 	for i, c := range cs {
 		keys[i] = c.Key
@@ -161,7 +169,7 @@ func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i i
 		}
 	}
 	for i, err := range errs {
-		answered(i, err)
+		answered(at[cs[i]], err)
 	}
 }
 

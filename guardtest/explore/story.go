@@ -64,7 +64,7 @@ func (r *result) more() (plans []plan) {
 func (r *result) story(most int) string {
 	lines := slices.DeleteFunc(slices.Clone(r.lines), func(l line) bool { return l.text == "returns" })
 	left := 0
-	if most > 0 && len(lines) > most {
+	if most > 0 && len(lines) > most+1 { // a line is no longer than what says that it is left out
 		left = len(lines) - most
 	}
 	var b strings.Builder

@@ -277,7 +277,7 @@ func (w *World) network(d time.Duration, arrive func()) (done chan struct{}) {
 		case <-w.end:
 			return
 		}
-		if w.wire.passUntil(context.Background(), "arrival", minor, outside) != over {
+		if w.wire.pass("arrival", minor, outside) != over {
 			arrive()
 		}
 	}()
@@ -362,7 +362,7 @@ func (w *World) spawn(name string) *process {
 	}
 	p := w.newProcess(name)
 	var err error
-	p.guard, err = guard.New(&store{Locker: w.store.Peer(), p: p}, guard.WithName(name),
+	p.guard, err = guard.New(&store{Locker: w.store.Peer(), p: p}, guard.WithName(name), guard.WithObserver(asks{p: p}),
 		guard.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		panic(err)
