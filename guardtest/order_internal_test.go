@@ -31,7 +31,10 @@ func nestIn(ctx context.Context, g *guard.Guard, keys ...string) {
 	if len(keys) == 0 {
 		return
 	}
-	if err := g.Do(ctx, keys[0], func(ctx context.Context) error { nestIn(ctx, g, keys[1:]...); return nil }); err != nil {
+	if err := g.Do(ctx, keys[0], func(ctx context.Context) error {
+		nestIn(ctx, g, keys[1:]...)
+		return nil
+	}); err != nil {
 		panic(err)
 	}
 }

@@ -35,6 +35,12 @@ func (c controller) drive() {
 		if c.x.stalled.Load() {
 			select {} // Test has told it, and nothing must go on
 		}
+		for same := c.number(); len(same) > 0; same = c.number() {
+			for _, g := range same {
+				g.open <- whose
+			}
+			synctest.Wait()
+		}
 		if g, k := c.next(); g != nil {
 			if k == flush {
 				w.forget()
@@ -102,7 +108,6 @@ func (c controller) next() (*gate, kind) {
 	case <-w.arrived:
 	default:
 	}
-	c.number()
 	now := time.Now()
 	for {
 		g := c.pick(now)
@@ -134,16 +139,32 @@ func (c controller) next() (*gate, kind) {
 	}
 }
 
-// number gives each new gate its id. Of gates of one name, that of the older
-// goroutine is the first, whichever has come first. number needs w.mu.
-func (c controller) number() {
-	fresh := slices.DeleteFunc(slices.Clone(c.w.parked), func(g *gate) bool { return g.id != "" })
-	slices.SortStableFunc(fresh, func(a, b *gate) int { return cmp.Compare(a.by, b.by) })
-	for _, g := range fresh {
-		name := short(g.what)
-		g.p.gates[name]++
-		g.id = idOf(g.p.name, name, g.p.gates[name])
+// number gives each new gate its id. Of gates at one step, that of the older
+// goroutine is the first, whichever came first. number returns those that have
+// to say first which goroutine it is.
+func (c controller) number() (unknown []*gate) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	at := make(map[string][]*gate)
+	for _, g := range c.w.parked {
+		if g.id == "" {
+			step := idOf(g.p.name, short(g.what), 1)
+			at[step] = append(at[step], g)
+		}
 	}
+	for _, gates := range at {
+		if len(gates) > 1 && gates[0].by == 0 {
+			unknown = append(unknown, gates...)
+			continue
+		}
+		slices.SortFunc(gates, func(a, b *gate) int { return cmp.Compare(a.by, b.by) })
+		for _, g := range gates {
+			name := short(g.what)
+			g.p.gates[name]++
+			g.id = idOf(g.p.name, name, g.p.gates[name])
+		}
+	}
+	return unknown
 }
 
 // could returns what else might happen at g. could needs w.mu.

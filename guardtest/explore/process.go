@@ -17,7 +17,7 @@ import (
 type gate struct {
 	p       *process
 	what    string
-	by      int    // goroutine, if that matters
+	by      int    // goroutine; 0 until the controller has asked
 	id      string // unique in a run; set by the controller
 	kinds   []kind // of faults that may come here
 	touches touched
@@ -122,8 +122,7 @@ type asks struct {
 }
 
 func (a asks) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
-	a.p.freeze()
-	a.p.passUntil(context.Background(), &gate{what: "ask for " + i.Key, by: goroutine.Number()})
+	a.p.pass("ask for "+i.Key, minor, nothing)
 	return ctx
 }
 
@@ -131,13 +130,13 @@ func (a asks) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
 // died or stands still it waits for longer, at most until the run is over.
 func (p *process) pass(what string, kinds []kind, touches touched) kind {
 	p.freeze()
-	return p.passUntil(context.Background(), &gate{what: what, kinds: kinds, touches: touches})
+	return p.passUntil(context.Background(), what, kinds, touches)
 }
 
 // passUntil is pass that returns over if ctx ends or the process has died.
-func (p *process) passUntil(ctx context.Context, g *gate) kind {
+func (p *process) passUntil(ctx context.Context, what string, kinds []kind, touches touched) kind {
 	w := p.w
-	g.p, g.open = p, make(chan kind)
+	g := &gate{p: p, what: what, kinds: kinds, touches: touches, open: make(chan kind)}
 	w.mu.Lock()
 	if p.dead {
 		w.mu.Unlock()
@@ -146,16 +145,22 @@ func (p *process) passUntil(ctx context.Context, g *gate) kind {
 	w.parked = append(w.parked, g)
 	w.mu.Unlock()
 	w.notify()
-	select {
-	case k := <-g.open:
-		return k
-	case <-ctx.Done():
-		w.mu.Lock()
-		w.unpark(func(o *gate) bool { return o == g })
-		w.mu.Unlock()
-	case <-p.end:
+	for {
+		select {
+		case k := <-g.open:
+			if k != whose {
+				return k
+			}
+			g.by = goroutine.Number()
+			continue
+		case <-ctx.Done():
+			w.mu.Lock()
+			w.unpark(func(o *gate) bool { return o == g })
+			w.mu.Unlock()
+		case <-p.end:
+		}
+		return over
 	}
-	return over
 }
 
 // freeze stops the goroutine until the run has ended if its process has died.

@@ -175,7 +175,7 @@ func (c *conn) do(ctx context.Context, what string, send func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	k := p.passUntil(ctx, &gate{what: what, kinds: c.kinds(what), touches: outside})
+	k := p.passUntil(ctx, what, c.kinds(what), outside)
 	switch k {
 	case over:
 		return cmp.Or(ctx.Err(), errDead)
@@ -262,7 +262,7 @@ func (c *conn) patiently(ctx context.Context, what string, send func() error) er
 			return err
 		case <-time.After(pace):
 		}
-		if c.p.passUntil(ctx, &gate{what: "again: " + what, touches: outside}) == over {
+		if c.p.passUntil(ctx, "again: "+what, minor, outside) == over {
 			return err
 		}
 	}
@@ -427,7 +427,7 @@ func (t *tx) Commit() error {
 
 // Rollback sends nothing on a connection that is lost.
 func (t *tx) Rollback() error {
-	if !t.c.IsValid() || t.c.p.passUntil(context.Background(), &gate{what: "ROLLBACK", touches: outside}) == over {
+	if !t.c.IsValid() || t.c.p.passUntil(context.Background(), "ROLLBACK", minor, outside) == over {
 		return nil
 	}
 	err := t.Tx.Rollback()
