@@ -128,13 +128,20 @@ type takenKey struct{}
 type stagedKey struct{}
 
 func (w *witness) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
-	if !i.Reentry && !i.Try && ctx.Value(stagedKey{}) != true {
+	if !i.Reentry && !i.Try && ctx.Value(stagedKey{}) != true && !w.ended() {
 		wants := &taken{key: i.Key, mode: i.Mode, stack: callers()}
 		for _, circle := range w.all.want(ctx, wants) {
 			w.tell(circle)
 		}
 	}
 	return ctx
+}
+
+// ended reports whether the test has ended, so that nobody can be told.
+func (w *witness) ended() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
 }
 
 func (w *witness) HoldStart(ctx context.Context, i guard.WaitInfo) context.Context {

@@ -153,7 +153,7 @@ func TestLockOrder_FailsTheTestThatClosesACircle(t *testing.T) {
 			nest(g, "a:1", "cart:3", "user:4")
 		}, 1},
 		"DoAll, in a goroutine": {func(g *guard.Guard) {
-			_ = g.DoAll(context.Background(), []string{"a:1", "c:1"}, func(ctx context.Context) error {
+			_ = g.DoAll(t.Context(), []string{"a:1", "c:1"}, func(ctx context.Context) error {
 				done := make(chan struct{})
 				go func() { defer close(done); nestIn(ctx, g, "b:1") }()
 				<-done
@@ -280,6 +280,12 @@ func TestLockOrder_TellsNothingAfterTheTest(t *testing.T) {
 	nest(g, "user:1", "cart:2")
 	if nest(g, "cart:3", "user:4"); len(f.texts) != 0 {
 		t.Errorf("told %q", f.texts)
+	}
+	f = &told{TB: t}
+	g = watched(t, f, all)
+	nest(g, "user:1", "cart:2")
+	if nest(g, "cart:3", "user:4"); len(f.texts) != 1 {
+		t.Errorf("a later test is told %q, want 1", f.texts)
 	}
 }
 
