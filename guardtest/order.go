@@ -85,8 +85,8 @@ type taken struct {
 	key   string
 	mode  string // as in guard.WaitInfo
 	stack []uintptr
-	of    *witness // who noted it
-	by    int      // goroutine
+	of    *witness // who noted that it is held
+	by    int      // goroutine; 0 for what a test stages
 	over  bool
 }
 
@@ -129,7 +129,7 @@ type stagedKey struct{}
 
 func (w *witness) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
 	if !i.Reentry && !i.Try && ctx.Value(stagedKey{}) != true && !w.ended() {
-		wants := &taken{key: i.Key, mode: i.Mode, stack: callers()}
+		wants := &taken{key: i.Key, mode: i.Mode, stack: callers(), by: goroutine.Number()}
 		for _, circle := range w.all.want(ctx, wants) {
 			w.tell(circle)
 		}
@@ -155,8 +155,10 @@ func (w *witness) HoldStart(ctx context.Context, i guard.WaitInfo) context.Conte
 	o := w.all
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	holds := append([]*taken{h}, o.holds(ctx)...)
-	o.held[h.by] = append(o.held[h.by], h)
+	holds := append([]*taken{h}, o.holds(ctx, h.by)...)
+	if h.by != 0 {
+		o.held[h.by] = append(o.held[h.by], h)
+	}
 	return context.WithValue(ctx, takenKey{}, holds)
 }
 
@@ -196,7 +198,7 @@ func (w *witness) tell(circle []*nesting) {
 func (o *orders) want(ctx context.Context, wants *taken) (circles [][]*nesting) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	holds := o.holds(ctx)
+	holds := o.holds(ctx, wants.by)
 	for _, h := range holds {
 		if h.key == wants.key {
 			continue
@@ -216,17 +218,14 @@ func (o *orders) want(ctx context.Context, wants *taken) (circles [][]*nesting) 
 
 // holds returns the keys that a call holds, by its ctx or by its goroutine. It
 // needs mu.
-func (o *orders) holds(ctx context.Context) (holds []*taken) {
+func (o *orders) holds(ctx context.Context, by int) (holds []*taken) {
 	all, _ := ctx.Value(takenKey{}).([]*taken)
 	for _, h := range all {
 		if !h.over {
 			holds = append(holds, h)
 		}
 	}
-	if len(o.held) == 0 {
-		return holds
-	}
-	for _, h := range o.held[goroutine.Number()] {
+	for _, h := range o.held[by] {
 		if !slices.Contains(holds, h) {
 			holds = append(holds, h)
 		}

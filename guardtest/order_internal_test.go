@@ -265,6 +265,9 @@ func TestLockOrder_OfWhatATestStages(t *testing.T) {
 		t.Errorf("told %q", f.texts)
 	}
 	nestIn(g.Context(t, "staged:3"), g.Guard, "third:3")
+	if nest(g.Guard, "third:4", "other:4"); len(f.texts) != 0 {
+		t.Errorf("of another hold: told %q", f.texts)
+	}
 	if nest(g.Guard, "third:4", "staged:4"); len(f.texts) != 1 {
 		t.Errorf("told %q, want 1", f.texts)
 	}
