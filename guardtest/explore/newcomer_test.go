@@ -21,9 +21,10 @@ import (
 // it, whatever the name is.
 func TestProcessesOfOneNameAreApart(t *testing.T) {
 	for name, says := range map[string][]string{
-		"sell":   {"   sell#2 ", "EXPLORE='sell/write=yield'"},
-		"a=b; c": {"   a-b-c#2 ", "EXPLORE='a-b-c/write=yield'"},
-		"":       {"   process#2 ", "EXPLORE='process/write=yield'"},
+		"sell":              {"   sell#2 ", "EXPLORE='sell/write=yield'"},
+		"a=b; c":            {"   a-b- c#2 ", "EXPLORE='a-b- c/write=yield'"},
+		"buyer A of item 7": {"   buyer A of item 7#2 ", "EXPLORE='buyer A of item 7/write=yield'"},
+		"":                  {"   process#2 ", "EXPLORE='process/write=yield'"},
 	} {
 		n, runs := 0, 0
 		sell := func(w *explore.World) func(context.Context, *guard.Guard) error {

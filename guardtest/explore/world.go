@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
@@ -84,7 +85,12 @@ func (w *World) Go(name string, fn func(ctx context.Context, g *guard.Guard) err
 func (w *World) apart(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	name = cmp.Or(short(name), "process")
+	name = cmp.Or(strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == ';' || r == '=' || unicode.IsControl(r) {
+			return '-'
+		}
+		return r
+	}, name)), "process")
 	if w.named[name]++; w.named[name] > 1 {
 		name += "#" + strconv.Itoa(w.named[name])
 	}
