@@ -84,6 +84,13 @@ func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
 				return nil
 			})
 		}, []string{"stands still", "hang_test.go:"}},
+		"steps without end": {func(w *explore.World) {
+			w.Go("A", func(ctx context.Context, _ *guard.Guard) error {
+				for {
+					_ = w.Step(ctx, "look", func() error { return nil })
+				}
+			})
+		}, []string{"A          look", "without a sleep", "lines more)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story := explore.Find(t, c.scenario)

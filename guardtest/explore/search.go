@@ -142,7 +142,7 @@ func (x *search) run(p plan) *result {
 		r := w.Load().result()
 		r.stalled = true
 		r.err = errors.Join(fmt.Errorf("the run stands still: is a mutex held across a Step, "+
-			"or does code do real I/O? These do not go on:\n%s", busy()), r.err)
+			"does code do real I/O, or try again without a sleep? These do not go on:\n%s", busy()), r.err)
 		return r
 	}
 	r := w.Load().result()
