@@ -256,19 +256,23 @@ func TestLockOrder_Twice(t *testing.T) {
 // inside is.
 func TestLockOrder_OfWhatATestStages(t *testing.T) {
 	f := &told{TB: t}
-	g := New(f)
+	g := watched(t, f, newOrders())
+	stage := func(key string) context.Context {
+		l, _ := hold(t, g, key)
+		return l.Context()
+	}
 	for _, keys := range [][2]string{{"staged:1", "other:1"}, {"other:2", "staged:2"}} {
-		g.Context(t, keys[0])
-		g.Context(t, keys[1])
+		stage(keys[0])
+		stage(keys[1])
 	}
 	if len(f.texts) != 0 {
 		t.Errorf("told %q", f.texts)
 	}
-	nestIn(g.Context(t, "staged:3"), g.Guard, "third:3")
-	if nest(g.Guard, "third:4", "other:4"); len(f.texts) != 0 {
+	nestIn(stage("staged:3"), g, "third:3")
+	if nest(g, "third:4", "other:4"); len(f.texts) != 0 {
 		t.Errorf("of another hold: told %q", f.texts)
 	}
-	if nest(g.Guard, "third:4", "staged:4"); len(f.texts) != 1 {
+	if nest(g, "third:4", "staged:4"); len(f.texts) != 1 {
 		t.Errorf("told %q, want 1", f.texts)
 	}
 }
