@@ -157,7 +157,10 @@ func (x *search) run(p plan) *result {
 
 // busy tells of goroutines in bubbles that wait for what is outside.
 func busy() string {
-	const most = 1 << 20
-	buf := make([]byte, most)
-	return waiting(string(buf[:runtime.Stack(buf, true)]))
+	const most = 1 << 28
+	for buf := make([]byte, 1<<20); ; buf = make([]byte, 2*len(buf)) {
+		if n := runtime.Stack(buf, true); n < len(buf) || n >= most {
+			return waiting(string(buf[:n]))
+		}
+	}
 }
