@@ -128,7 +128,7 @@ func (g *Guard) Context(t testing.TB, key string, opts ...guard.Option) context.
 // ignores the error of a lease that was lost.
 func hold(t testing.TB, g *guard.Guard, key string) (l *guard.Lease, release func()) {
 	t.Helper()
-	l, err := g.Acquire(t.Context(), key)
+	l, err := g.Acquire(context.WithValue(t.Context(), stagedKey{}, true), key)
 	if err != nil {
 		t.Fatalf("guardtest: acquire %q: %v", key, err)
 	}

@@ -1,17 +1,16 @@
 package guardtest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/goroutine"
 )
 
 // LockOrder returns an observer that witnesses in which order calls take keys
@@ -22,9 +21,10 @@ import (
 //
 // The kind of a key is its first part, such as stock of guard.Key("stock", 42).
 // Keys of one kind must be taken in sorted order, as DoAll takes them. A key
-// that is taken again, one that is only tried, and readers inside readers count
-// for nothing. Nor does a circle whose nestings all happen under one other key.
-// A key is held by what has its ctx, and by the goroutine that took it.
+// that is taken again and one that is only tried count for nothing. Nor does a
+// circle of readers inside readers, or one whose nestings all happen under one
+// other key that is held alone. A key is held by what has its ctx, and by the
+// goroutine that took it.
 //
 // Each [Guard] of this package has such an observer. Give one to a guard on a
 // real store with guard.WithObserver. It is safe for concurrent use, and tells
@@ -35,8 +35,9 @@ func LockOrder(t testing.TB) guard.Observer {
 }
 
 // AllowOrder says that keys of the kind inner may be taken inside keys of the
-// kind outer against the order of other calls, until t ends. reason says why
-// these calls never meet. It must not be empty, or t ends.
+// kind outer against the order of other calls, until t ends. If both are one
+// kind, its keys may be taken in any order. reason says why these calls never
+// meet. It must not be empty, or t ends.
 func AllowOrder(t testing.TB, outer, inner, reason string) {
 	t.Helper()
 	if reason == "" {
@@ -63,7 +64,7 @@ var witnessed = newOrders()
 // orders are the nestings of a program.
 type orders struct {
 	mu      sync.Mutex                     // guards all below, and is never held while a test is told
-	nested  map[string]map[string]*nesting // by the kinds of the outer and the inner key
+	nested  map[string]map[string]*nesting // by the ends of their edges
 	held    map[int][]*taken               // by goroutine
 	allowed map[edge]int
 	told    map[edge]bool
@@ -81,18 +82,20 @@ type edge struct{ outer, inner string }
 
 // taken is a key that is held, or wanted.
 type taken struct {
-	key    string
-	shared bool
-	stack  []uintptr
-	outer  *taken // of its ctx
-	by     int    // goroutine
-	over   bool
+	key   string
+	mode  string // as in guard.WaitInfo
+	stack []uintptr
+	of    *witness // who noted that it is held
+	by    int      // goroutine; 0 for what a test stages
+	over  bool
 }
 
-// nesting is a key that was wanted while another one was held.
+// nesting is a key that was wanted while another one was held. It stands for
+// all nestings of its edge.
 type nesting struct {
 	outer, inner *taken
-	under        []string // other keys that were held
+	readers      bool     // each time
+	under        []string // other keys that were held alone, each time
 }
 
 // witness is the observer of one test.
@@ -117,12 +120,16 @@ func newWitness(t testing.TB, all *orders) *witness {
 	return w
 }
 
-// takenKey finds the innermost key of a ctx.
+// takenKey finds the keys of a ctx, a []*taken. The innermost is the first.
 type takenKey struct{}
 
+// stagedKey is in the ctx of a test that stages a hold. The hold is none of the
+// test's own.
+type stagedKey struct{}
+
 func (w *witness) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
-	if !i.Reentry && !i.Try {
-		wants := &taken{key: i.Key, shared: i.Mode == "shared", stack: callers()}
+	if !i.Reentry && !i.Try && ctx.Value(stagedKey{}) != true && !w.ended() {
+		wants := &taken{key: i.Key, mode: i.Mode, stack: callers(), by: goroutine.Number()}
 		for _, circle := range w.all.want(ctx, wants) {
 			w.tell(circle)
 		}
@@ -130,24 +137,38 @@ func (w *witness) WaitStart(ctx context.Context, i guard.WaitInfo) context.Conte
 	return ctx
 }
 
+// ended reports whether the test has ended, so that nobody can be told.
+func (w *witness) ended() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
+}
+
 func (w *witness) HoldStart(ctx context.Context, i guard.WaitInfo) context.Context {
 	if i.Reentry {
 		return ctx
 	}
-	outer, _ := ctx.Value(takenKey{}).(*taken)
-	h := &taken{key: i.Key, shared: i.Mode == "shared", stack: callers(), outer: outer, by: goroutine()}
-	w.all.mu.Lock()
-	defer w.all.mu.Unlock()
-	w.all.held[h.by] = append(w.all.held[h.by], h)
-	return context.WithValue(ctx, takenKey{}, h)
+	h := &taken{key: i.Key, mode: i.Mode, stack: callers(), of: w, by: goroutine.Number()}
+	if ctx.Value(stagedKey{}) == true {
+		h.by, ctx = 0, context.WithValue(ctx, stagedKey{}, false)
+	}
+	o := w.all
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	holds := append([]*taken{h}, o.holds(ctx, h.by)...)
+	if h.by != 0 {
+		o.held[h.by] = append(o.held[h.by], h)
+	}
+	return context.WithValue(ctx, takenKey{}, holds)
 }
 
 func (w *witness) HoldEnd(ctx context.Context, i guard.WaitInfo, _ guard.HoldResult) {
-	h, ok := ctx.Value(takenKey{}).(*taken)
-	if !ok || i.Reentry {
+	holds, _ := ctx.Value(takenKey{}).([]*taken)
+	at := slices.IndexFunc(holds, func(h *taken) bool { return h.of == w })
+	if at < 0 || i.Reentry {
 		return
 	}
-	o := w.all
+	h, o := holds[at], w.all
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	h.over = true
@@ -177,14 +198,14 @@ func (w *witness) tell(circle []*nesting) {
 func (o *orders) want(ctx context.Context, wants *taken) (circles [][]*nesting) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	holds := o.holds(ctx)
+	holds := o.holds(ctx, wants.by)
 	for _, h := range holds {
-		if h.key == wants.key || h.shared && wants.shared {
+		if h.key == wants.key {
 			continue
 		}
-		n := &nesting{outer: h, inner: wants}
+		n := &nesting{outer: h, inner: wants, readers: h.mode == "shared" && wants.mode == "shared"}
 		for _, other := range holds {
-			if other != h {
+			if other.key != h.key && other.mode == "" {
 				n.under = append(n.under, other.key)
 			}
 		}
@@ -197,16 +218,14 @@ func (o *orders) want(ctx context.Context, wants *taken) (circles [][]*nesting) 
 
 // holds returns the keys that a call holds, by its ctx or by its goroutine. It
 // needs mu.
-func (o *orders) holds(ctx context.Context) (holds []*taken) {
-	for h, _ := ctx.Value(takenKey{}).(*taken); h != nil; h = h.outer {
+func (o *orders) holds(ctx context.Context, by int) (holds []*taken) {
+	all, _ := ctx.Value(takenKey{}).([]*taken)
+	for _, h := range all {
 		if !h.over {
 			holds = append(holds, h)
 		}
 	}
-	if len(o.held) == 0 {
-		return holds
-	}
-	for _, h := range o.held[goroutine()] {
+	for _, h := range o.held[by] {
 		if !slices.Contains(holds, h) {
 			holds = append(holds, h)
 		}
@@ -217,59 +236,71 @@ func (o *orders) holds(ctx context.Context) (holds []*taken) {
 // add notes n and returns the circle that it closes, or nil if there is none,
 // or it was told before. It needs mu.
 func (o *orders) add(n *nesting) []*nesting {
-	e := kinds(n.outer.key, n.inner.key)
-	if o.allowed[e] > 0 {
+	from, to := kind(n.outer.key), kind(n.inner.key)
+	if o.allowed[edge{from, to}] > 0 {
 		return nil
 	}
-	if o.nested[e.outer] == nil {
-		o.nested[e.outer] = map[string]*nesting{}
+	if from == to { // the lower and the higher key are kinds of their own
+		from, to = from+", lower", to+", higher"
+		if n.outer.key > n.inner.key {
+			from, to = kind(n.outer.key)+", higher", kind(n.inner.key)+", lower"
+		}
 	}
-	if known := o.nested[e.outer][e.inner]; known == nil || len(n.under) < len(known.under) {
-		o.nested[e.outer][e.inner] = n
+	if known := o.nested[from][to]; known != nil {
+		n.readers, n.under = n.readers && known.readers, common(n.under, known.under)
+		if n.readers == known.readers && len(n.under) == len(known.under) {
+			return nil // nothing is new
+		}
 	}
-	way := o.way(e.inner, e.outer, map[string]bool{})
-	pair := edge{min(e.outer, e.inner), max(e.outer, e.inner)}
+	if o.nested[from] == nil {
+		o.nested[from] = map[string]*nesting{}
+	}
+	o.nested[from][to] = n
+	way := o.way(to, from, reached{n.readers, n.under}, map[string]bool{})
+	pair := edge{min(from, to), max(from, to)}
 	if way == nil || o.told[pair] {
 		return nil
 	}
-	circle := append([]*nesting{n}, way...)
-	for _, key := range n.under {
-		if !slices.ContainsFunc(circle, func(n *nesting) bool { return !slices.Contains(n.under, key) }) {
-			return nil // whoever holds key keeps the others away
-		}
-	}
 	o.told[pair] = true
-	return circle
+	return append([]*nesting{n}, way...)
 }
 
-// way returns the nestings that lead from one kind to another one, or nil.
-func (o *orders) way(from, to string, been map[string]bool) []*nesting {
-	if n := o.nested[from][to]; n != nil {
-		return []*nesting{n}
+// reached is what all nestings of a way have in common.
+type reached struct {
+	readers bool
+	under   []string
+}
+
+// way returns the nestings that lead from one kind to another one, or nil. With
+// those before, which r is about, they are not all of readers, nor under one
+// key: whoever holds that keeps the others away.
+func (o *orders) way(from, to string, r reached, been map[string]bool) []*nesting {
+	state := fmt.Sprint(from, r)
+	if been[state] {
+		return nil
 	}
-	been[from] = true
+	been[state] = true
 	for next, n := range o.nested[from] {
-		if !been[next] {
-			if way := o.way(next, to, been); way != nil {
-				return append([]*nesting{n}, way...)
-			}
+		now := reached{r.readers && n.readers, common(r.under, n.under)}
+		if next == to && !now.readers && len(now.under) == 0 {
+			return []*nesting{n}
+		}
+		if way := o.way(next, to, now, been); way != nil {
+			return append([]*nesting{n}, way...)
 		}
 	}
 	return nil
 }
 
-// kinds returns the kinds of two keys. Among keys of one kind the lower and the
-// higher key are kinds of their own.
-func kinds(outer, inner string) edge {
-	from, _, _ := strings.Cut(outer, ":")
-	to, _, _ := strings.Cut(inner, ":")
-	if from != to {
-		return edge{from, to}
-	}
-	if outer < inner {
-		return edge{from + ", lower", to + ", higher"}
-	}
-	return edge{from + ", higher", to + ", lower"}
+// common returns what is in both.
+func common(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(key string) bool { return !slices.Contains(b, key) })
+}
+
+// kind returns the first part of a key.
+func kind(key string) string {
+	first, _, _ := strings.Cut(key, ":")
+	return first
 }
 
 func callers() []uintptr {
@@ -293,13 +324,4 @@ func text(pcs []uintptr) string {
 			return b.String()
 		}
 	}
-}
-
-// goroutine is the number of the calling goroutine.
-func goroutine() int {
-	var buf [64]byte
-	head := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
-	number, _, _ := bytes.Cut(head, []byte(" "))
-	id, _ := strconv.Atoi(string(number))
-	return id
 }

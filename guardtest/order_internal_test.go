@@ -23,14 +23,27 @@ func (f *told) Errorf(format string, args ...any) {
 
 // nest takes keys inside each other.
 func nest(g *guard.Guard, keys ...string) {
-	var in func(ctx context.Context, keys []string) error
-	in = func(ctx context.Context, keys []string) error {
-		if len(keys) == 0 {
-			return nil
-		}
-		return g.Do(ctx, keys[0], func(ctx context.Context) error { return in(ctx, keys[1:]) })
+	nestIn(context.Background(), g, keys...)
+}
+
+// nestIn is nest inside what ctx holds.
+func nestIn(ctx context.Context, g *guard.Guard, keys ...string) {
+	if len(keys) == 0 {
+		return
 	}
-	if err := in(context.Background(), keys); err != nil {
+	if err := g.Do(ctx, keys[0], func(ctx context.Context) error {
+		nestIn(ctx, g, keys[1:]...)
+		return nil
+	}); err != nil {
+		panic(err)
+	}
+}
+
+func reading(g *guard.Guard, key string, fn func(ctx context.Context)) {
+	if err := g.With(guard.WithShared()).Do(context.Background(), key, func(ctx context.Context) error {
+		fn(ctx)
+		return nil
+	}); err != nil {
 		panic(err)
 	}
 }
@@ -125,6 +138,36 @@ func TestLockOrder_FailsTheTestThatClosesACircle(t *testing.T) {
 			tried(g, "a:1", "b:1")
 			nest(g, "b:1", "a:1")
 		}, 1},
+		"readers, and a writer against": {func(g *guard.Guard) {
+			nest(g.With(guard.WithShared()), "a:1", "b:1")
+			nest(g, "b:1", "a:1")
+		}, 1},
+		"under a reader": {func(g *guard.Guard) {
+			for _, keys := range [][]string{{"user:1", "cart:2"}, {"cart:3", "user:4"}} {
+				reading(g, "all", func(ctx context.Context) { nestIn(ctx, g, keys...) })
+			}
+		}, 1},
+		"under one of two others": {func(g *guard.Guard) {
+			nest(g, "a:1", "user:1", "cart:2")
+			nest(g, "b:1", "user:1", "cart:2")
+			nest(g, "a:1", "cart:3", "user:4")
+		}, 1},
+		"DoAll, in a goroutine": {func(g *guard.Guard) {
+			_ = g.DoAll(t.Context(), []string{"a:1", "c:1"}, func(ctx context.Context) error {
+				done := make(chan struct{})
+				go func() { defer close(done); nestIn(ctx, g, "b:1") }()
+				<-done
+				return nil
+			})
+			nest(g, "b:1", "a:1")
+		}, 1},
+		"a circle of three is told once": {func(g *guard.Guard) {
+			for range 3 {
+				nest(g, "a:1", "b:1")
+				nest(g, "b:1", "c:1")
+				nest(g, "c:1", "a:1")
+			}
+		}, 1},
 		"permits": {func(g *guard.Guard) {
 			p := g.With(guard.WithPermits(2))
 			nest(p, "a:1", "b:1")
@@ -184,6 +227,56 @@ func TestAllowOrder_SilencesOneOrderUntilTheTestEnds(t *testing.T) {
 	}
 }
 
+func TestAllowOrder_OfOneKind(t *testing.T) {
+	f, all := &told{TB: t}, newOrders()
+	g := watched(t, f, all)
+	all.allow(t, "cart", "cart")
+	nest(g, "cart:1", "cart:2")
+	if nest(g, "cart:2", "cart:1"); len(f.texts) != 0 {
+		t.Errorf("told %q", f.texts)
+	}
+}
+
+// A guard may have a witness twice, as from New and WithObserver.
+func TestLockOrder_Twice(t *testing.T) {
+	f, all := &told{TB: t}, newOrders()
+	g := watched(t, f, all).With(guard.WithObserver(newWitness(f, all)))
+	nest(g, "a:1")
+	nest(g, "b:1")
+	if nest(g, "a:1"); len(f.texts)+len(all.held) != 0 {
+		t.Errorf("told %q, and holds %v", f.texts, all.held)
+	}
+	nest(g, "a:1", "b:1")
+	if nest(g, "b:1", "a:1"); len(f.texts) != 1 {
+		t.Errorf("told %q, want 1", f.texts)
+	}
+}
+
+// What a test stages is no order of the code under test, but what that does
+// inside is.
+func TestLockOrder_OfWhatATestStages(t *testing.T) {
+	f := &told{TB: t}
+	g := watched(t, f, newOrders())
+	stage := func(key string) context.Context {
+		l, _ := hold(t, g, key)
+		return l.Context()
+	}
+	for _, keys := range [][2]string{{"staged:1", "other:1"}, {"other:2", "staged:2"}} {
+		stage(keys[0])
+		stage(keys[1])
+	}
+	if len(f.texts) != 0 {
+		t.Errorf("told %q", f.texts)
+	}
+	nestIn(stage("staged:3"), g, "third:3")
+	if nest(g, "third:4", "other:4"); len(f.texts) != 0 {
+		t.Errorf("of another hold: told %q", f.texts)
+	}
+	if nest(g, "third:4", "staged:4"); len(f.texts) != 1 {
+		t.Errorf("told %q, want 1", f.texts)
+	}
+}
+
 func TestLockOrder_TellsNothingAfterTheTest(t *testing.T) {
 	f, all := &told{}, newOrders()
 	var g *guard.Guard
@@ -194,6 +287,12 @@ func TestLockOrder_TellsNothingAfterTheTest(t *testing.T) {
 	nest(g, "user:1", "cart:2")
 	if nest(g, "cart:3", "user:4"); len(f.texts) != 0 {
 		t.Errorf("told %q", f.texts)
+	}
+	f = &told{TB: t}
+	g = watched(t, f, all)
+	nest(g, "user:1", "cart:2")
+	if nest(g, "cart:3", "user:4"); len(f.texts) != 1 {
+		t.Errorf("a later test is told %q, want 1", f.texts)
 	}
 }
 

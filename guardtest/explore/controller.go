@@ -35,12 +35,22 @@ func (c controller) drive() {
 		if c.x.stalled.Load() {
 			select {} // Test has told it, and nothing must go on
 		}
+		for same := c.number(); len(same) > 0; same = c.number() {
+			for _, g := range same {
+				g.open <- whose
+			}
+			synctest.Wait()
+		}
 		if g, k := c.next(); g != nil {
 			if k == flush {
 				w.forget()
 			}
-			if k != goOn && settled != nil {
-				settled = time.After(settling + g.p.length(longPause))
+			if k != goOn {
+				length := g.p.length(longPause)
+				limit.Reset(lifetime + length)
+				if settled != nil {
+					settled = time.After(settling + length)
+				}
 			}
 			g.open <- k
 			time.Sleep(tick) // so that no two timers end at once
@@ -84,7 +94,8 @@ func (c controller) hung() {
 			who = append(who, p.name)
 		}
 	}
-	w.errs = append(w.errs, fmt.Errorf("%s: not ended after %v of virtual time", strings.Join(who, ", "), lifetime))
+	w.errs = append(w.errs, fmt.Errorf("%s: not ended after %v of virtual time without a fault",
+		strings.Join(who, ", "), lifetime))
 }
 
 // next chooses a goroutine that may go on, and what happens to it. next
@@ -126,6 +137,34 @@ func (c controller) next() (*gate, kind) {
 		}
 		return g, d.did
 	}
+}
+
+// number gives each new gate its id. Of gates at one step, that of the older
+// goroutine is the first, whichever came first. number returns those that have
+// to say first which goroutine it is.
+func (c controller) number() (unknown []*gate) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	at := make(map[string][]*gate)
+	for _, g := range c.w.parked {
+		if g.id == "" {
+			step := idOf(g.p.name, short(g.what), 1)
+			at[step] = append(at[step], g)
+		}
+	}
+	for _, gates := range at {
+		if len(gates) > 1 && gates[0].by == 0 {
+			unknown = append(unknown, gates...)
+			continue
+		}
+		slices.SortFunc(gates, func(a, b *gate) int { return cmp.Compare(a.by, b.by) })
+		for _, g := range gates {
+			name := short(g.what)
+			g.p.gates[name]++
+			g.id = idOf(g.p.name, name, g.p.gates[name])
+		}
+	}
+	return unknown
 }
 
 // could returns what else might happen at g. could needs w.mu.

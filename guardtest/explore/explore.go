@@ -24,16 +24,16 @@
 //	})
 //
 // Between two steps nothing can happen. Goroutines of one process change places
-// only there, and steps that they may be at together need different names. Each
-// effect outside the process needs a Step around it, which belongs into the
-// fake of the database or service. The requests of the guard to its store are
-// steps by themselves. [World.Open] makes each statement of a database/sql
-// driver one, and package redisstep each command of go-redis.
+// only there. Each effect outside the process needs a Step around it, which
+// belongs into the fake of the database or service. The requests of the guard
+// to its store are steps by themselves. [World.Open] makes each statement of a
+// database/sql driver one, and package redisstep each command of go-redis.
 //
 // A scenario must do the same in each run: no real I/O or clocks, no random
-// decisions, no order of a map. A scenario must hold no mutex across a Step and
-// must not call t.Fatal. A run that stands still, because of a mutex or of real
-// I/O, fails the test after 10 s.
+// decisions, no order of a map, nothing that is kept from another run. A
+// scenario must hold no mutex across a Step, and returns errors instead of
+// failing t. A run that stands still, because of a mutex or of real I/O, fails
+// the test after 10 s.
 //
 // Of runs that differ only in the order of steps that touch nothing in common,
 // Test goes on from one. A request of the guard touches its keys. A Step
@@ -123,6 +123,9 @@ func Test(t *testing.T, scenario func(*World), opts ...Option) {
 		if r.err != nil {
 			t.Errorf("explore: %v", r.err)
 		}
+		if left := r.left(); len(left) > 0 {
+			t.Errorf("explore: %s did not come: there is no such step now", left)
+		}
 		return
 	}
 	if story := x.all(); story != "" {
@@ -143,7 +146,10 @@ func Find(t *testing.T, scenario func(*World), opts ...Option) (story string) {
 func newSearch(t *testing.T, scenario func(*World), opts []Option) *search {
 	t.Helper()
 	limits.RepeatJitter()
-	x := &search{t: t, scenario: scenario, set: settings{runs: 2000, faults: 3}, seen: make(map[uint64]bool)}
+	x := &search{
+		t: t, scenario: scenario, set: settings{runs: 2000, faults: 3}, seen: make(map[uint64]bool),
+		failed: t.Failed(),
+	}
 	for _, o := range opts {
 		o(&x.set)
 	}

@@ -84,6 +84,13 @@ func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
 				return nil
 			})
 		}, []string{"stands still", "hang_test.go:"}},
+		"steps without end": {func(w *explore.World) {
+			w.Go("A", func(ctx context.Context, _ *guard.Guard) error {
+				for {
+					_ = w.Step(ctx, "look", func() error { return nil })
+				}
+			})
+		}, []string{"A          look", "without a sleep", "lines more)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story := explore.Find(t, c.scenario)
@@ -94,6 +101,29 @@ func TestARunThatHangsIsAFailureWithItsStory(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The line that waits is found among many goroutines.
+func TestAHangIsFoundInACrowd(t *testing.T) {
+	t.Cleanup(explore.SetPatience(500 * time.Millisecond))
+	end := make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	for range 10_000 {
+		go func() { <-end }()
+	}
+	story := explore.Find(t, func(w *explore.World) {
+		var mu sync.Mutex
+		for range 2 {
+			w.Go("A", func(ctx context.Context, _ *guard.Guard) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return w.Step(ctx, "write", func() error { return nil })
+			})
+		}
+	})
+	if !strings.Contains(story, "Mutex.Lock") {
+		t.Error(story)
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	late        kind = "late"         // the effect comes later than that
 	flush       kind = "flush"        // the store loses all
 	over        kind = "over"         // the run has ended
+	whose       kind = "whose"        // the gate stays shut: which goroutine is it?
 )
 
 var (

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -9,13 +10,15 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/goroutine"
 )
 
 // gate is a goroutine that is about to do something outside its process.
 type gate struct {
 	p       *process
 	what    string
-	id      string // unique in a run
+	by      int    // goroutine; 0 until the controller has asked
+	id      string // unique in a run; set by the controller
 	kinds   []kind // of faults that may come here
 	touches touched
 	open    chan kind
@@ -52,12 +55,12 @@ type process struct {
 
 type processKey struct{}
 
-func processOf(ctx context.Context) *process {
+func processOf(ctx context.Context) (*process, error) {
 	p, ok := ctx.Value(processKey{}).(*process)
 	if !ok {
-		panic("explore: a ctx of no process: pass on the ctx that the function got")
+		return nil, errors.New("explore: a ctx of no process: pass on the ctx that the function got")
 	}
-	return p
+	return p, nil
 }
 
 // run calls fn in p. done gets its error.
@@ -110,6 +113,19 @@ func (p *process) unwait() {
 	}
 }
 
+// asks has a gate before each verb, because calls wait for a key in the order
+// in which they come.
+type asks struct {
+	guard.NopObserver
+
+	p *process
+}
+
+func (a asks) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
+	a.p.pass("ask for "+i.Key, minor, nothing)
+	return ctx
+}
+
 // pass waits at a gate until the controller opens it. In a process that has
 // died or stands still it waits for longer, at most until the run is over.
 func (p *process) pass(what string, kinds []kind, touches touched) kind {
@@ -126,22 +142,25 @@ func (p *process) passUntil(ctx context.Context, what string, kinds []kind, touc
 		w.mu.Unlock()
 		return over
 	}
-	name := short(what)
-	p.gates[name]++
-	g.id = idOf(p.name, name, p.gates[name])
 	w.parked = append(w.parked, g)
 	w.mu.Unlock()
 	w.notify()
-	select {
-	case k := <-g.open:
-		return k
-	case <-ctx.Done():
-		w.mu.Lock()
-		w.unpark(func(o *gate) bool { return o == g })
-		w.mu.Unlock()
-	case <-p.end:
+	for {
+		select {
+		case k := <-g.open:
+			if k != whose {
+				return k
+			}
+			g.by = goroutine.Number()
+			continue
+		case <-ctx.Done():
+			w.mu.Lock()
+			w.unpark(func(o *gate) bool { return o == g })
+			w.mu.Unlock()
+		case <-p.end:
+		}
+		return over
 	}
-	return over
 }
 
 // freeze stops the goroutine until the run has ended if its process has died.

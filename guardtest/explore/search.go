@@ -25,6 +25,7 @@ type search struct {
 	broken   []*result
 	stalled  atomic.Bool // a run stands still, so there are no more
 	pool     *pool
+	failed   bool // t, before the search
 }
 
 // all runs the scenario without a fault, with each single one, and with
@@ -33,12 +34,11 @@ func (x *search) all() (story string) {
 	x.t.Helper()
 	start := time.Now()
 	level := []*result{x.try(nil)}
-	for x.st.Level < x.set.faults && len(x.broken) == 0 {
-		x.st.Level++
-		plans := x.plans(level)
+	for n := 1; n <= x.set.faults && len(x.broken) == 0; n++ {
+		plans := x.plans(level, n)
 		level = level[:0]
 		for _, p := range plans {
-			if x.stalled.Load() {
+			if x.stalled.Load() || x.failsByItself() {
 				break
 			}
 			if r := x.try(p); r != nil {
@@ -57,15 +57,18 @@ func (x *search) all() (story string) {
 	return ""
 }
 
-// plans returns the plans with one fault more, the simplest first. If the
-// budget does not last for all, it takes some, the same ones each time.
-func (x *search) plans(level []*result) (plans []plan) {
+// failsByItself reports whether a run has failed t.
+func (x *search) failsByItself() bool { return x.t.Failed() && !x.failed }
+
+// plans returns the plans with one fault more, which are n, the simplest first.
+// If the budget does not last for all, it takes some, the same ones each time.
+func (x *search) plans(level []*result, n int) (plans []plan) {
 	for _, r := range level {
 		plans = append(plans, r.more()...)
 	}
 	slices.SortStableFunc(plans, func(a, b plan) int { return a.rank() - b.rank() })
 	if left := max(x.set.runs-x.st.Runs, 0); len(plans) > left {
-		rng := rand.New(rand.NewPCG(uint64(x.st.Level), 0))
+		rng := rand.New(rand.NewPCG(uint64(n), 0))
 		rng.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
 		x.st.Untried += len(plans) - left
 		plans = plans[:left]
@@ -77,6 +80,7 @@ func (x *search) plans(level []*result) (plans []plan) {
 func (x *search) try(p plan) *result {
 	r := x.run(p)
 	x.st.Runs++
+	x.st.Level = len(p)
 	if x.set.twice {
 		q, err := parse(p.String())
 		if err != nil && len(p) > 0 {
@@ -89,7 +93,7 @@ func (x *search) try(p plan) *result {
 		}
 	}
 	x.st.Steps += len(r.decisions)
-	if r.came < len(p) {
+	if len(r.left()) > 0 {
 		x.st.Diverged++
 	}
 	broke, seen := x.seen[r.trace]
@@ -138,19 +142,25 @@ func (x *search) run(p plan) *result {
 		r := w.Load().result()
 		r.stalled = true
 		r.err = errors.Join(fmt.Errorf("the run stands still: is a mutex held across a Step, "+
-			"or does code do real I/O? These do not go on:\n%s", busy()), r.err)
+			"does code do real I/O, or try again without a sleep? These do not go on:\n%s", busy()), r.err)
 		return r
 	}
 	r := w.Load().result()
 	if text, ok := left.Load().(string); ok && r.err == nil && w.Load().Calm() {
 		r.err = fmt.Errorf("goroutines are left at the end of the run: %s", text)
 	}
+	if x.failsByItself() {
+		r.err = errors.Join(errors.New("the scenario fails t by itself: return an error instead"), r.err)
+	}
 	return r
 }
 
 // busy tells of goroutines in bubbles that wait for what is outside.
 func busy() string {
-	const most = 1 << 20
-	buf := make([]byte, most)
-	return waiting(string(buf[:runtime.Stack(buf, true)]))
+	const most = 1 << 28
+	for buf := make([]byte, 1<<20); ; buf = make([]byte, 2*len(buf)) {
+		if n := runtime.Stack(buf, true); n < len(buf) || n >= most {
+			return waiting(string(buf[:n]))
+		}
+	}
 }

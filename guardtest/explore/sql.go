@@ -21,20 +21,24 @@ import (
 // closes the database at its end. Open panics if there is no such driver, or if
 // ctx is not that of a process.
 //
-// The driver must do its work in the goroutine that calls it, as that of SQLite
-// does on a file. Connections to SQLite in memory are refused: those of
-// ":memory:" see a database each, and those of vfs=memdb and mode=memory block
-// each other as no database in production does. Use a file in t.TempDir() with
-// _pragma=journal_mode(wal) and _pragma=synchronous(off): one for each run, or
-// one for all with [SameDatabase].
+// The driver must do its work in the goroutine that calls it, as
+// modernc.org/sqlite does on a file. Connections to SQLite in memory are
+// refused: those of ":memory:" see a database each, and those of vfs=memdb and
+// mode=memory block each other as no database in production does. Use a file in
+// t.TempDir() with _pragma=journal_mode(wal) and _pragma=synchronous(off): one
+// for each run, or one for all with [SameDatabase].
 func (w *World) Open(ctx context.Context, driverName, dsn string) *sql.DB {
+	p, err := processOf(ctx)
+	if err != nil {
+		panic(err)
+	}
 	raw, err := sql.Open(driverName, dsn)
 	if err != nil {
 		panic(err)
 	}
 	d := raw.Driver()
 	_ = raw.Close()
-	c := &connector{p: processOf(ctx), driver: d, dsn: dsn}
+	c := &connector{p: p, driver: d, dsn: dsn}
 	db := sql.OpenDB(c)
 	w.Cleanup(func() {
 		_ = db.Close()

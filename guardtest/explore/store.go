@@ -1,9 +1,11 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +42,7 @@ func (s *store) ask(ctx context.Context, what string, kinds []kind, keys touched
 		case <-time.After(2 * time.Second):
 		case <-p.end:
 		}
-		p.pass("silence", minor, nothing)
+		p.pass("silence of "+what, minor, nothing)
 		return errLost
 	}
 	switch k {
@@ -140,8 +142,14 @@ func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
 	return as, held, err
 }
 
-// Renew implements [locker.Locker].
+// Renew implements [locker.Locker]. Unlike the order of cs, that of the answers
+// is the same in each run.
 func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	at := make(map[*locker.Claim]int, len(cs))
+	for i, c := range cs {
+		at[c] = i
+	}
+	cs = slices.SortedFunc(slices.Values(cs), func(a, b *locker.Claim) int { return cmp.Compare(a.Key, b.Key) })
 	errs, keys := make([]error, len(cs)), make(touched, len(cs))
 	for i, c := range cs {
 		keys[i] = c.Key
@@ -161,7 +169,7 @@ func (s *store) Renew(ctx context.Context, cs []*locker.Claim, answered func(i i
 		}
 	}
 	for i, err := range errs {
-		answered(i, err)
+		answered(at[cs[i]], err)
 	}
 }
 
@@ -254,17 +262,17 @@ type ear struct {
 	s *store
 }
 
-func (e *ear) hear(tell func()) {
+func (e *ear) hear(what string, tell func()) {
 	p := e.s.p
 	go func() { // ends with tell, or with the process
-		if p.pass("hear", minor, nothing) != over {
+		if p.pass("hear "+what, minor, nothing) != over {
 			tell()
 		}
 	}()
 }
 
 func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
-	e.hear(func() {
+	e.hear(key, func() {
 		if e.w.Granted(key, owner, o) {
 			e.s.p.w.log(e.s.p, "is handed "+key)
 			return
@@ -273,11 +281,11 @@ func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
 	})
 	return true
 }
-func (e *ear) Wanted(key string) { e.hear(func() { e.w.Wanted(key) }) }
-func (e *ear) Wake(key string)   { e.hear(func() { e.w.Wake(key) }) }
-func (e *ear) WakeAll()          { e.hear(e.w.WakeAll) }
+func (e *ear) Wanted(key string) { e.hear("wanted "+key, func() { e.w.Wanted(key) }) }
+func (e *ear) Wake(key string)   { e.hear(key, func() { e.w.Wake(key) }) }
+func (e *ear) WakeAll()          { e.hear("all", e.w.WakeAll) }
 func (e *ear) Revoked(key, owner string) {
-	e.hear(func() {
+	e.hear(key, func() {
 		if w, ok := e.w.(locker.Revoker); ok {
 			w.Revoked(key, owner)
 		}
@@ -285,7 +293,7 @@ func (e *ear) Revoked(key, owner string) {
 }
 
 func (e *ear) Recorded(key, owner, value string) {
-	e.hear(func() {
+	e.hear(key, func() {
 		if w, ok := e.w.(locker.Joiner); ok {
 			w.Recorded(key, owner, value)
 		}

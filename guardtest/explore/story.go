@@ -33,8 +33,14 @@ type result struct {
 	decisions []decision
 	lines     []line
 	trace     uint64
-	came      int  // faults of the plan that have come to pass
 	stalled   bool // it never ended
+}
+
+// left returns the faults of the plan that did not come.
+func (r *result) left() plan {
+	return slices.DeleteFunc(slices.Clone(r.plan), func(f fault) bool {
+		return slices.ContainsFunc(r.decisions, func(d decision) bool { return d.id == f.id && d.did == f.k })
+	})
 }
 
 // more returns the plans with one fault more, which comes behind the others.
@@ -58,7 +64,7 @@ func (r *result) more() (plans []plan) {
 func (r *result) story(most int) string {
 	lines := slices.DeleteFunc(slices.Clone(r.lines), func(l line) bool { return l.text == "returns" })
 	left := 0
-	if most > 0 && len(lines) > most {
+	if most > 0 && len(lines) > most+1 { // a line is no longer than what says that it is left out
 		left = len(lines) - most
 	}
 	var b strings.Builder
@@ -114,6 +120,10 @@ func (x *search) report() string {
 	if len(first.plan) > 0 {
 		fmt.Fprintf(&b, "replay: EXPLORE=%s go test -run %s\n",
 			quoted(first.plan.String()), quoted(pattern(x.t.Name())))
+	}
+	if !first.stalled && x.run(first.plan).story(0) != first.story(0) {
+		b.WriteString("This run does not repeat: is there anything that was made outside of the scenario, " +
+			"or is random?\n")
 	}
 	fmt.Fprintf(&b, "see: %s%s\n", pages, first.page())
 	for i, r := range x.broken[1:] {

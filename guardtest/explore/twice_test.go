@@ -1,6 +1,10 @@
 package explore_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +20,7 @@ func TestReplaysAreExact(t *testing.T) {
 		"paying once": paying(payWithOnce, true), "at most": paying(payAtMostOnce, false),
 		"fenced": selling(sellFenced), "atomic": selling(sellAtomically), "carts": moving(moveAll),
 		"crowd": crowd(3, guard.WithMaxWait(20*time.Second)), "goroutines": handling(actAtOnce),
+		"calls of one process": queueing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var st explore.Stats
@@ -24,6 +29,25 @@ func TestReplaysAreExact(t *testing.T) {
 			if st.Unlike+st.Diverged > 0 {
 				t.Errorf("%d runs were not the same again, in %d a fault did not come", st.Unlike, st.Diverged)
 			}
+		})
+	}
+}
+
+// queueing is a scenario: the calls of a process wait for one key.
+func queueing(w *explore.World) {
+	for _, name := range []string{"A", "B"} {
+		w.Deliver(name, func(ctx context.Context, g *guard.Guard) error {
+			var calls sync.WaitGroup
+			errs := make([]error, 3)
+			for i := range errs {
+				calls.Go(func() {
+					errs[i] = g.Do(ctx, "k", func(ctx context.Context) error {
+						return w.Step(ctx, fmt.Sprint("work ", i), func() error { return nil })
+					})
+				})
+			}
+			calls.Wait()
+			return errors.Join(errs...)
 		})
 	}
 }

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
@@ -24,7 +27,7 @@ const (
 	givesUp  = "gives up)"
 	comeback = 5 * time.Second  // of a client, after a failure
 	settling = time.Minute      // for Background, after all others
-	lifetime = 10 * time.Minute // of a run
+	lifetime = 10 * time.Minute // of a run, after its last fault
 	tick     = time.Microsecond // of a step
 )
 
@@ -45,6 +48,7 @@ type World struct {
 
 	mu         sync.Mutex // guards all below, and the fields of the processes
 	procs      []*process // sorted by name
+	named      map[string]int
 	parked     []*gate
 	last       *process
 	running    int // processes and clients that have not ended, and requests under way
@@ -64,7 +68,7 @@ func newWorld(p plan, connections *pool) *World {
 	w := &World{
 		plan: p, pool: connections, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
 		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)},
-		ttl: 10 * time.Second,
+		named: make(map[string]int), ttl: 10 * time.Second,
 	}
 	w.wire = w.newProcess("~")
 	w.wire.returned = true
@@ -74,7 +78,23 @@ func newWorld(p plan, connections *pool) *World {
 // Go calls fn in a process of its own, with a guard of its own, and returns at
 // once. If fn returns an error in a run without a fault, the test fails.
 func (w *World) Go(name string, fn func(ctx context.Context, g *guard.Guard) error) {
-	w.spawn(name).run(fn, true)
+	w.spawn(w.apart(name)).run(fn, true)
+}
+
+// apart returns the name of another process in plans, apart from all others.
+func (w *World) apart(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name = cmp.Or(strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == ';' || r == '=' || unicode.IsControl(r) {
+			return '-'
+		}
+		return r
+	}, name)), "process")
+	if w.named[name]++; w.named[name] > 1 {
+		name += "#" + strconv.Itoa(w.named[name])
+	}
+	return name
 }
 
 // Deliver does what a client or a queue does that wants fn done, and returns at
@@ -88,6 +108,7 @@ func (w *World) Deliver(name string, fn func(ctx context.Context, g *guard.Guard
 	w.clients++
 	own := time.Duration(w.clients) * 10 * time.Millisecond // no two clients do anything at once
 	w.mu.Unlock()
+	name = w.apart(name)
 	go func() { // ends with the last try, or with the run
 		defer w.leave()
 		for try := range tries {
@@ -130,6 +151,7 @@ func (w *World) Background(name string, fn func(ctx context.Context, g *guard.Gu
 	w.mu.Lock()
 	w.background = true
 	w.mu.Unlock()
+	name = w.apart(name)
 	go func() { // ends with the run
 		for try := 0; ; try++ {
 			p := w.spawn(name + strings.Repeat("'", try))
@@ -149,8 +171,13 @@ func (w *World) Background(name string, fn func(ctx context.Context, g *guard.Gu
 }
 
 // Check sets what must be true when all processes have ended or died. The
-// scenario calls it once, before it returns.
-func (w *World) Check(check func() error) { w.check = check }
+// scenario calls it once, before it returns. A second Check panics.
+func (w *World) Check(check func() error) {
+	if w.check != nil {
+		panic("explore: a second Check")
+	}
+	w.check = check
+}
 
 // Calm reports whether no fault has come to pass in this run. A check may ask
 // for more then.
@@ -160,10 +187,11 @@ func (w *World) Calm() bool {
 	return w.faults == 0
 }
 
-// Log adds a line to the story of the process of ctx. Log panics if ctx is not
-// that of a process.
+// Log adds a line to the story of the process of ctx, if there is one.
 func (w *World) Log(ctx context.Context, format string, args ...any) {
-	w.log(processOf(ctx), fmt.Sprintf(format, args...))
+	if p, err := processOf(ctx); err == nil {
+		w.log(p, fmt.Sprintf(format, args...))
+	}
 }
 
 // Cleanup calls f at the end of the run, after the check. What was added last
@@ -183,9 +211,14 @@ func (w *World) Cleanup(f func()) {
 // behind effect, stand still before it, or get no answer: that is
 // [ErrNoAnswer], with effect done, undone, or done later. Otherwise Step
 // returns the error of effect. effect must be one step for those who look from
-// outside, and must not block. Step panics if ctx is not that of a process.
+// outside, and must not block. If ctx is not that of a process, Step breaks the
+// run and does nothing.
 func (w *World) Step(ctx context.Context, what string, effect func() error) error {
-	p := processOf(ctx)
+	p, err := processOf(ctx)
+	if err != nil {
+		w.fail(fmt.Errorf("%s: %w\n%s", what, err, ownCode(string(debug.Stack()))))
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		p.freeze()
 		w.log(p, outcome(what+": not sent, its ctx has ended", context.Cause(ctx)))
@@ -196,7 +229,7 @@ func (w *World) Step(ctx context.Context, what string, effect func() error) erro
 	case lostRequest:
 		return ErrNoAnswer
 	case late:
-		return w.stepLate(ctx, what, effect)
+		return w.stepLate(ctx, p, what, effect)
 	case pause, longPause:
 		if p.stand(k, outside) == over {
 			k = over
@@ -205,7 +238,7 @@ func (w *World) Step(ctx context.Context, what string, effect func() error) erro
 	if k == over {
 		runtime.Goexit()
 	}
-	err := effect()
+	err = effect()
 	w.log(p, outcome(what, err))
 	switch k {
 	case crash:
@@ -219,8 +252,7 @@ func (w *World) Step(ctx context.Context, what string, effect func() error) erro
 }
 
 // stepLate is Step for a request that arrives late.
-func (w *World) stepLate(ctx context.Context, what string, effect func() error) (err error) {
-	p := processOf(ctx)
+func (w *World) stepLate(ctx context.Context, p *process, what string, effect func() error) (err error) {
 	var arrived error
 	done := w.network(p.length(late), func() {
 		arrived = effect()
@@ -251,7 +283,7 @@ func (w *World) network(d time.Duration, arrive func()) (done chan struct{}) {
 		case <-w.end:
 			return
 		}
-		if w.wire.passUntil(context.Background(), "arrival", minor, outside) != over {
+		if w.wire.pass("arrival", minor, outside) != over {
 			arrive()
 		}
 	}()
@@ -336,7 +368,7 @@ func (w *World) spawn(name string) *process {
 	}
 	p := w.newProcess(name)
 	var err error
-	p.guard, err = guard.New(&store{Locker: w.store.Peer(), p: p}, guard.WithName(name),
+	p.guard, err = guard.New(&store{Locker: w.store.Peer(), p: p}, guard.WithName(name), guard.WithObserver(asks{p: p}),
 		guard.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		panic(err)
@@ -349,7 +381,7 @@ func (w *World) spawn(name string) *process {
 func (w *World) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key := range w.keys {
+	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
 		w.store.Lose(key)
 		_, _ = w.store.Forget(context.Background(), key)
 	}
@@ -391,14 +423,8 @@ func (w *World) finish() {
 func (w *World) result() *result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := &result{
+	return &result{
 		plan: w.plan, err: errors.Join(w.errs...),
 		decisions: slices.Clone(w.decisions), lines: slices.Clone(w.lines), trace: w.trace.sum,
 	}
-	for _, d := range r.decisions {
-		if d.did != goOn {
-			r.came++
-		}
-	}
-	return r
 }

@@ -3,11 +3,10 @@
 package lockorder
 
 import (
-	"bytes"
 	"fmt"
-	"runtime"
-	"strconv"
 	"sync"
+
+	"github.com/go-lockguard/guard/internal/goroutine"
 )
 
 // Gate is the mutex of a gate, the first in the order.
@@ -55,7 +54,7 @@ type ranks struct {
 }
 
 func (h *ranks) enter(rank int) {
-	id := goroutine()
+	id := goroutine.Number()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.of[id]
@@ -69,7 +68,7 @@ func (h *ranks) enter(rank int) {
 }
 
 func (h *ranks) leave(rank int) {
-	id := goroutine()
+	id := goroutine.Number()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.of[id]
@@ -78,17 +77,4 @@ func (h *ranks) leave(rank int) {
 	if now == [4]bool{} {
 		delete(h.of, id)
 	}
-}
-
-// goroutine is the number of the calling goroutine, as a stack trace begins
-// with it.
-func goroutine() int {
-	var buf [64]byte
-	text := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
-	number, _, _ := bytes.Cut(text, []byte(" "))
-	id, err := strconv.Atoi(string(number))
-	if err != nil {
-		panic(err)
-	}
-	return id
 }

@@ -13,6 +13,7 @@ package redisstep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,9 +81,14 @@ func (h hook) step(ctx context.Context, cs []redis.Cmder, send func(context.Cont
 	if ctx.Value(sentKey{}) != nil {
 		return send(ctx)
 	}
+	sent := false
 	err := h.w.Step(ctx, say(cs), func() error {
+		sent = true
 		return send(context.WithValue(context.WithoutCancel(ctx), sentKey{}, true))
 	})
+	if sent && !errors.Is(err, explore.ErrNoAnswer) {
+		return err // each command has its own
+	}
 	for _, c := range cs {
 		if err != nil && c.Err() == nil {
 			c.SetErr(err)

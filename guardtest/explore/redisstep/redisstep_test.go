@@ -186,3 +186,22 @@ func TestACommandWithoutAnAnswerHasAnError(t *testing.T) {
 		t.Errorf("%d runs lost an answer or a request, want 2", lost)
 	}
 }
+
+// A command of a pipeline that has an error of its own gives it to no other.
+func TestAnErrorOfACommandIsNoneOfItsPipeline(t *testing.T) {
+	explore.Test(t, func(w *explore.World) {
+		r := redisstep.New(w)
+		w.Go("A", func(ctx context.Context, _ *guard.Guard) error {
+			var set *redis.StatusCmd
+			_, err := r.Client().Pipelined(ctx, func(p redis.Pipeliner) error {
+				p.Get(ctx, "none")
+				set = p.Set(ctx, "stock", 3, 0)
+				return nil
+			})
+			if !errors.Is(err, redis.Nil) {
+				return err
+			}
+			return set.Err()
+		})
+	}, explore.Level(1))
+}
