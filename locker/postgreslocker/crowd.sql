@@ -48,7 +48,7 @@ LANGUAGE plpgsql AS $f$
 DECLARE
   me text := ltrim(a_chan, '-');
   r {T}%ROWTYPE;
-  now_us bigint; last bigint; back bigint := 0; offer bigint;
+  now_us bigint; last bigint; back bigint := 0; offer bigint; since bigint;
   s jsonb; before jsonb; q jsonb := '[]'; ahead jsonb; v jsonb; own jsonb; w jsonb; got jsonb := '[]';
   m int; low bigint; -- how many own the key, and the lowest of their limits
   shut boolean := false; behind boolean := false;
@@ -112,7 +112,8 @@ BEGIN
       IF (v ->> 'x')::boolean THEN
         last := greatest(last + 64, now_us);
       END IF;
-      v := jsonb_build_object('o', v ->> 'o', 'e', now_us + offer, 'n', coalesce((v ->> 'n')::bigint, 1),
+      since := least(greatest(now_us, (v ->> 's')::bigint + {TOUCH}), now_us + {TOUCH}); -- as in schema.sql
+      v := jsonb_build_object('o', v ->> 'o', 'e', since + offer, 'n', coalesce((v ->> 'n')::bigint, 1),
         't', CASE WHEN (v ->> 'x')::boolean THEN last ELSE 0 END, 'c', v ->> 'c', 'h', v ->> 'h');
       s := s || v; got := got || (v || jsonb_build_object('offer', offer));
       m := m + 1; low := least(low, (v ->> 'n')::bigint); o_durable := true;
