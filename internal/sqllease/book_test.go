@@ -1,6 +1,9 @@
 package sqllease
 
 import (
+	"context"
+	"database/sql/driver"
+	"errors"
 	"testing"
 	"time"
 
@@ -45,5 +48,48 @@ func TestAGrantIsToldOnce(t *testing.T) {
 	}
 	if granted != 1 {
 		t.Errorf("the guard hears %d times of a grant, want once", granted)
+	}
+}
+
+// away is a database that cannot be reached.
+type away struct{}
+
+func (away) Connect(context.Context) (driver.Conn, error) { return nil, errors.New("no way there") }
+func (away) Driver() driver.Driver                        { return nil }
+
+// The guard forgets a claim that was never sent, and does not abandon it.
+func TestAClaimThatWasNotSentIsNotLookedFor(t *testing.T) {
+	d := &Dialect{Name: "test", Workers: 1, Judge: func(error) Verdict { return Unavailable }}
+	l := NewOwner(d, away{}, "lease")
+	if err := l.Open(hasty{l}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
+	for _, queued := range []bool{false, true} {
+		c := &locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second}
+		a, err := l.Acquire(t.Context(), c, locker.Try{Wait: true, Queued: queued})
+		if !errors.Is(err, locker.ErrUnsent) || a.Queued != queued {
+			t.Fatalf("%+v, %v, want ErrUnsent, and the claim where it was", a, err)
+		}
+		if looks := l.book.waits(); looks != queued {
+			t.Errorf("queued before %v: the locker looks for the claim: %v", queued, looks)
+		}
+	}
+}
+
+// A call may find its grant by itself, and release the key, while the locker is
+// about to tell of it.
+func TestAGrantThatIsOverWhenItIsToldIsNotLookedFor(t *testing.T) {
+	l, granted := New(&Dialect{Name: "test"}, nil, "lease"), 0
+	l.lookout.waker = counting{hasty{l}, &granted}
+	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
+	w, _ := l.book.found("o", false)
+	if keys := l.book.watched(); len(keys) != 1 {
+		t.Errorf("the locker looks for %q, want the key that it owns", keys)
+	}
+	l.book.forget("o")
+	l.lookout.grant(w, locker.Offer{}, time.Now())
+	if keys := l.book.watched(); granted != 1 || len(keys) > 0 {
+		t.Errorf("the locker looks for %q for good, want nothing", keys)
 	}
 }

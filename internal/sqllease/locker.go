@@ -114,6 +114,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	r := l.batcher.do(ctx, *l.acquiring(c, t))
 	if r.err != nil {
+		if r.unsent && !t.Queued { // nobody abandons it
+			l.book.forget(c.Owner)
+		}
 		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, l.table.failure(r)
 	}
 	if !r.queued {
