@@ -2,6 +2,7 @@ package postgreslocker_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -148,6 +149,32 @@ func TestAnOwnerThatHearsAgainPollsUntilItsNextRenewal(t *testing.T) {
 	})
 	if n := a.Polls(); n != 0 {
 		t.Errorf("it polls for %d claims after a renewal", n)
+	}
+}
+
+// A claim may learn of its grant by a look, and give the key back, before the
+// message comes.
+func TestAMessageOfAClaimThatIsOverIsForgotten(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, postgreslocker.WithPollOnly())
+	open(t, a, silent{})
+	open(t, b, silent{})
+	owner, c := claim("k"), claim("k")
+	acquire(t, a, owner, locker.Try{})
+	acquire(t, b, c, locker.Try{Wait: true})
+	if _, err := a.Release(t.Context(), owner, nil); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, b, c, locker.Try{Wait: true, Queued: true})
+	message := fmt.Sprintf("g %x %s 0 0 1000000", c.Key, c.Owner)
+	if b.Hear(message); b.Polls() != 1 {
+		t.Errorf("it polls for %d claims, want the one that owns its key", b.Polls())
+	}
+	if _, err := b.Release(t.Context(), c, nil); err != nil {
+		t.Fatal(err)
+	}
+	if b.Hear(message); b.Polls() != 0 {
+		t.Errorf("it polls for %d claims for good, want none", b.Polls())
 	}
 }
 

@@ -173,7 +173,7 @@ func (in *inbox) heard(text, channel string) {
 
 // granted tells the guard, and gives back a key that nobody here wants (law 3).
 func (in *inbox) granted(key, owner, channel string, o locker.Offer) {
-	in.book.owns(key, owner, channel)
+	in.book.granted(key, owner, channel)
 	if !in.waker.Granted(key, owner, o) {
 		in.giveBack(key, owner)
 	}
