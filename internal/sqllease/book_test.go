@@ -1,9 +1,6 @@
 package sqllease
 
 import (
-	"context"
-	"database/sql/driver"
-	"errors"
 	"testing"
 	"time"
 
@@ -48,32 +45,6 @@ func TestAGrantIsToldOnce(t *testing.T) {
 	}
 	if granted != 1 {
 		t.Errorf("the guard hears %d times of a grant, want once", granted)
-	}
-}
-
-// away is a database that cannot be reached.
-type away struct{}
-
-func (away) Connect(context.Context) (driver.Conn, error) { return nil, errors.New("no way there") }
-func (away) Driver() driver.Driver                        { return nil }
-
-// The guard forgets a claim that was never sent, and does not abandon it.
-func TestAClaimThatWasNotSentIsNotLookedFor(t *testing.T) {
-	d := &Dialect{Name: "test", Workers: 1, Judge: func(error) Verdict { return Unavailable }}
-	l := NewOwner(d, away{}, "lease")
-	if err := l.Open(hasty{l}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
-	for _, queued := range []bool{false, true} {
-		c := &locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second}
-		a, err := l.Acquire(t.Context(), c, locker.Try{Wait: true, Queued: queued})
-		if !errors.Is(err, locker.ErrUnsent) || a.Queued != queued {
-			t.Fatalf("%+v, %v, want ErrUnsent, and the claim where it was", a, err)
-		}
-		if looks := l.book.waits(); looks != queued {
-			t.Errorf("queued before %v: the locker looks for the claim: %v", queued, looks)
-		}
 	}
 }
 

@@ -167,7 +167,7 @@ func (l *Locker) releasing(q request, next *locker.Claim) *request {
 // released returns what Release answers.
 func (l *Locker) released(r reply, next *locker.Claim) (locker.Released, error) {
 	if r.err != nil {
-		return locker.Released{Queued: next != nil && !r.unsent}, l.table.failure(r)
+		return locker.Released{Queued: next != nil && !r.unsent}, unclear(l.table.failure(r))
 	}
 	if next != nil && !r.queued {
 		l.book.forget(next.Owner)
@@ -186,7 +186,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	}
 	defer l.life.Leave()
 	r, err := l.asOwner(ctx, request{verb: fence, key: c.Key, owner: c.Owner})
-	return uint64(r.token), err
+	return uint64(r.token), unclear(err)
 }
 
 // asOwner sends q for the owner of a key. The error is ErrLeaseLost if the key
@@ -244,7 +244,7 @@ func (l *Locker) renewShares(ctx context.Context, cs []*locker.Claim, which []in
 	}
 	all.Wait()
 	for n, i := range which {
-		answered(i, errs[n])
+		answered(i, unclear(errs[n]))
 	}
 }
 
@@ -265,7 +265,7 @@ func (l *Locker) renewAlone(
 	for _, i := range which {
 		switch {
 		case err != nil:
-			answered(i, l.table.sorted(err))
+			answered(i, unclear(l.table.sorted(err)))
 		case renewed[cs[i].Owner]:
 			answered(i, nil)
 		default:
@@ -367,7 +367,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 	answer, err := l.asOwner(ctx, request{
 		verb: begin, key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value),
 	})
-	return string(answer.record), err
+	return string(answer.record), unclear(err)
 }
 
 // Unmark lets the Release or Abandon of c remove its mark, and sends nothing.
@@ -390,7 +390,7 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 		r = l.batcher.do(ctx, request{verb: forget, key: key, owner: string(r.record)})
 	}
 	if r.err != nil {
-		return false, l.table.failure(r)
+		return false, unclear(l.table.failure(r))
 	}
 	return r.ok, nil
 }
