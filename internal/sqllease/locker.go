@@ -224,9 +224,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		}
 		byTTL[c.TTL] = append(byTTL[c.TTL], i)
 	}
+	var parts sync.WaitGroup // none waits for a row of another that is locked
+	defer parts.Wait()
 	for ttl, which := range byTTL {
 		for page := range slices.Chunk(which, renewPage) {
-			l.renewAlone(ctx, cs, page, ttl, answered)
+			parts.Go(func() { l.renewAlone(ctx, cs, page, ttl, answered) })
 		}
 	}
 	l.renewShares(ctx, cs, shares, answered)
