@@ -58,6 +58,37 @@ func TestAnAcquireDoesNotWaitForRenewals(t *testing.T) {
 	}
 }
 
+// Whoever locks a row of the table must not end the leases in the other rows.
+func TestALockedRowDoesNotKeepOtherLeasesFromBeingRenewed(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	open(t, a, silent{})
+	claims := []*locker.Claim{claim("locked"), claim("free")}
+	for _, c := range claims {
+		acquire(t, a, c, locker.Try{})
+	}
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(a)+" WHERE key = 'locked' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	a.Renew(ctx, claims, func(i int, err error) {
+		if locked := claims[i].Key == "locked"; errors.Is(err, locker.ErrUnavailable) != locked || !locked && err != nil {
+			t.Errorf("%s: %v", claims[i].Key, err)
+		}
+	})
+}
+
 // Somebody may change the table of records while pages show the keys.
 func TestARenewalDoesNotWaitForInspections(t *testing.T) {
 	t.Parallel()

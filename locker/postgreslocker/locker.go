@@ -273,7 +273,8 @@ func (l *Locker) released(key string, r result, next *locker.Claim, err error) (
 }
 
 // Renew gives each claim its full TTL again, or answers ErrLeaseLost, by one
-// request for each 1,000 claims, and another one if some claims have a limit.
+// request for each 1,000 claims, and others if some rows are locked, some claims
+// have lost their keys, or some have a limit.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.life.Enter(); err != nil {
 		for i := range cs {
@@ -293,17 +294,31 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	slices.SortFunc(shares, func(i, j int) int { return strings.Compare(cs[i].Key, cs[j].Key) })
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	for sql, all := range map[string][]int{l.server.sql.renew: alone, l.server.sql.stay: shares} {
-		for at := range slices.Chunk(all, renewMax) {
-			parts.Go(func() { l.renewPart(ctx, sql, cs, at, answered) })
-		}
+	for at := range slices.Chunk(alone, renewMax) {
+		parts.Go(func() {
+			// Those in rows that are locked, and those that are lost, come last.
+			if at = l.renewPart(ctx, l.server.sql.renewFree, cs, at, answered); len(at) > 0 {
+				l.notOwners(l.renewPart(ctx, l.server.sql.renew, cs, at, answered), answered)
+			}
+		})
+	}
+	for at := range slices.Chunk(shares, renewMax) {
+		parts.Go(func() { l.notOwners(l.renewPart(ctx, l.server.sql.stay, cs, at, answered), answered) })
 	}
 }
 
-// renewPart renews the claims at some places of cs, in one request.
+// notOwners answers for claims that do not own their keys.
+func (*Locker) notOwners(at []int, answered func(i int, err error)) {
+	for _, i := range at {
+		answered(i, errNotOwner)
+	}
+}
+
+// renewPart renews the claims at some places of cs, in one request, and returns
+// the places of those that the request did not find.
 func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, at []int,
 	answered func(i int, err error),
-) {
+) (rest []int) {
 	channel := l.book.channelNow()
 	got, err := l.server.renew(ctx, sql, channel, cs, at)
 	if err == nil {
@@ -315,7 +330,7 @@ func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, 
 		case err != nil:
 			answered(i, unclear(translate(err)))
 		case !ok:
-			answered(i, errNotOwner)
+			rest = append(rest, i)
 		default:
 			answered(i, nil)
 			if waits {
@@ -323,6 +338,7 @@ func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, 
 			}
 		}
 	}
+	return rest
 }
 
 // describe returns the text of c's Holder.

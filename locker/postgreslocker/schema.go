@@ -39,7 +39,7 @@ type statements struct {
 	tables, functions []string                 // tables: of leases, of records
 	fill              func(text string) string // puts names into SQL
 
-	call, renew, stay, all, poll, one, list, sweep, sweepRecords string
+	call, renewFree, renew, stay, all, poll, one, list, sweep, sweepRecords string
 }
 
 // statementsFor returns the statements for a table, perhaps with its schema, and
@@ -83,6 +83,7 @@ func statementsFor(name, version string) (*statements, error) {
 	s.schema = fill(lockSQL + baseSQL + "\n" + crowdSQL + "\n" + allSQL + "\n" + recordSQL)
 	s.call, s.poll, s.sweep, s.sweepRecords = fill(callSQL), fill(pollSQL), fill(sweepSQL), fill(sweepRecordsSQL)
 	s.renew, s.stay, s.all = fill(renewSQL), fill(staySQL), fill(togetherSQL)
+	s.renewFree = strings.Replace(s.renew, "FOR UPDATE OF l", "FOR UPDATE OF l SKIP LOCKED", 1)
 	s.one, s.list = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL)
 	return s, nil
 }
