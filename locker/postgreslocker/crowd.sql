@@ -165,8 +165,9 @@ BEGIN
 END $f$;
 
 -- stay gives claims that share their keys the full TTL again, and returns those that own them, and whether others wait there.
--- A share that has ended is not put back (law 1). The keys are sorted, as in a batch of calls.
-CREATE OR REPLACE FUNCTION {K}(a_key bytea[], a_owner text[], a_ttl bigint[], a_chan text)
+-- A share that has ended is not put back (law 1). The keys are sorted, as in a batch of calls. With a_free, rows that are locked
+-- are left out.
+CREATE OR REPLACE FUNCTION {K}(a_key bytea[], a_owner text[], a_ttl bigint[], a_chan text, a_free boolean)
 RETURNS TABLE (o_owner text, o_waits boolean)
 LANGUAGE plpgsql AS $f$
 DECLARE
@@ -177,7 +178,11 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
   FOR i IN 1 .. cardinality(a_key) LOOP
-    SELECT * INTO r FROM {T} AS l WHERE l.key = a_key[i] FOR UPDATE;
+    IF a_free THEN
+      SELECT * INTO r FROM {T} AS l WHERE l.key = a_key[i] FOR UPDATE SKIP LOCKED;
+    ELSE
+      SELECT * INTO r FROM {T} AS l WHERE l.key = a_key[i] FOR UPDATE;
+    END IF;
     CONTINUE WHEN NOT FOUND;
     now_us := {NOW}; o_owner := a_owner[i]; o_waits := r.queue <> '[]';
     s := {S}(r, now_us);

@@ -63,8 +63,11 @@ func TestALockedRowDoesNotKeepOtherLeasesFromBeingRenewed(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)
 	open(t, a, silent{})
-	claims := []*locker.Claim{claim("locked"), claim("free")}
-	for _, c := range claims {
+	claims := []*locker.Claim{claim("locked"), claim("free"), claim("locked share"), claim("share")}
+	for i, c := range claims {
+		if i >= 2 {
+			c.Limit = locker.NoLimit
+		}
 		acquire(t, a, c, locker.Try{})
 	}
 	conn, err := pgx.Connect(t.Context(), server.URL)
@@ -77,13 +80,13 @@ func TestALockedRowDoesNotKeepOtherLeasesFromBeingRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(a)+" WHERE key = 'locked' FOR UPDATE"); err != nil {
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(a)+" WHERE key LIKE 'locked%' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	a.Renew(ctx, claims, func(i int, err error) {
-		if locked := claims[i].Key == "locked"; errors.Is(err, locker.ErrUnavailable) != locked || !locked && err != nil {
+		if locked := i%2 == 0; errors.Is(err, locker.ErrUnavailable) != locked || !locked && err != nil {
 			t.Errorf("%s: %v", claims[i].Key, err)
 		}
 	})

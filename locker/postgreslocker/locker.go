@@ -294,21 +294,25 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	slices.SortFunc(shares, func(i, j int) int { return strings.Compare(cs[i].Key, cs[j].Key) })
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	for at := range slices.Chunk(alone, renewMax) {
-		parts.Go(func() {
-			// Those in rows that are locked, and those that are lost, come last.
-			if at = l.renewPart(ctx, l.server.sql.renewFree, cs, at, answered); len(at) > 0 {
-				l.notOwners(l.renewPart(ctx, l.server.sql.renew, cs, at, answered), answered)
-			}
-		})
+	renew := func(free, others string, all []int) {
+		for at := range slices.Chunk(all, renewMax) {
+			parts.Go(func() { l.renewParts(ctx, free, others, cs, at, answered) })
+		}
 	}
-	for at := range slices.Chunk(shares, renewMax) {
-		parts.Go(func() { l.notOwners(l.renewPart(ctx, l.server.sql.stay, cs, at, answered), answered) })
-	}
+	renew(l.server.sql.renewFree, l.server.sql.renew, alone)
+	renew(l.server.sql.stayFree, l.server.sql.stay, shares)
 }
 
-// notOwners answers for claims that do not own their keys.
-func (*Locker) notOwners(at []int, answered func(i int, err error)) {
+// renewParts renews the claims at some places of cs: first those whose rows are
+// free, by one statement, and then the others, by another.
+func (l *Locker) renewParts(ctx context.Context, free, others string, cs []*locker.Claim, at []int,
+	answered func(i int, err error),
+) {
+	for _, sql := range []string{free, others} {
+		if at = l.renewPart(ctx, sql, cs, at, answered); len(at) == 0 {
+			return
+		}
+	}
 	for _, i := range at {
 		answered(i, errNotOwner)
 	}

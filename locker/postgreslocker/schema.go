@@ -39,7 +39,7 @@ type statements struct {
 	tables, functions []string                 // tables: of leases, of records
 	fill              func(text string) string // puts names into SQL
 
-	call, renewFree, renew, stay, all, poll, one, list, sweep, sweepRecords string
+	call, renewFree, renew, stayFree, stay, all, poll, one, list, sweep, sweepRecords string
 }
 
 // statementsFor returns the statements for a table, perhaps with its schema, and
@@ -84,6 +84,7 @@ func statementsFor(name, version string) (*statements, error) {
 	s.call, s.poll, s.sweep, s.sweepRecords = fill(callSQL), fill(pollSQL), fill(sweepSQL), fill(sweepRecordsSQL)
 	s.renew, s.stay, s.all = fill(renewSQL), fill(staySQL), fill(togetherSQL)
 	s.renewFree = strings.Replace(s.renew, "FOR UPDATE OF l", "FOR UPDATE OF l SKIP LOCKED", 1)
+	s.stayFree = strings.Replace(s.stay, "$4::text, false", "$4::text, true", 1)
 	s.one, s.list = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL)
 	return s, nil
 }
@@ -105,7 +106,7 @@ UPDATE {T} AS l SET ends = {NOW} + c.ttl, chan = $4 FROM c WHERE l.key = c.key A
 RETURNING l.owner, l.queue <> '[]', CASE current_setting('synchronous_commit')
   WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`
 
-	staySQL = `SELECT s.o_owner, s.o_waits, NULL::text FROM {K}($1::bytea[], $2::text[], $3::bigint[], $4::text) AS s`
+	staySQL = `SELECT s.o_owner, s.o_waits, NULL::text FROM {K}($1::bytea[], $2::text[], $3::bigint[], $4::text, false) AS s`
 
 	togetherSQL = `SELECT * FROM {A}($1::bytea[], $2::text[], $3::text[], $4::bigint, $5::boolean, $6::text, $7::boolean)`
 
