@@ -187,7 +187,9 @@ func (in *inbox) wanted(key, owner string) {
 }
 
 // recorded tells the guard that owner, a claim that waited, will find a record.
+// The guard does not abandon a claim that has left its queue.
 func (in *inbox) recorded(key, owner string) {
+	in.book.forget(owner)
 	if j, ok := in.waker.(locker.Joiner); ok {
 		j.Recorded(key, owner, "")
 	}

@@ -118,7 +118,8 @@ LEFT JOIN LATERAL jsonb_array_elements(CASE l.owner WHEN '*' THEN l.holder::json
   ON s.v ->> 'o' = c.owner AND (s.v ->> 'e')::bigint > {NOW}
 WHERE l.owner = c.owner OR s.v IS NOT NULL
 UNION ALL SELECT x.key, c.owner, '', 0, -1 FROM unnest($1::bytea[], $2::text[]) AS c(key, owner)
-LEFT JOIN {T} AS l ON l.key = c.key JOIN {R} AS x ON x.key = c.key` + countsSQL
+LEFT JOIN {T} AS l ON l.key = c.key JOIN {R} AS x ON x.key = c.key` + countsSQL + `
+WHERE (l.queue @> jsonb_build_array(jsonb_build_object('o', c.owner))) IS NOT TRUE`
 
 	// Whether a record counts, see record.sql.
 	countsSQL = ` AND x.ends > {NOW} AND (x.mark AND x.owner = l.owner AND l.ends > {NOW}) IS NOT TRUE`
