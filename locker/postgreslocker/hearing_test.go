@@ -222,8 +222,10 @@ func TestAClaimInTheQueueIsNotToldOfAMarkThatCounts(t *testing.T) {
 		queued = acquire(t, b, c, locker.Try{Wait: true}).Queued
 	}
 	time.Sleep(time.Second) // the lease ends, and the locker polls many times
-	if len(w.left) > 0 {
-		t.Error("the guard hears that a claim in the queue has left it")
+	for len(w.left) > 0 {
+		if <-w.left == c.Owner {
+			t.Error("the guard hears that a claim in the queue has left it")
+		}
 	}
 	if x := acquire(t, b, c, locker.Try{Wait: true, Queued: true}); x.Record != "m" {
 		t.Errorf("%+v, want the mark", x)
