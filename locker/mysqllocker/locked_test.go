@@ -131,7 +131,8 @@ func TestALockedRowDoesNotKeepOtherLeasesFromBeingRenewed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	l.Renew(ctx, claims, func(i int, err error) {
-		if locked := claims[i].Key == "locked"; errors.Is(err, locker.ErrUnavailable) != locked || !locked && err != nil {
+		locked := claims[i].Key == "locked"
+		if errors.Is(err, locker.ErrUnavailable) != locked || !locked && err != nil {
 			t.Errorf("%s: %v", claims[i].Key, err)
 		}
 	})

@@ -273,8 +273,8 @@ func (l *Locker) released(key string, r result, next *locker.Claim, err error) (
 }
 
 // Renew gives each claim its full TTL again, or answers ErrLeaseLost, by one
-// request for each 1,000 claims, and others if some rows are locked, some claims
-// have lost their keys, or some have a limit.
+// request for each 1,000 claims. It takes another one for claims with a limit,
+// and for those in rows that are locked or not theirs any more.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.life.Enter(); err != nil {
 		for i := range cs {

@@ -52,7 +52,8 @@ func offerLasts(t *testing.T, a, b *postgreslocker.Locker, gone bool) (looked bo
 	}()
 	var queued, handed bool
 	if gone {
-		err := conn.QueryRow(t.Context(), call, "a", claim("k").Owner, locker.NoLimit, "guard:gone").Scan(&queued, &handed)
+		err := conn.QueryRow(t.Context(), call, "a", claim("k").Owner, locker.NoLimit, "guard:gone").
+			Scan(&queued, &handed)
 		if err != nil || !queued {
 			t.Fatal(queued, err)
 		}
@@ -63,7 +64,8 @@ func offerLasts(t *testing.T, a, b *postgreslocker.Locker, gone bool) (looked bo
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	if err := tx.QueryRow(t.Context(), call, "r", owner.Owner, 1, "-guard:old").Scan(&queued, &handed); err != nil || !handed {
+	err = tx.QueryRow(t.Context(), call, "r", owner.Owner, 1, "-guard:old").Scan(&queued, &handed)
+	if err != nil || !handed {
 		t.Fatal(handed, err)
 	}
 	time.Sleep(250 * time.Millisecond) // the disk is slow
