@@ -107,8 +107,11 @@ func (b *book) found(owner string, others bool) (w *waiting, wanted bool) {
 	w = b.queued[owner]
 	_, owned := b.owned[owner]
 	delete(b.queued, owner)
-	if owned && others {
+	switch {
+	case others:
 		delete(b.owned, owner)
+	case w != nil: // in the same step, or the owner may be over before
+		b.owned[owner] = w.claim.Key
 	}
 	return w, owned && others
 }

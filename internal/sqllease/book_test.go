@@ -47,3 +47,20 @@ func TestAGrantIsToldOnce(t *testing.T) {
 		t.Errorf("the guard hears %d times of a grant, want once", granted)
 	}
 }
+
+// A call may find its grant by itself, and release the key, while the locker is
+// about to tell of it.
+func TestAGrantThatIsOverWhenItIsToldIsNotLookedFor(t *testing.T) {
+	l, granted := New(&Dialect{Name: "test"}, nil, "lease"), 0
+	l.lookout.waker = counting{hasty{l}, &granted}
+	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
+	w, _ := l.book.found("o", false)
+	if keys := l.book.watched(); len(keys) != 1 {
+		t.Errorf("the locker looks for %q, want the key that it owns", keys)
+	}
+	l.book.forget("o")
+	l.lookout.grant(w, locker.Offer{}, time.Now())
+	if keys := l.book.watched(); granted != 1 || len(keys) > 0 {
+		t.Errorf("the locker looks for %q for good, want nothing", keys)
+	}
+}

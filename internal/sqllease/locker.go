@@ -114,6 +114,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	r := l.batcher.do(ctx, *l.acquiring(c, t))
 	if r.err != nil {
+		if r.unsent && !t.Queued { // nobody abandons it
+			l.book.forget(c.Owner)
+		}
 		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, l.table.failure(r)
 	}
 	if !r.queued {
@@ -164,7 +167,7 @@ func (l *Locker) releasing(q request, next *locker.Claim) *request {
 // released returns what Release answers.
 func (l *Locker) released(r reply, next *locker.Claim) (locker.Released, error) {
 	if r.err != nil {
-		return locker.Released{Queued: next != nil && !r.unsent}, l.table.failure(r)
+		return locker.Released{Queued: next != nil && !r.unsent}, unclear(l.table.failure(r))
 	}
 	if next != nil && !r.queued {
 		l.book.forget(next.Owner)
@@ -183,7 +186,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	}
 	defer l.life.Leave()
 	r, err := l.asOwner(ctx, request{verb: fence, key: c.Key, owner: c.Owner})
-	return uint64(r.token), err
+	return uint64(r.token), unclear(err)
 }
 
 // asOwner sends q for the owner of a key. The error is ErrLeaseLost if the key
@@ -221,9 +224,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		}
 		byTTL[c.TTL] = append(byTTL[c.TTL], i)
 	}
+	var parts sync.WaitGroup // none waits for a row of another that is locked
+	defer parts.Wait()
 	for ttl, which := range byTTL {
 		for page := range slices.Chunk(which, renewPage) {
-			l.renewAlone(ctx, cs, page, ttl, answered)
+			parts.Go(func() { l.renewAlone(ctx, cs, page, ttl, answered) })
 		}
 	}
 	l.renewShares(ctx, cs, shares, answered)
@@ -241,7 +246,7 @@ func (l *Locker) renewShares(ctx context.Context, cs []*locker.Claim, which []in
 	}
 	all.Wait()
 	for n, i := range which {
-		answered(i, errs[n])
+		answered(i, unclear(errs[n]))
 	}
 }
 
@@ -262,7 +267,7 @@ func (l *Locker) renewAlone(
 	for _, i := range which {
 		switch {
 		case err != nil:
-			answered(i, l.table.sorted(err))
+			answered(i, unclear(l.table.sorted(err)))
 		case renewed[cs[i].Owner]:
 			answered(i, nil)
 		default:
@@ -364,7 +369,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 	answer, err := l.asOwner(ctx, request{
 		verb: begin, key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value),
 	})
-	return string(answer.record), err
+	return string(answer.record), unclear(err)
 }
 
 // Unmark lets the Release or Abandon of c remove its mark, and sends nothing.
@@ -387,7 +392,7 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 		r = l.batcher.do(ctx, request{verb: forget, key: key, owner: string(r.record)})
 	}
 	if r.err != nil {
-		return false, l.table.failure(r)
+		return false, unclear(l.table.failure(r))
 	}
 	return r.ok, nil
 }

@@ -118,9 +118,6 @@ func (l *lookout) grant(w *waiting, o locker.Offer, sent time.Time) {
 	if !c.Fencing {
 		o.Token = 0
 	}
-	if o.Waiting == 0 {
-		l.book.owns(c.Key, c.Owner) // before the guard knows it and may release it
-	}
 	if !l.waker.Granted(c.Key, c.Owner, o) {
 		l.giveBack(c.Key, c.Owner)
 	}

@@ -491,4 +491,13 @@ func (t *table) failure(r reply) error {
 	return err
 }
 
+// unclear returns err for a holder: a refusal leaves as much in doubt as silence
+// does.
+func unclear(err error) error {
+	if err == nil || errors.Is(err, locker.ErrLeaseLost) || errors.Is(err, locker.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
+}
+
 func (t *table) lost() error { return fmt.Errorf("%s: %w", t.Name, locker.ErrLeaseLost) }

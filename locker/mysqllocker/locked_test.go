@@ -2,6 +2,7 @@ package mysqllocker_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"net/url"
@@ -96,4 +97,43 @@ func doesNotFill(t *testing.T, l *mysqllocker.Locker, admin *sql.DB) {
 	if err := g.With(guard.WithMaxWait(time.Minute)).Do(t.Context(), "1", section); err != nil {
 		t.Error(err)
 	}
+}
+
+// Whoever locks a row of the table must not end the leases in the other rows.
+func TestALockedRowDoesNotKeepOtherLeasesFromBeingRenewed(t *testing.T) {
+	db := open(t)
+	l := mysqllocker.New(db, mysqllocker.WithTable("lease_locked"))
+	if err := l.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g, err := guard.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	claims := []*locker.Claim{
+		{Key: "locked", TTL: 10 * time.Second},
+		{Key: "alone", TTL: 9 * time.Second},
+		{Key: "shared", TTL: 10 * time.Second, Limit: locker.NoLimit},
+	}
+	for _, c := range claims {
+		c.Owner = rand.Text()[:locker.OwnerLen]
+		if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || !a.Acquired {
+			t.Fatal(a, err)
+		}
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	exec(t, tx, "UPDATE lease_locked SET version = version + 1 WHERE k = 'locked'")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	l.Renew(ctx, claims, func(i int, err error) {
+		locked := claims[i].Key == "locked"
+		if errors.Is(err, locker.ErrUnavailable) != locked || !locked && err != nil {
+			t.Errorf("%s: %v", claims[i].Key, err)
+		}
+	})
 }

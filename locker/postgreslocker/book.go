@@ -60,14 +60,31 @@ func (b *book) remember(c *locker.Claim) {
 // owns keeps an owner. channel is the one in its row.
 func (b *book) owns(key, owner, channel string) {
 	b.mu.Lock()
-	told := b.tells(channel)
-	delete(b.queued, owner)
-	b.owned[owner] = owned{key, told}
+	told := b.own(key, owner, channel)
 	b.mu.Unlock()
 	b.used()
 	if !told {
 		b.bell.Ring()
 	}
+}
+
+// granted is owns for a claim that waits here. If it owns its key already, or is
+// over, granted does nothing.
+func (b *book) granted(key, owner, channel string) {
+	b.mu.Lock()
+	told := b.queued[owner] == nil || b.own(key, owner, channel)
+	b.mu.Unlock()
+	if !told {
+		b.bell.Ring()
+	}
+}
+
+// own is owns with b.mu held. own reports whether messages tell who waits.
+func (b *book) own(key, owner, channel string) (told bool) {
+	told = b.tells(channel)
+	delete(b.queued, owner)
+	b.owned[owner] = owned{key, told}
+	return told
 }
 
 // renewed notes that a request has put channel into the rows of owners.

@@ -48,7 +48,7 @@ LANGUAGE plpgsql AS $f$
 DECLARE
   me text := ltrim(a_chan, '-');
   r {T}%ROWTYPE;
-  now_us bigint; last bigint; back bigint := 0; offer bigint;
+  now_us bigint; last bigint; back bigint := 0; offer bigint; since bigint;
   s jsonb; before jsonb; q jsonb := '[]'; ahead jsonb; v jsonb; own jsonb; w jsonb; got jsonb := '[]';
   m int; low bigint; -- how many own the key, and the lowest of their limits
   shut boolean := false; behind boolean := false;
@@ -112,7 +112,8 @@ BEGIN
       IF (v ->> 'x')::boolean THEN
         last := greatest(last + 64, now_us);
       END IF;
-      v := jsonb_build_object('o', v ->> 'o', 'e', now_us + offer, 'n', coalesce((v ->> 'n')::bigint, 1),
+      since := least(greatest(now_us, (v ->> 's')::bigint + {TOUCH}), now_us + {TOUCH}); -- as in schema.sql
+      v := jsonb_build_object('o', v ->> 'o', 'e', since + offer, 'n', coalesce((v ->> 'n')::bigint, 1),
         't', CASE WHEN (v ->> 'x')::boolean THEN last ELSE 0 END, 'c', v ->> 'c', 'h', v ->> 'h');
       s := s || v; got := got || (v || jsonb_build_object('offer', offer));
       m := m + 1; low := least(low, (v ->> 'n')::bigint); o_durable := true;
@@ -164,8 +165,9 @@ BEGIN
 END $f$;
 
 -- stay gives claims that share their keys the full TTL again, and returns those that own them, and whether others wait there.
--- A share that has ended is not put back (law 1). The keys are sorted, as in a batch of calls.
-CREATE OR REPLACE FUNCTION {K}(a_key bytea[], a_owner text[], a_ttl bigint[], a_chan text)
+-- A share that has ended is not put back (law 1). The keys are sorted, as in a batch of calls. With a_free, rows that are locked
+-- are left out.
+CREATE OR REPLACE FUNCTION {K}(a_key bytea[], a_owner text[], a_ttl bigint[], a_chan text, a_free boolean)
 RETURNS TABLE (o_owner text, o_waits boolean)
 LANGUAGE plpgsql AS $f$
 DECLARE
@@ -176,7 +178,11 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
   FOR i IN 1 .. cardinality(a_key) LOOP
-    SELECT * INTO r FROM {T} AS l WHERE l.key = a_key[i] FOR UPDATE;
+    IF a_free THEN
+      SELECT * INTO r FROM {T} AS l WHERE l.key = a_key[i] FOR UPDATE SKIP LOCKED;
+    ELSE
+      SELECT * INTO r FROM {T} AS l WHERE l.key = a_key[i] FOR UPDATE;
+    END IF;
     CONTINUE WHEN NOT FOUND;
     now_us := {NOW}; o_owner := a_owner[i]; o_waits := r.queue <> '[]';
     s := {S}(r, now_us);

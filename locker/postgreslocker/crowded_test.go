@@ -58,6 +58,82 @@ func TestAnAcquireDoesNotWaitForRenewals(t *testing.T) {
 	}
 }
 
+// Whoever locks a row of the table must not end the leases in the other rows.
+func TestALockedRowDoesNotKeepOtherLeasesFromBeingRenewed(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	open(t, a, silent{})
+	claims := []*locker.Claim{claim("locked"), claim("free"), claim("locked share"), claim("share")}
+	for i, c := range claims {
+		if i >= 2 {
+			c.Limit = locker.NoLimit
+		}
+		acquire(t, a, c, locker.Try{})
+	}
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(a)+" WHERE key LIKE 'locked%' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	a.Renew(ctx, claims, func(i int, err error) {
+		if locked := i%2 == 0; errors.Is(err, locker.ErrUnavailable) != locked || !locked && err != nil {
+			t.Errorf("%s: %v", claims[i].Key, err)
+		}
+	})
+}
+
+// Somebody may change the table of records while pages show the keys.
+func TestARenewalDoesNotWaitForInspections(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	open(t, a, silent{})
+	c := claim("k")
+	acquire(t, a, c, locker.Try{})
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE "+tableOf(a)+"_record"); err != nil {
+		t.Fatal(err)
+	}
+	var pages sync.WaitGroup
+	defer pages.Wait()
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for range 3 {
+		pages.Go(func() { _, _ = a.Inspect(t.Context(), "k") })
+	}
+	others := pool(t)
+	until(t, "an inspection waits for the table", func() bool {
+		var waiting int
+		err := others.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "+
+			"AND strpos(query, $1) > 0", tableOf(a)+`_record" AS x`).Scan(&waiting)
+		return err == nil && waiting >= 1
+	})
+	time.Sleep(200 * time.Millisecond) // the others come too
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	a.Renew(ctx, []*locker.Claim{c}, func(_ int, err error) {
+		if err != nil {
+			t.Errorf("beside inspections that wait: %v", err)
+		}
+	})
+}
+
 func TestForceReleaseLeavesAClaimThatWaitsInItsPlace(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)

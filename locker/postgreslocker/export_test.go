@@ -21,6 +21,9 @@ func (l *Locker) UseVersion(table, version string) (err error) {
 	return err
 }
 
+// Hear passes on a message to the locker.
+func (l *Locker) Hear(text string) { l.inbox.heard(text, l.book.channel) }
+
 // Channel is what the locker listens to.
 func (l *Locker) Channel() string { return l.book.channel }
 

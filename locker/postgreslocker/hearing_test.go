@@ -2,6 +2,7 @@ package postgreslocker_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -148,6 +149,86 @@ func TestAnOwnerThatHearsAgainPollsUntilItsNextRenewal(t *testing.T) {
 	})
 	if n := a.Polls(); n != 0 {
 		t.Errorf("it polls for %d claims after a renewal", n)
+	}
+}
+
+// A claim may learn of its grant by a look, and give the key back, before the
+// message comes.
+func TestAMessageOfAClaimThatIsOverIsForgotten(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, postgreslocker.WithPollOnly())
+	open(t, a, silent{})
+	open(t, b, silent{})
+	owner, c := claim("k"), claim("k")
+	acquire(t, a, owner, locker.Try{})
+	acquire(t, b, c, locker.Try{Wait: true})
+	if _, err := a.Release(t.Context(), owner, nil); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, b, c, locker.Try{Wait: true, Queued: true})
+	message := fmt.Sprintf("g %x %s 0 0 1000000", c.Key, c.Owner)
+	if b.Hear(message); b.Polls() != 1 {
+		t.Errorf("it polls for %d claims, want the one that owns its key", b.Polls())
+	}
+	if _, err := b.Release(t.Context(), c, nil); err != nil {
+		t.Fatal(err)
+	}
+	if b.Hear(message); b.Polls() != 0 {
+		t.Errorf("it polls for %d claims for good, want none", b.Polls())
+	}
+}
+
+func TestAClaimThatIsToldOfARecordIsForgotten(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, postgreslocker.WithPollOnly())
+	open(t, a, silent{})
+	open(t, b, silent{})
+	owner, c := claim("k"), claim("k")
+	owner.Recall, c.Recall = true, true
+	acquire(t, a, owner, locker.Try{})
+	acquire(t, b, c, locker.Try{Wait: true})
+	if _, err := a.Keep(t.Context(), owner, nil, locker.Record{Value: "v", TTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Hear(fmt.Sprintf("k %x %s", c.Key, c.Owner)); b.Polls() != 0 {
+		t.Errorf("it polls for %d claims for good, want none", b.Polls())
+	}
+}
+
+// joins is a Waker that passes on which claims have left their queues.
+type joins struct {
+	silent
+
+	left chan string
+}
+
+func (w joins) Recorded(_, owner, _ string) { w.left <- owner }
+
+// A guard that believes that its claim has left the queue does not abandon it.
+func TestAClaimInTheQueueIsNotToldOfAMarkThatCounts(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, postgreslocker.WithPollOnly())
+	w := joins{left: make(chan string, 1000)}
+	open(t, a, silent{})
+	open(t, b, w)
+	var c *locker.Claim
+	for n, queued := 0, false; !queued; n++ { // a busy machine may need longer than the lease
+		owner := claim(fmt.Sprint("k", n))
+		owner.TTL, owner.Recall = 300*time.Millisecond, true
+		acquire(t, a, owner, locker.Try{})
+		_, _ = a.Begin(t.Context(), owner, locker.Record{Value: "m", TTL: time.Minute})
+		c = claim(owner.Key)
+		c.Recall = true
+		queued = acquire(t, b, c, locker.Try{Wait: true}).Queued
+	}
+	time.Sleep(time.Second) // the lease ends, and the locker polls many times
+	for len(w.left) > 0 {
+		if <-w.left == c.Owner {
+			t.Error("the guard hears that a claim in the queue has left it")
+		}
+	}
+	if x := acquire(t, b, c, locker.Try{Wait: true, Queued: true}); x.Record != "m" {
+		t.Errorf("%+v, want the mark", x)
 	}
 }
 

@@ -173,7 +173,7 @@ func (in *inbox) heard(text, channel string) {
 
 // granted tells the guard, and gives back a key that nobody here wants (law 3).
 func (in *inbox) granted(key, owner, channel string, o locker.Offer) {
-	in.book.owns(key, owner, channel)
+	in.book.granted(key, owner, channel)
 	if !in.waker.Granted(key, owner, o) {
 		in.giveBack(key, owner)
 	}
@@ -187,7 +187,9 @@ func (in *inbox) wanted(key, owner string) {
 }
 
 // recorded tells the guard that owner, a claim that waited, will find a record.
+// The guard does not abandon a claim that has left its queue.
 func (in *inbox) recorded(key, owner string) {
+	in.book.forget(owner)
 	if j, ok := in.waker.(locker.Joiner); ok {
 		j.Recorded(key, owner, "")
 	}

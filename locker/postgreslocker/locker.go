@@ -273,7 +273,8 @@ func (l *Locker) released(key string, r result, next *locker.Claim, err error) (
 }
 
 // Renew gives each claim its full TTL again, or answers ErrLeaseLost, by one
-// request for each 1,000 claims, and another one if some claims have a limit.
+// request for each 1,000 claims. It takes another one for claims with a limit,
+// and for those in rows that are locked or not theirs any more.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.life.Enter(); err != nil {
 		for i := range cs {
@@ -293,17 +294,35 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	slices.SortFunc(shares, func(i, j int) int { return strings.Compare(cs[i].Key, cs[j].Key) })
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	for sql, all := range map[string][]int{l.server.sql.renew: alone, l.server.sql.stay: shares} {
+	renew := func(free, others string, all []int) {
 		for at := range slices.Chunk(all, renewMax) {
-			parts.Go(func() { l.renewPart(ctx, sql, cs, at, answered) })
+			parts.Go(func() { l.renewParts(ctx, free, others, cs, at, answered) })
 		}
+	}
+	renew(l.server.sql.renewFree, l.server.sql.renew, alone)
+	renew(l.server.sql.stayFree, l.server.sql.stay, shares)
+}
+
+// renewParts renews the claims at some places of cs: first those whose rows are
+// free, by one statement, and then the others, by another.
+func (l *Locker) renewParts(ctx context.Context, free, others string, cs []*locker.Claim, at []int,
+	answered func(i int, err error),
+) {
+	for _, sql := range []string{free, others} {
+		if at = l.renewPart(ctx, sql, cs, at, answered); len(at) == 0 {
+			return
+		}
+	}
+	for _, i := range at {
+		answered(i, errNotOwner)
 	}
 }
 
-// renewPart renews the claims at some places of cs, in one request.
+// renewPart renews the claims at some places of cs, in one request, and returns
+// the places of those that the request did not find.
 func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, at []int,
 	answered func(i int, err error),
-) {
+) (rest []int) {
 	channel := l.book.channelNow()
 	got, err := l.server.renew(ctx, sql, channel, cs, at)
 	if err == nil {
@@ -315,7 +334,7 @@ func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, 
 		case err != nil:
 			answered(i, unclear(translate(err)))
 		case !ok:
-			answered(i, errNotOwner)
+			rest = append(rest, i)
 		default:
 			answered(i, nil)
 			if waits {
@@ -323,6 +342,7 @@ func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, 
 			}
 		}
 	}
+	return rest
 }
 
 // describe returns the text of c's Holder.

@@ -39,7 +39,7 @@ type statements struct {
 	tables, functions []string                 // tables: of leases, of records
 	fill              func(text string) string // puts names into SQL
 
-	call, renew, stay, all, poll, one, list, sweep, sweepRecords string
+	call, renewFree, renew, stayFree, stay, all, poll, one, list, sweep, sweepRecords string
 }
 
 // statementsFor returns the statements for a table, perhaps with its schema, and
@@ -83,6 +83,8 @@ func statementsFor(name, version string) (*statements, error) {
 	s.schema = fill(lockSQL + baseSQL + "\n" + crowdSQL + "\n" + allSQL + "\n" + recordSQL)
 	s.call, s.poll, s.sweep, s.sweepRecords = fill(callSQL), fill(pollSQL), fill(sweepSQL), fill(sweepRecordsSQL)
 	s.renew, s.stay, s.all = fill(renewSQL), fill(staySQL), fill(togetherSQL)
+	s.renewFree = strings.Replace(s.renew, "FOR UPDATE OF l", "FOR UPDATE OF l SKIP LOCKED", 1)
+	s.stayFree = strings.Replace(s.stay, "$4::text, false", "$4::text, true", 1)
 	s.one, s.list = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL)
 	return s, nil
 }
@@ -104,7 +106,7 @@ UPDATE {T} AS l SET ends = {NOW} + c.ttl, chan = $4 FROM c WHERE l.key = c.key A
 RETURNING l.owner, l.queue <> '[]', CASE current_setting('synchronous_commit')
   WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`
 
-	staySQL = `SELECT s.o_owner, s.o_waits, NULL::text FROM {K}($1::bytea[], $2::text[], $3::bigint[], $4::text) AS s`
+	staySQL = `SELECT s.o_owner, s.o_waits, NULL::text FROM {K}($1::bytea[], $2::text[], $3::bigint[], $4::text, false) AS s`
 
 	togetherSQL = `SELECT * FROM {A}($1::bytea[], $2::text[], $3::text[], $4::bigint, $5::boolean, $6::text, $7::boolean)`
 
@@ -116,7 +118,8 @@ LEFT JOIN LATERAL jsonb_array_elements(CASE l.owner WHEN '*' THEN l.holder::json
   ON s.v ->> 'o' = c.owner AND (s.v ->> 'e')::bigint > {NOW}
 WHERE l.owner = c.owner OR s.v IS NOT NULL
 UNION ALL SELECT x.key, c.owner, '', 0, -1 FROM unnest($1::bytea[], $2::text[]) AS c(key, owner)
-LEFT JOIN {T} AS l ON l.key = c.key JOIN {R} AS x ON x.key = c.key` + countsSQL
+LEFT JOIN {T} AS l ON l.key = c.key JOIN {R} AS x ON x.key = c.key` + countsSQL + `
+WHERE (l.queue @> jsonb_build_array(jsonb_build_object('o', c.owner))) IS NOT TRUE`
 
 	// Whether a record counts, see record.sql.
 	countsSQL = ` AND x.ends > {NOW} AND (x.mark AND x.owner = l.owner AND l.ends > {NOW}) IS NOT TRUE`

@@ -38,7 +38,7 @@ DECLARE
   r {T}%ROWTYPE;
   w jsonb; q jsonb; v jsonb;
   k bytea; o text; flags int; me text;
-  now_us bigint; p bigint; at int; mine boolean; locked boolean; granted boolean; done boolean;
+  now_us bigint; p bigint; since bigint; at int; mine boolean; locked boolean; granted boolean; done boolean;
   chans text[]; texts text[];            -- of a record
 BEGIN
   FOR i IN 1 .. cardinality(a_key) LOOP
@@ -192,6 +192,8 @@ BEGIN
         -- Its process is this one, or its session was there just now: it hears.
         o_offer := CASE WHEN left(v ->> 'c', 1) <> '-' OR ltrim(v ->> 'c', '-') = me
           THEN (v ->> 'l')::bigint ELSE (v ->> 'f')::bigint END;
+        -- Until this is committed, a look that is not written may see it wait. The offer lasts from that look on (law 1).
+        since := least(greatest(now_us, (v ->> 's')::bigint + {TOUCH}), now_us + {TOUCH});
         w := v;
       ELSE
         o_waiting := o_waiting + 1;
@@ -210,7 +212,7 @@ BEGIN
         o_queued := true; o_place := greatest(now_us, p + 1);
         q := q || jsonb_build_object('o', a_next[i], 'p', o_place, 's', now_us, 'f', a_short[i], 'l', a_long[i], 'x', a_fence[i], 'c', a_chan[i], 'h', a_holder[i]);
       END IF;
-      UPDATE {T} AS l SET owner = w ->> 'o', ends = now_us + o_offer, holder = w ->> 'h', chan = w ->> 'c', queue = q,
+      UPDATE {T} AS l SET owner = w ->> 'o', ends = since + o_offer, holder = w ->> 'h', chan = w ->> 'c', queue = q,
           token = CASE WHEN (w ->> 'x')::boolean THEN greatest(l.token + 64, now_us) ELSE l.token END
         WHERE l.key = k RETURNING CASE WHEN (w ->> 'x')::boolean THEN l.token ELSE 0 END INTO o_token;
       durable := true; o_handed := true; o_behind := jsonb_array_length(q);

@@ -25,14 +25,15 @@ type server struct {
 	config *pgxpool.Config
 	sql    *statements     // for its table; nil if a setting is wrong
 	pool   *pgxpool.Pool   // set by open
-	beside chan struct{}   // has an element for each connection in use that is no worker's
+	beside slots           // for the connections that are no worker's
+	slow   slots           // for those of them whose requests may take long
 	wire   context.Context // of the connections, which end with it
 	cut    context.CancelFunc
 }
 
 // newServer owns config.
 func newServer(config *pgxpool.Config) *server {
-	s := &server{config: config, beside: make(chan struct{}, besides)}
+	s := &server{config: config, beside: make(slots, besides), slow: make(slots, besides-1)}
 	s.wire, s.cut = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
 	return s
 }
@@ -108,16 +109,31 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// aside lends f a connection, for a request that is not a call. Such requests
-// wait for one another, so that calls need not wait for them.
-func (s *server) aside(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
+// slots bound how many requests run at once. A slot that is taken is an element.
+type slots chan struct{}
+
+// in calls f in a slot. in blocks until there is one, and returns errUnsent if
+// ctx ends first.
+func (s slots) in(ctx context.Context, f func() error) error {
 	select {
-	case s.beside <- struct{}{}:
-		defer func() { <-s.beside }()
+	case s <- struct{}{}:
+		defer func() { <-s }()
+		return f()
 	case <-ctx.Done():
 		return errUnsent
 	}
-	return s.on(ctx, f)
+}
+
+// aside lends f a connection, for a request that is not a call. Such requests
+// wait for one another, so that calls need not wait for them.
+func (s *server) aside(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
+	return s.beside.in(ctx, func() error { return s.on(ctx, f) })
+}
+
+// slowly is aside for requests that may take long. They leave a connection to
+// renewals.
+func (s *server) slowly(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
+	return s.slow.in(ctx, func() error { return s.aside(ctx, f) })
 }
 
 // on lends f a connection. If the server takes no writes, it may be the old
@@ -146,7 +162,7 @@ func retry(ctx context.Context, f func() error) error {
 // states returns the states of keys that a statement of inspection finds.
 func (s *server) states(ctx context.Context, sql string, key []byte) (states []locker.KeyState, err error) {
 	err = retry(ctx, func() error {
-		return s.aside(ctx, func(conn *pgxpool.Conn) error {
+		return s.slowly(ctx, func(conn *pgxpool.Conn) error {
 			rows, err := conn.Query(ctx, sql, key)
 			if err != nil {
 				return err
@@ -204,7 +220,7 @@ func (s *server) sweep(life *lockerkit.Life) {
 func (s *server) sweepTable(ctx context.Context, sql string, args ...any) {
 	for deleted := int64(1000); deleted == 1000; {
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := s.aside(limited, func(conn *pgxpool.Conn) error {
+		err := s.slowly(limited, func(conn *pgxpool.Conn) error {
 			tag, err := conn.Exec(limited, sql, args...)
 			deleted = tag.RowsAffected()
 			return err
