@@ -182,11 +182,15 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	defer l.life.Leave()
 	l.inbox.open()
 	try := attempt{l: l, c: c, st: l.book.Page(c), Try: t, wide: c.Limit > 1}
-	if try.st.Ended() {
-		return locker.Answer{}, nil
+	var a locker.Answer
+	var err error
+	if !try.st.Ended() {
+		a, err = try.run(ctx)
 	}
-	a, err := try.run(ctx)
-	if err != nil {
+	switch {
+	case try.st.Ended():
+		return lockerkit.AnswerEnded(t)
+	case err != nil:
 		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, l.tryError(err)
 	}
 	return a, nil
