@@ -115,15 +115,22 @@ func (l *Locker) Close(ctx context.Context) error {
 	return l.life.Close(ctx, l.tidy, l.servers.close)
 }
 
-// tidy takes this process out of all queues, and deletes its inbox.
+// tidy takes this process out of all queues, and deletes its inbox. The etcd
+// lease of its places ends by itself, because keys that were offered stand
+// under it too.
 func (l *Locker) tidy() {
 	ctx, cancel := context.WithTimeout(l.life.Context(), time.Second)
 	defer cancel()
-	if id := l.places.current(); id != 0 {
-		_, _ = l.client().Revoke(ctx, id)
-	}
+	paths := l.book.LeaveAll()
 	if l.newest.Load() > 0 {
-		_, _ = l.client().Delete(ctx, l.inboxOf(l.instance))
+		paths = append(paths, l.inboxOf(l.instance))
+	}
+	for some := range slices.Chunk(paths, tripsMax) {
+		var deletes []clientv3.Op
+		for _, path := range some {
+			deletes = append(deletes, clientv3.OpDelete(path))
+		}
+		_, _ = l.txn(ctx, nil, deletes, nil)
 	}
 }
 
