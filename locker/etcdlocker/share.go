@@ -111,9 +111,13 @@ func (s *squeeze) plan(ctx context.Context) (b *draft, err error) {
 	if s.owns && !s.again || s.joins {
 		b.ifs = s.unrecorded(b.ifs...)
 	}
+	first := 0
+	if s.again { // it is the first itself
+		first = 1
+	}
 	for i, w := range s.run {
 		if !w.ours {
-			b.hand(w, i, s.behind())
+			b.hand(w, first+i, s.behind())
 		}
 	}
 	return b, nil
