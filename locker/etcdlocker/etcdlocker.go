@@ -332,7 +332,7 @@ func (l *Locker) abandon(late bool, key, owner, entry string, st *state) {
 	l.lines.disown(key, owner)
 	l.life.Abandon(late, func(ctx context.Context) bool {
 		if st != nil {
-			if err := l.endRecorded(ctx, st); err != nil && !lacksRights(err) {
+			if err := l.endRecorded(ctx, st); err != nil && !refused(err) {
 				return false
 			}
 			st = nil // once
