@@ -267,3 +267,30 @@ func TestAnErrorNamesTheServersThatDoNotAnswer(t *testing.T) {
 		}
 	}
 }
+
+// knows is a Waker that knows every claim, as the guard knows its last one.
+type knows struct{ locker.Waker }
+
+func (knows) Granted(string, string, locker.Offer) bool { return true }
+
+func TestALateGrantLeavesNothingOfAKeyThatWasGivenUp(t *testing.T) {
+	l := New(nobody(t))
+	if err := l.Open(knows{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	st := l.book.Page(c)
+	st.Queue("entry")
+	l.gotKey(st) // a look has found the grant
+	m := message{Kind: granted, Key: []byte(c.Key), Owner: c.Owner, Queue: []queued{{Key: []byte("next")}}}
+	l.inbox.told(m, 7)
+	if line := l.lines.disown(c.Key, c.Owner); len(line) != 1 {
+		t.Errorf("%v, want what the message tells of the queue", line)
+	}
+	st.Leave()
+	l.inbox.told(m, 7)
+	if n := len(l.lines.owned); n != 0 {
+		t.Errorf("%d lines, want none", n)
+	}
+}
