@@ -2,6 +2,7 @@ package etcdlocker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -295,6 +296,9 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 		t.l.places.lost(place)
 		t.l.sessionFor(t.c.TTL).lost(lease)
 		return t.look(ctx)
+	case errors.Is(err, locker.ErrUnsent):
+		t.st.Unqueue()
+		return nil, err
 	case err != nil:
 		return nil, err
 	case !r.Succeeded:

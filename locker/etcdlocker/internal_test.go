@@ -294,3 +294,32 @@ func TestALateGrantLeavesNothingOfAKeyThatWasGivenUp(t *testing.T) {
 		t.Errorf("%d lines, want none", n)
 	}
 }
+
+func TestAClaimWhoseRequestWasNotSentIsNotInTheQueue(t *testing.T) {
+	l := New(nobody(t))
+	if err := l.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.places.set(1, time.Hour, time.Now())
+	l.sessionFor(time.Minute).set(2, time.Hour, time.Now())
+	for name, limit := range map[string]int{"alone": 1, "shared": locker.NoLimit} {
+		c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute, Limit: limit}
+		a, st := locker.Answer{}, l.book.Page(c)
+		try := &attempt{l: l, c: c, st: st, Try: locker.Try{Wait: true}}
+		var err error
+		if f := (&found{}); limit == 1 {
+			_, err = try.join(ctx, f, &a)
+		} else {
+			s := &squeeze{attempt: try, found: f, at: &crowd{owners: []owner{{limit: 1}}}}
+			s.find()
+			_, err = s.send(ctx, &a)
+		}
+		if err == nil || errors.Is(err, locker.ErrUnsent) && st.MayQueue() {
+			t.Errorf("%s: %v, and it may be in the queue: %v", name, err, st.MayQueue())
+		}
+		st.Leave()
+	}
+}

@@ -2,6 +2,7 @@ package etcdlocker
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -167,6 +168,9 @@ func (s *squeeze) send(ctx context.Context, a *locker.Answer) (*found, error) {
 			return nil, err
 		}
 		return s.look(ctx)
+	case errors.Is(err, locker.ErrUnsent):
+		s.undo()
+		return nil, err
 	case err != nil:
 		return nil, err
 	case !r.Succeeded:

@@ -175,3 +175,35 @@ func TestAnErrorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Without a session the locker sends nothing.
+func TestWhatWasNotSentIsToldApart(t *testing.T) {
+	dsn, err := locker.FromDSN("zk://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dsn.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dsn.Close(t.Context()) }()
+	l, ctx := dsn.(*Locker), canceled(t)
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	try := &attempt{l: l, c: c, st: l.book.Page(c), dir: l.dir(c.Key)}
+	if _, err := try.join(ctx, &found{dir: &zk.Stat{}}, &locker.Answer{}); !errors.Is(err, locker.ErrUnsent) {
+		t.Errorf("a claim that is to join the queue: %v, want ErrUnsent", err)
+	}
+	if try.st.MayQueue() {
+		t.Error("a claim may be in the queue by a request that was not sent")
+	}
+	_, _, err = try.won(ctx, &zk.Stat{NumChildren: ownerNodes + 1}, 0)
+	if err == nil || errors.Is(err, locker.ErrUnsent) {
+		t.Errorf("a claim that owns its key: %v, want an error, but not ErrUnsent", err)
+	}
+}
+
+func canceled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

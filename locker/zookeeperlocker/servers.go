@@ -298,6 +298,7 @@ var (
 	errChanging = errors.New("the key changed hands too often meanwhile")
 	errUnsent   = fmt.Errorf("%w: there is no session", locker.ErrUnsent)
 	errStrange  = errors.New("an entry of the queue is not ours")
+	errBadges   = errors.New("the key was taken, but there is no session to remove the badges of others")
 )
 
 // refused reports whether err says that a comparison failed and nothing was
