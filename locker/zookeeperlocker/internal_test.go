@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
 func TestAPlaceIsReadFromItsEntry(t *testing.T) {
@@ -206,4 +207,21 @@ func canceled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
+}
+
+// A hand-over may come before the watch that is to tell of it. ZooKeeper keeps a
+// watch of a node that is not there, and the client sets it again with each
+// connection.
+func TestAWatchOfWhatIsGoneIsNotKept(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t, 1, zktest.Settings{})[0]
+	l := New(zktest.Connect(t, time.Minute, server.Addr))
+	for path, there := range map[string]bool{"/none": false, "/zookeeper": true} {
+		if w, err := l.watch(t.Context(), path); err != nil || (w.stat != nil) != there {
+			t.Errorf("%s: %+v, %v", path, w, err)
+		}
+	}
+	if n := server.Watches(t.Context()); n != 1 {
+		t.Errorf("%d watches are kept, want that of the node that is there", n)
+	}
 }
