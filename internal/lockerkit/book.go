@@ -182,8 +182,10 @@ func (p *Page[T]) Ended() bool {
 // AnswerEnded is the answer to a try of a claim that has Ended. A guard that
 // does not know of a place in the queue is told that there may be one, so that
 // it gives the claim up.
-func AnswerEnded(t locker.Try) (locker.Answer, error) {
-	if t.Queued {
+func (p *Page[T]) AnswerEnded(t locker.Try) (locker.Answer, error) {
+	p.book.mu.Lock()
+	defer p.book.mu.Unlock()
+	if t.Queued || p.owner {
 		return locker.Answer{}, nil
 	}
 	return locker.Answer{Queued: true}, errEnded

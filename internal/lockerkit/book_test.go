@@ -277,10 +277,26 @@ func TestNothingIsOverAfterClose(t *testing.T) {
 
 // A guard that does not know that its claim was in a queue would try it for ever.
 func TestAGuardGivesUpAClaimThatHasEnded(t *testing.T) {
-	if a, err := lockerkit.AnswerEnded(locker.Try{Queued: true}); err != nil || a != (locker.Answer{}) {
-		t.Errorf("a claim that was in the queue: %+v, %v, want that it is not there any more", a, err)
-	}
-	if a, err := lockerkit.AnswerEnded(locker.Try{}); !a.Queued || !errors.Is(err, locker.ErrUnavailable) {
-		t.Errorf("another one: %+v, %v, want that it may be in the queue", a, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		life := opened(t)
+		b, _ := bookOf(life)
+		waits, owns := b.Page(claim("waits")), b.Page(claim("owns"))
+		waits.Queue("entry")
+		owns.Own(time.Second)
+		time.Sleep(2 * locker.QueueLife)
+		synctest.Wait()
+		for _, p := range []*lockerkit.Page[struct{}]{waits, owns} {
+			a, err := p.AnswerEnded(locker.Try{Queued: true})
+			if !p.Ended() || err != nil || a != (locker.Answer{}) {
+				t.Errorf("%s: %+v, %v, want that it is not in the queue any more", p.Claim.Owner, a, err)
+			}
+		}
+		if a, err := waits.AnswerEnded(locker.Try{}); !a.Queued || !errors.Is(err, locker.ErrUnavailable) {
+			t.Errorf("%+v, %v, want that it may be in the queue", a, err)
+		}
+		if a, err := owns.AnswerEnded(locker.Try{}); err != nil || a != (locker.Answer{}) {
+			t.Errorf("%+v, %v, want that it does not own its key", a, err)
+		}
+		closed(t, life)
+	})
 }

@@ -191,12 +191,13 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	try := attempt{l: l, c: c, st: l.book.Page(c), Try: t, wide: c.Limit > 1}
 	var a locker.Answer
 	var err error
-	if !try.st.Ended() {
+	if c.Recall || !try.st.Ended() {
 		a, err = try.run(ctx)
 	}
 	switch {
+	case err == nil && a.Record != "": // whatever became of the claim
 	case try.st.Ended():
-		return lockerkit.AnswerEnded(t)
+		return try.st.AnswerEnded(t)
 	case err != nil:
 		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, l.tryError(err)
 	}

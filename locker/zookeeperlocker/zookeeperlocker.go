@@ -179,7 +179,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	switch {
 	case try.st.Ended():
-		return lockerkit.AnswerEnded(t)
+		return try.st.AnswerEnded(t)
 	case err != nil:
 		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, tryError(err)
 	}
