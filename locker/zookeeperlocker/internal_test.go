@@ -225,3 +225,45 @@ func TestAWatchOfWhatIsGoneIsNotKept(t *testing.T) {
 		t.Errorf("%d watches are kept, want that of the node that is there", n)
 	}
 }
+
+// told is a Waker that counts the keys that others want.
+type told struct {
+	locker.Waker
+	wanted chan struct{}
+}
+
+func (told) WakeAll() {}
+
+func (w told) Wanted(string) { close(w.wanted) }
+
+func TestAnOwnerIsToldAlthoughTheQueueCannotBeReadAtOnce(t *testing.T) {
+	t.Parallel()
+	addr := zktest.Start(t, 1, zktest.Settings{})[0].Addr
+	other, wanted := zktest.Connect(t, time.Minute, addr), make(chan struct{})
+	l := New(zktest.Connect(t, time.Minute, addr))
+	if err := l.Open(told{wanted: wanted}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	if _, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil {
+		t.Fatal(err)
+	}
+	entry := l.dir(c.Key) + "/" + entryName(1, 1, lockerkit.NewID())
+	_, err := other.Create(entry, []byte("x"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll&^zk.PermRead))
+	if err == nil {
+		_, err = other.Set(l.dir(c.Key), nil, anyVersion)
+	}
+	time.Sleep(time.Second / 2)
+	if err == nil {
+		_, err = other.SetACL(entry, zk.WorldACL(zk.PermAll), anyVersion)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-wanted:
+	case <-time.After(20 * time.Second):
+		t.Error("the owner is not told that another process waits")
+	}
+}
