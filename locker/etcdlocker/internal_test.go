@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -322,4 +323,35 @@ func TestAClaimWhoseRequestWasNotSentIsNotInTheQueue(t *testing.T) {
 		}
 		st.Leave()
 	}
+}
+
+// Who is granted a key while it looks would otherwise give it to itself twice in
+// one transaction, which etcd refuses.
+func TestALookIsStaleThatSawTheClaimBeforeItsGrant(t *testing.T) {
+	l := New(nobody(t))
+	if err := l.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute, Limit: locker.NoLimit}
+	try := &attempt{l: l, c: c, st: l.book.Page(c), wide: true}
+	entry := l.entryKey(c.Key, 1, 1, c.Owner)
+	try.st.Queue(entry)
+	answer := func(kvs ...*mvccpb.KeyValue) *etcdserverpb.ResponseOp {
+		return &etcdserverpb.ResponseOp{Response: &etcdserverpb.ResponseOp_ResponseRange{
+			ResponseRange: &etcdserverpb.RangeResponse{Kvs: kvs},
+		}}
+	}
+	r := &clientv3.TxnResponse{
+		Header:    &etcdserverpb.ResponseHeader{},
+		Responses: []*etcdserverpb.ResponseOp{answer(), answer(&mvccpb.KeyValue{Key: []byte(entry)})},
+	}
+	if f := try.foundIn(r); !f.queued || f.stale {
+		t.Errorf("queued %v, stale %v, want a claim that is in the queue", f.queued, f.stale)
+	}
+	l.book.Granted(c.Owner, time.Minute)
+	if f := try.foundIn(r); f.queued || !f.stale {
+		t.Errorf("queued %v, stale %v, want that it has left", f.queued, f.stale)
+	}
+	try.st.Leave()
 }
