@@ -1,6 +1,7 @@
 package lockerkit
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -39,7 +40,7 @@ type Page[T any] struct {
 	book   *Book[T]
 	entry  string // where it is in the queue, from the first attempt to put it there; only calls of the claim change it
 	gone   bool   // it was taken out of the queue for good
-	ended  bool   // by the Book, because nobody looked; it never owns its key
+	ended  bool   // by the Book, because its time was over; it never owns its key again
 	leaves func() // called when the claim is in no queue any more; nil: nothing is
 
 	// due is when the claim is over: as an owner that was not renewed, or in
@@ -169,14 +170,28 @@ func (p *Page[T]) leave() (entry string) {
 	return p.entry
 }
 
-// Ended reports whether the Book has taken the claim out of the queue, because
-// nobody looked. What it leaves behind is going by its owner id, so the claim
-// must not be tried again.
+// Ended reports whether the Book has ended the claim, because its time was
+// over. What it leaves behind is going by its owner id, so the claim must not be
+// tried again.
 func (p *Page[T]) Ended() bool {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()
 	return p.ended
 }
+
+// AnswerEnded is the answer to a try of a claim that has Ended. A guard that
+// does not know of a place in the queue is told that there may be one, so that
+// it gives the claim up.
+func (p *Page[T]) AnswerEnded(t locker.Try) (locker.Answer, error) {
+	p.book.mu.Lock()
+	defer p.book.mu.Unlock()
+	if t.Queued || p.owner {
+		return locker.Answer{}, nil
+	}
+	return locker.Answer{Queued: true}, errEnded
+}
+
+var errEnded = fmt.Errorf("%w: the time of the claim was over before the answer", locker.ErrUnavailable)
 
 // Own notes that the claim owns its key for d from now at most. Own returns
 // false if the claim has Ended: its key is given back.
@@ -233,6 +248,6 @@ func (p *Page[T]) end() (entry string, over bool) {
 	if time.Now().Before(p.due) {
 		return "", false
 	}
-	p.ended = !p.owner
+	p.ended = true
 	return p.leave(), true
 }

@@ -1,6 +1,7 @@
 package lockerkit_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -130,8 +131,11 @@ func TestALeaseThatIsNotRenewedIsOver(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if want := (ended{"a", "entry"}); !p.Over() || p.Ended() || !over.are(want) {
+		if want := (ended{"a", "entry"}); !p.Over() || !p.Ended() || !over.are(want) {
 			t.Errorf("it is over: %v; it was told of: %v, want %v", p.Over(), over, want)
+		}
+		if p.Own(time.Minute) || !p.Over() {
+			t.Error("it may own its key while the Book gives that back")
 		}
 		closed(t, life)
 	})
@@ -184,19 +188,23 @@ func TestALateGrantDoesNotShortenALease(t *testing.T) {
 			}
 		})
 	}
+	var pages []*lockerkit.Page[struct{}]
 	for range 100 {
 		p := b.Page(claim("a"))
+		pages = append(pages, p)
 		p.Queue("entry")
 		var both sync.WaitGroup
-		both.Go(func() { b.Granted("a", 0) })
+		both.Go(func() { b.Granted("a", time.Second) })
 		both.Go(func() { p.Own(time.Hour) })
 		both.Wait()
-		over := p.Over()
-		p.Leave()
-		if over {
+	}
+	time.Sleep(time.Second)
+	for _, p := range pages {
+		if p.Over() {
 			t.Error("the lease has the length of the offer")
 			break
 		}
+		p.Leave()
 	}
 	close(done)
 	others.Wait()
@@ -264,5 +272,31 @@ func TestNothingIsOverAfterClose(t *testing.T) {
 		if !over.are() {
 			t.Errorf("%v are over after Close, which leaves keys to their TTL", over)
 		}
+	})
+}
+
+// A guard that does not know that its claim was in a queue would try it for ever.
+func TestAGuardGivesUpAClaimThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		life := opened(t)
+		b, _ := bookOf(life)
+		waits, owns := b.Page(claim("waits")), b.Page(claim("owns"))
+		waits.Queue("entry")
+		owns.Own(time.Second)
+		time.Sleep(2 * locker.QueueLife)
+		synctest.Wait()
+		for _, p := range []*lockerkit.Page[struct{}]{waits, owns} {
+			a, err := p.AnswerEnded(locker.Try{Queued: true})
+			if !p.Ended() || err != nil || a != (locker.Answer{}) {
+				t.Errorf("%s: %+v, %v, want that it is not in the queue any more", p.Claim.Owner, a, err)
+			}
+		}
+		if a, err := waits.AnswerEnded(locker.Try{}); !a.Queued || !errors.Is(err, locker.ErrUnavailable) {
+			t.Errorf("%+v, %v, want that it may be in the queue", a, err)
+		}
+		if a, err := owns.AnswerEnded(locker.Try{}); err != nil || a != (locker.Answer{}) {
+			t.Errorf("%+v, %v, want that it does not own its key", a, err)
+		}
+		closed(t, life)
 	})
 }

@@ -54,6 +54,11 @@ func (c *Call[Q, R]) Wait() (r R, unsent bool, err error) {
 	case r = <-c.answer:
 		return r, false, nil
 	case <-c.Ctx.Done():
+	}
+	select {
+	case r = <-c.answer: // both at once
+		return r, false, nil
+	default:
 		return r, c.Take(), c.Ctx.Err()
 	}
 }

@@ -138,3 +138,20 @@ func TestABatchHasThePatienceOfItsMostPatientCaller(t *testing.T) {
 		}
 	})
 }
+
+// A process that stood still finds both.
+func TestAnAnswerCountsThoughTheTimeIsOver(t *testing.T) {
+	calls := make(lockerkit.Calls[int, int], 1)
+	for range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		c, err := calls.Post(ctx, 1)
+		if err != nil || !(<-calls).Take() {
+			t.Fatal(err)
+		}
+		c.Answer(2)
+		cancel()
+		if r, unsent, err := c.Wait(); r != 2 || unsent || err != nil {
+			t.Fatalf("%d, unsent %v, %v, want the answer", r, unsent, err)
+		}
+	}
+}

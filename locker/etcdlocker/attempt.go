@@ -2,6 +2,7 @@ package etcdlocker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -33,6 +34,15 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 		}
 	}
 	for range maxTries {
+		if f != nil && f.stale {
+			if t.st.Ended() {
+				return a, nil
+			}
+			if f, err = t.look(ctx); err != nil {
+				return a, err
+			}
+			continue
+		}
 		a, take := t.judge(f)
 		switch {
 		case a.Record != "":
@@ -82,6 +92,7 @@ type found struct {
 	queue    []*mvccpb.KeyValue // whole, for an attempt that looks wide
 	record   *mvccpb.KeyValue   // beside the key, for a claim that recalls
 	queued   bool               // our entry is in the queue
+	stale    bool               // it was, but has left since, as a message has told
 	revision int64
 }
 
@@ -127,7 +138,8 @@ func (t *attempt) foundIn(r *clientv3.TxnResponse) *found {
 	} else {
 		f.queued = n > 1 && rangeOf(r, 1).Count > 0
 	}
-	f.queued = f.queued && t.st.MayQueue()
+	f.stale = f.queued && !t.st.MayQueue()
+	f.queued = f.queued && !f.stale
 	return f
 }
 
@@ -295,6 +307,9 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 		t.l.places.lost(place)
 		t.l.sessionFor(t.c.TTL).lost(lease)
 		return t.look(ctx)
+	case errors.Is(err, locker.ErrUnsent):
+		t.st.Unqueue()
+		return nil, err
 	case err != nil:
 		return nil, err
 	case !r.Succeeded:

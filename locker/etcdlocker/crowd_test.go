@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -117,5 +118,24 @@ func TestAStepComparesEachShareThatHasEnded(t *testing.T) {
 		if !compared[o.path] {
 			t.Errorf("%s is not compared", o.path)
 		}
+	}
+}
+
+// A permit may find by a look that it was granted, and serve the queue by that.
+func TestPermitsOfOneTransactionHaveTokensOfTheirOwn(t *testing.T) {
+	l := New(nil)
+	me := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute, Limit: 3, Fencing: true}
+	l.sessionFor(me.TTL).set(1, time.Hour, time.Now())
+	s := &squeeze{
+		attempt: &attempt{l: l, c: me, st: l.book.Page(me)}, found: &found{},
+		at: &crowd{owners: []owner{{id: me.Owner, limit: 3}}, queue: []waiter{{limit: 3}}},
+	}
+	s.find()
+	b, err := s.plan(t.Context())
+	if err != nil || len(b.mail) != 1 {
+		t.Fatalf("%+v, %v, want a letter to the one that waits", b, err)
+	}
+	if mine, other := token(7, s.nth), token(7, b.mail[0].message.Nth); other <= mine {
+		t.Errorf("tokens %d and %d, want that of the later grant to be higher", mine, other)
 	}
 }

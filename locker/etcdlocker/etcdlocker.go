@@ -115,15 +115,22 @@ func (l *Locker) Close(ctx context.Context) error {
 	return l.life.Close(ctx, l.tidy, l.servers.close)
 }
 
-// tidy takes this process out of all queues, and deletes its inbox.
+// tidy takes this process out of all queues, and deletes its inbox. The etcd
+// lease of its places ends by itself, because keys that were offered stand
+// under it too.
 func (l *Locker) tidy() {
 	ctx, cancel := context.WithTimeout(l.life.Context(), time.Second)
 	defer cancel()
-	if id := l.places.current(); id != 0 {
-		_, _ = l.client().Revoke(ctx, id)
-	}
+	paths := l.book.LeaveAll()
 	if l.newest.Load() > 0 {
-		_, _ = l.client().Delete(ctx, l.inboxOf(l.instance))
+		paths = append(paths, l.inboxOf(l.instance))
+	}
+	for some := range slices.Chunk(paths, tripsMax) {
+		var deletes []clientv3.Op
+		for _, path := range some {
+			deletes = append(deletes, clientv3.OpDelete(path))
+		}
+		_, _ = l.txn(ctx, nil, deletes, nil)
 	}
 }
 
@@ -182,11 +189,16 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	defer l.life.Leave()
 	l.inbox.open()
 	try := attempt{l: l, c: c, st: l.book.Page(c), Try: t, wide: c.Limit > 1}
-	if try.st.Ended() {
-		return locker.Answer{}, nil
+	var a locker.Answer
+	var err error
+	if c.Recall || !try.st.Ended() {
+		a, err = try.run(ctx)
 	}
-	a, err := try.run(ctx)
-	if err != nil {
+	switch {
+	case err == nil && a.Record != "": // whatever became of the claim
+	case try.st.Ended():
+		return try.st.AnswerEnded(t)
+	case err != nil:
 		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, l.tryError(err)
 	}
 	return a, nil
@@ -321,7 +333,7 @@ func (l *Locker) abandon(late bool, key, owner, entry string, st *state) {
 	l.lines.disown(key, owner)
 	l.life.Abandon(late, func(ctx context.Context) bool {
 		if st != nil {
-			if err := l.endRecorded(ctx, st); err != nil && !lacksRights(err) {
+			if err := l.endRecorded(ctx, st); err != nil && !refused(err) {
 				return false
 			}
 			st = nil // once

@@ -117,11 +117,11 @@ func (in *inbox) toldGranted(key string, m message, revision int64) {
 	if m.Fence {
 		o.Token = token(revision, m.Nth)
 	}
+	news := in.l.book.Granted(m.Owner, o.Length)
 	if m.Limit <= 1 {
-		in.l.lines.granted(key, m.Owner, m.Queue)
+		in.l.lines.granted(key, m.Owner, m.Queue, news)
 		in.l.sights.Forget(key)
 	}
-	in.l.book.Granted(m.Owner, o.Length)
 	if in.l.waker.Granted(key, m.Owner, o) || in.l.life.Enter() != nil {
 		return
 	}

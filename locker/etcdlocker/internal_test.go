@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -266,4 +267,91 @@ func TestAnErrorNamesTheServersThatDoNotAnswer(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// knows is a Waker that knows every claim, as the guard knows its last one.
+type knows struct{ locker.Waker }
+
+func (knows) Granted(string, string, locker.Offer) bool { return true }
+
+func TestALateGrantLeavesNothingOfAKeyThatWasGivenUp(t *testing.T) {
+	l := New(nobody(t))
+	if err := l.Open(knows{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	st := l.book.Page(c)
+	st.Queue("entry")
+	l.gotKey(st) // a look has found the grant
+	m := message{Kind: granted, Key: []byte(c.Key), Owner: c.Owner, Queue: []queued{{Key: []byte("next")}}}
+	l.inbox.told(m, 7)
+	if line := l.lines.disown(c.Key, c.Owner); len(line) != 1 {
+		t.Errorf("%v, want what the message tells of the queue", line)
+	}
+	st.Leave()
+	l.inbox.told(m, 7)
+	if n := len(l.lines.owned); n != 0 {
+		t.Errorf("%d lines, want none", n)
+	}
+}
+
+func TestAClaimWhoseRequestWasNotSentIsNotInTheQueue(t *testing.T) {
+	l := New(nobody(t))
+	if err := l.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.places.set(1, time.Hour, time.Now())
+	l.sessionFor(time.Minute).set(2, time.Hour, time.Now())
+	for name, limit := range map[string]int{"alone": 1, "shared": locker.NoLimit} {
+		c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute, Limit: limit}
+		a, st := locker.Answer{}, l.book.Page(c)
+		try := &attempt{l: l, c: c, st: st, Try: locker.Try{Wait: true}}
+		var err error
+		if f := (&found{}); limit == 1 {
+			_, err = try.join(ctx, f, &a)
+		} else {
+			s := &squeeze{attempt: try, found: f, at: &crowd{owners: []owner{{limit: 1}}}}
+			s.find()
+			_, err = s.send(ctx, &a)
+		}
+		if err == nil || errors.Is(err, locker.ErrUnsent) && st.MayQueue() {
+			t.Errorf("%s: %v, and it may be in the queue: %v", name, err, st.MayQueue())
+		}
+		st.Leave()
+	}
+}
+
+// Who is granted a key while it looks would otherwise give it to itself twice in
+// one transaction, which etcd refuses.
+func TestALookIsStaleThatSawTheClaimBeforeItsGrant(t *testing.T) {
+	l := New(nobody(t))
+	if err := l.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute, Limit: locker.NoLimit}
+	try := &attempt{l: l, c: c, st: l.book.Page(c), wide: true}
+	entry := l.entryKey(c.Key, 1, 1, c.Owner)
+	try.st.Queue(entry)
+	answer := func(kvs ...*mvccpb.KeyValue) *etcdserverpb.ResponseOp {
+		return &etcdserverpb.ResponseOp{Response: &etcdserverpb.ResponseOp_ResponseRange{
+			ResponseRange: &etcdserverpb.RangeResponse{Kvs: kvs},
+		}}
+	}
+	r := &clientv3.TxnResponse{
+		Header:    &etcdserverpb.ResponseHeader{},
+		Responses: []*etcdserverpb.ResponseOp{answer(), answer(&mvccpb.KeyValue{Key: []byte(entry)})},
+	}
+	if f := try.foundIn(r); !f.queued || f.stale {
+		t.Errorf("queued %v, stale %v, want a claim that is in the queue", f.queued, f.stale)
+	}
+	l.book.Granted(c.Owner, time.Minute)
+	if f := try.foundIn(r); f.queued || !f.stale {
+		t.Errorf("queued %v, stale %v, want that it has left", f.queued, f.stale)
+	}
+	try.st.Leave()
 }

@@ -325,10 +325,9 @@ func (b *renewal) run(ctx context.Context) {
 		switch {
 		case err != nil:
 			b.answer[i](b.l.unclear(err))
-		case !r.Responses[i].GetResponseTxn().Succeeded:
+		case !r.Responses[i].GetResponseTxn().Succeeded, !b.l.book.Page(c).Own(c.TTL):
 			b.answer[i](errNotOwner)
 		default:
-			b.l.book.Page(c).Own(c.TTL)
 			b.answer[i](nil)
 		}
 	}

@@ -2,6 +2,7 @@ package etcdlocker
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -111,9 +112,13 @@ func (s *squeeze) plan(ctx context.Context) (b *draft, err error) {
 	if s.owns && !s.again || s.joins {
 		b.ifs = s.unrecorded(b.ifs...)
 	}
+	first := 0
+	if s.again { // it is the first itself
+		first = 1
+	}
 	for i, w := range s.run {
 		if !w.ours {
-			b.hand(w, i, s.behind())
+			b.hand(w, first+i, s.behind())
 		}
 	}
 	return b, nil
@@ -163,6 +168,9 @@ func (s *squeeze) send(ctx context.Context, a *locker.Answer) (*found, error) {
 			return nil, err
 		}
 		return s.look(ctx)
+	case errors.Is(err, locker.ErrUnsent):
+		s.undo()
+		return nil, err
 	case err != nil:
 		return nil, err
 	case !r.Succeeded:

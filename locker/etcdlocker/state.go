@@ -44,11 +44,14 @@ type line struct {
 	queue []queued
 }
 
-// granted begins the line of a key that owner was given with queue behind it.
-func (ls *lines) granted(key, owner string, queue []queued) {
+// granted begins the line of a key that owner was given with queue behind it. If
+// that is no news, the owner may have given the key up, and has no line then.
+func (ls *lines) granted(key, owner string, queue []queued, news bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.owned[key] = &line{owner: owner, queue: queue}
+	if ln := ls.owned[key]; news || ln != nil && ln.owner == owner {
+		ls.owned[key] = &line{owner: owner, queue: queue}
+	}
 }
 
 // own begins the line of a key that owner has taken, unless there is one from

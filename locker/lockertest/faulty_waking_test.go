@@ -138,7 +138,10 @@ var wakingFaults = []fault{
 	},
 	{
 		"takes out a claim that comes back late while it acquires",
-		[]string{"a claim that comes back late keeps what it gets"},
+		[]string{
+			"a claim that comes back late keeps what it gets",
+			"a claim that comes back as its offer ends keeps what it gets",
+		},
 		func(m memory) locker.Locker { return takesOutLate{m, map[*locker.Claim]time.Time{}} },
 	},
 	{

@@ -17,6 +17,7 @@ var queueing = []Check{
 	{"a claim that nobody sees leaves the queue", "QueueLife", queueEnds},
 	{"a claim that nobody sees is not granted, whoever else looks", "QueueLife", unseenEnds},
 	{"a claim that comes back late keeps what it gets", "QueueLife", comesBack},
+	{"a claim that comes back as its offer ends keeps what it gets", "law 1", offerComesBack},
 	{"a holder learns that others wait", "Waker.Wanted", tellsHolderOfWaiters},
 }
 
@@ -273,13 +274,42 @@ func comesBack(p *pair) {
 			got = append(got, c)
 		}
 	}
+	p.keepsAll(got)
+}
+
+// keepsAll wants that claims of p.b that were away for long own what they have
+// acquired since.
+func (p *pair) keepsAll(got []*locker.Claim) {
 	time.Sleep(short)
 	for _, err := range p.renewAll(p.b, got) {
 		if err != nil {
-			fail("Renew by a claim that nobody saw in the queue for %v and that acquired its key then: %v, "+
-				"want success, or no key", locker.QueueLife, err)
+			fail("Renew by a claim that came back late and acquired its key then: %v, want success, or no key", err)
 		}
 	}
+}
+
+// offerComesBack is comesBack for claims that were handed their keys.
+func offerComesBack(p *pair) {
+	cs, ends := make([]*locker.Claim, 16), make([]time.Time, 16)
+	for i := range cs {
+		var c *locker.Claim
+		c, cs[i], _ = p.waited(fmt.Sprint("k", i))
+		sent := time.Now()
+		p.release(p.a, c, nil)
+		g, ok := p.b.ear.granted(cs[i])
+		for ; !ok && time.Since(sent) < short; g, ok = p.b.ear.granted(cs[i]) {
+			time.Sleep(time.Millisecond)
+		}
+		ends[i] = time.Now().Add(g.Length)
+	}
+	var got []*locker.Claim
+	for i, c := range cs {
+		time.Sleep(time.Until(ends[i].Add(time.Duration(i%8) * time.Millisecond / 2)))
+		if p.try(p.b, c, locker.Try{Wait: true, Queued: true}).Acquired {
+			got = append(got, c)
+		}
+	}
+	p.keepsAll(got)
 }
 
 // tellsHolderOfWaiters wants messages of a store that hands over, because such

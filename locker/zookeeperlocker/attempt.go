@@ -150,7 +150,11 @@ const ownerNodes = 2
 // claim that has ended.
 func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locker.Answer, done bool, err error) {
 	if dir.NumChildren != ownerNodes {
-		if done, err = t.removeBadges(ctx, version); !done {
+		done, err = t.removeBadges(ctx, version)
+		switch {
+		case errors.Is(err, locker.ErrUnsent): // but the claim owns its key
+			return a, false, errBadges
+		case !done:
 			return a, false, err
 		}
 	}
@@ -212,12 +216,12 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (done bo
 	r, err := t.l.multi(ctx, exists(t.dir+ownerNode), write(t.dir, nil, anyVersion),
 		t.l.create(entry, entryOf(t.c), zk.FlagEphemeral))
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, locker.ErrUnsent):
 		return false, err
-	case r.refused == nil:
+	case err == nil && r.refused == nil:
 		t.stay(a)
 		return true, nil
 	}
 	t.st.Unqueue()
-	return false, nil
+	return false, err
 }

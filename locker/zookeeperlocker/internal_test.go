@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
 func TestAPlaceIsReadFromItsEntry(t *testing.T) {
@@ -173,5 +174,96 @@ func TestAnErrorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Without a session the locker sends nothing.
+func TestWhatWasNotSentIsToldApart(t *testing.T) {
+	dsn, err := locker.FromDSN("zk://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dsn.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dsn.Close(t.Context()) }()
+	l, ctx := dsn.(*Locker), canceled(t)
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	try := &attempt{l: l, c: c, st: l.book.Page(c), dir: l.dir(c.Key)}
+	if _, err := try.join(ctx, &found{dir: &zk.Stat{}}, &locker.Answer{}); !errors.Is(err, locker.ErrUnsent) {
+		t.Errorf("a claim that is to join the queue: %v, want ErrUnsent", err)
+	}
+	if try.st.MayQueue() {
+		t.Error("a claim may be in the queue by a request that was not sent")
+	}
+	_, _, err = try.won(ctx, &zk.Stat{NumChildren: ownerNodes + 1}, 0)
+	if err == nil || errors.Is(err, locker.ErrUnsent) {
+		t.Errorf("a claim that owns its key: %v, want an error, but not ErrUnsent", err)
+	}
+}
+
+func canceled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// A hand-over may come before the watch that is to tell of it. ZooKeeper keeps a
+// watch of a node that is not there, and the client sets it again with each
+// connection.
+func TestAWatchOfWhatIsGoneIsNotKept(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t, 1, zktest.Settings{})[0]
+	l := New(zktest.Connect(t, time.Minute, server.Addr))
+	for path, there := range map[string]bool{"/none": false, "/zookeeper": true} {
+		if w, err := l.watch(t.Context(), path); err != nil || (w.stat != nil) != there {
+			t.Errorf("%s: %+v, %v", path, w, err)
+		}
+	}
+	if n := server.Watches(t.Context()); n != 1 {
+		t.Errorf("%d watches are kept, want that of the node that is there", n)
+	}
+}
+
+// told is a Waker that counts the keys that others want.
+type told struct {
+	locker.Waker
+	wanted chan struct{}
+}
+
+func (told) WakeAll() {}
+
+func (w told) Wanted(string) { close(w.wanted) }
+
+func TestAnOwnerIsToldAlthoughTheQueueCannotBeReadAtOnce(t *testing.T) {
+	t.Parallel()
+	addr := zktest.Start(t, 1, zktest.Settings{})[0].Addr
+	other, wanted := zktest.Connect(t, time.Minute, addr), make(chan struct{})
+	l := New(zktest.Connect(t, time.Minute, addr))
+	if err := l.Open(told{wanted: wanted}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	if _, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil {
+		t.Fatal(err)
+	}
+	entry := l.dir(c.Key) + "/" + entryName(1, 1, lockerkit.NewID())
+	_, err := other.Create(entry, []byte("x"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll&^zk.PermRead))
+	if err == nil {
+		_, err = other.Set(l.dir(c.Key), nil, anyVersion)
+	}
+	time.Sleep(time.Second / 2)
+	if err == nil {
+		_, err = other.SetACL(entry, zk.WorldACL(zk.PermAll), anyVersion)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-wanted:
+	case <-time.After(20 * time.Second):
+		t.Error("the owner is not told that another process waits")
 	}
 }

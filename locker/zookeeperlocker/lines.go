@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -110,7 +111,14 @@ func (ls *lines) noteNode(c *locker.Claim, version int32) bool {
 func (ls *lines) watchQueue(key string, ln *line) {
 	for {
 		w, err := ls.l.watchSurely(ls.l.life.Context(), ls.l.dir(key))
-		if err != nil || w.stat == nil || !ls.refresh(key, ln, w.stat.Version) {
+		if err != nil || w.stat == nil {
+			return
+		}
+		current, err := ls.refresh(key, ln, w.stat.Version)
+		for err != nil && lockerkit.Pause(watchPause, ls.l.life.Context().Done()) {
+			current, err = ls.refresh(key, ln, w.stat.Version)
+		}
+		if !current {
 			return
 		}
 		select {
@@ -123,12 +131,13 @@ func (ls *lines) watchQueue(key string, ln *line) {
 
 // refresh reads the queue if the directory has another version. refresh reports
 // whether ln is still in use.
-func (ls *lines) refresh(key string, ln *line, version int32) bool {
+func (ls *lines) refresh(key string, ln *line, version int32) (current bool, err error) {
 	ls.mu.Lock()
-	current, same := ls.owned[key] == ln, ln.known && ln.version == version
+	current = ls.owned[key] == ln
+	same := ln.known && ln.version == version
 	ls.mu.Unlock()
 	if !current || same {
-		return current
+		return current, nil
 	}
 	ctx, cancel := context.WithTimeout(ls.l.life.Context(), time.Second)
 	defer cancel()
@@ -140,7 +149,7 @@ func (ls *lines) refresh(key string, ln *line, version int32) bool {
 		owner, _, _ = parse(n.value)
 	}
 	if err != nil {
-		return true
+		return true, err
 	}
 	ls.mu.Lock()
 	current = ls.owned[key] == ln
@@ -150,7 +159,7 @@ func (ls *lines) refresh(key string, ln *line, version int32) bool {
 	ls.mu.Unlock()
 	switch {
 	case !current:
-		return false
+		return false, nil
 	case owner != ln.owner:
 		if r, ok := ls.l.waker.(locker.Revoker); ok {
 			r.Revoked(key, ln.owner)
@@ -158,7 +167,7 @@ func (ls *lines) refresh(key string, ln *line, version int32) bool {
 	case len(v.queue) > 0:
 		ls.l.waker.Wanted(key)
 	}
-	return true
+	return true, nil
 }
 
 // queueIn returns the entries among the children of a directory, in their

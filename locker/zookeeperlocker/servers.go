@@ -188,15 +188,15 @@ func (s *servers) delete(ctx context.Context, path string) error {
 
 // watched is a node that was asked for with a watch.
 type watched struct {
-	stat    *zk.Stat // nil: there is no such node
-	changed <-chan zk.Event
+	stat    *zk.Stat        // nil: there is no such node
+	changed <-chan zk.Event // nil then, because nobody would end the watch
 }
 
 func (s *servers) watch(ctx context.Context, path string) (watched, error) {
 	return call(ctx, s, func() (watched, error) {
-		ok, stat, changed, err := s.conn.ExistsW(path)
-		if !ok {
-			stat = nil
+		_, stat, changed, err := s.conn.GetW(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			err = nil
 		}
 		return watched{stat, changed}, err
 	})
@@ -298,6 +298,7 @@ var (
 	errChanging = errors.New("the key changed hands too often meanwhile")
 	errUnsent   = fmt.Errorf("%w: there is no session", locker.ErrUnsent)
 	errStrange  = errors.New("an entry of the queue is not ours")
+	errBadges   = errors.New("the key was taken, but there is no session to remove the badges of others")
 )
 
 // refused reports whether err says that a comparison failed and nothing was

@@ -172,11 +172,15 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	defer l.life.Leave()
 	try := attempt{l: l, c: c, st: l.book.Page(c), dir: l.dir(c.Key), Try: t}
-	if try.st.Ended() {
-		return locker.Answer{}, nil
+	var a locker.Answer
+	var err error
+	if !try.st.Ended() {
+		a, err = try.run(ctx)
 	}
-	a, err := try.run(ctx)
-	if err != nil {
+	switch {
+	case try.st.Ended():
+		return try.st.AnswerEnded(t)
+	case err != nil:
 		return locker.Answer{Queued: t.Queued || try.st.MayQueue()}, tryError(err)
 	}
 	return a, nil
@@ -399,7 +403,10 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, ans
 				continue
 			}
 			l.lines.noteNode(cs[i], r.stats[opsEach*at+1].Version)
-			l.book.Page(cs[i]).Own(cs[i].TTL)
+			if !l.book.Page(cs[i]).Own(cs[i].TTL) { // its key is being given back
+				answered(i, errNotOwner)
+				continue
+			}
 			answered(i, nil)
 		}
 		return

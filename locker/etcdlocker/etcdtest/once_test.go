@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -138,5 +139,33 @@ func TestOnEtcdTheLongestTTLIsLong(t *testing.T) {
 	}
 	if records != 1 {
 		t.Errorf("%d records, want 1", records)
+	}
+}
+
+func TestAKeyIsFreedWhoseResultEtcdRefuses(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	l := etcdlocker.New(etcdtest.Client(t, addr), etcdlocker.WithPrefix(prefix))
+	if err := l.Open(deaf{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Hour, Recall: true}
+	if _, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil {
+		t.Fatal(err)
+	}
+	tooLong := locker.Record{Value: strings.Repeat("r", 1600<<10), TTL: time.Hour}
+	if _, err := l.Keep(t.Context(), c, nil, tooLong); !errors.Is(err, locker.ErrUnavailable) {
+		t.Fatalf("%v, want a refusal", err)
+	}
+	l.Abandon(c, true)
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		s, err := l.Inspect(t.Context(), "k")
+		if err == nil && !s.Held {
+			return
+		}
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("%+v, %v, want a free key", s, err)
+		}
 	}
 }

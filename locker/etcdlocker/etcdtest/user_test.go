@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -239,5 +240,43 @@ func TestErrorsAndCheckSayThatEtcdIsFull(t *testing.T) {
 	found, _ := locker.Findings(g.Check(t.Context()))
 	if len(found) != 1 || found[0].Name != etcdlocker.FindingSpace || !strings.Contains(found[0].Text, "alarm disarm") {
 		t.Errorf("Check: %v, want a finding %q", found, etcdlocker.FindingSpace)
+	}
+}
+
+// deaf is a Waker that knows every claim.
+type deaf struct{ granted chan struct{} }
+
+func (d deaf) Granted(string, string, locker.Offer) bool {
+	close(d.granted)
+	return true
+}
+func (deaf) Wanted(string) {}
+func (deaf) Wake(string)   {}
+func (deaf) WakeAll()      {}
+
+func TestCloseLeavesAKeyThatWasHandedOverToItsOffer(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c, granted := etcdtest.Client(t, addr), make(chan struct{})
+	a, b := etcdlocker.New(c, etcdlocker.WithPrefix(prefix)), etcdlocker.New(c, etcdlocker.WithPrefix(prefix))
+	if err := errors.Join(a.Open(deaf{}), b.Open(deaf{granted})); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close(context.WithoutCancel(t.Context())) }()
+	owner := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	waits := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	_, err := a.Acquire(t.Context(), owner, locker.Try{})
+	if _, held := b.Acquire(t.Context(), waits, locker.Try{Wait: true}); err != nil || held != nil {
+		t.Fatal(err, held)
+	}
+	if _, err := a.Release(t.Context(), owner, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-granted
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := a.Inspect(t.Context(), "k"); err != nil || s.Owner != waits.Owner {
+		t.Errorf("the owner is %q, %v, want that of the closed locker", s.Owner, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,7 +109,7 @@ func (s *Server) configure(id int, ensemble string, settings Settings) error {
 	}
 	text := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=10\nminSessionTimeout=1000\nmaxSessionTimeout=60000\n"+
 		"dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"+
-		"forceSync=%s\n%s", s.dir, port, sync, ensemble)
+		"4lw.commands.whitelist=srvr,wchs\nforceSync=%s\n%s", s.dir, port, sync, ensemble)
 	s.config = filepath.Join(s.dir, "zoo.cfg")
 	const private = 0o700
 	return errors.Join(
@@ -148,7 +149,7 @@ func (s *Server) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		if strings.Contains(s.ask(ctx), "Mode: ") {
+		if strings.Contains(s.ask(ctx, "srvr"), "Mode: ") {
 			return nil
 		}
 		select {
@@ -160,21 +161,31 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-// ask returns the server's answer to srvr, or "".
-func (s *Server) ask(ctx context.Context) string {
+// ask returns the server's answer to a word of four letters, or "".
+func (s *Server) ask(ctx context.Context, word string) string {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
 		return ""
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Second))
-	_, _ = c.Write([]byte("srvr"))
+	_, _ = c.Write([]byte(word))
 	answer, _ := io.ReadAll(c)
 	return string(answer)
 }
 
 // Leads reports whether the server is the leader.
-func (s *Server) Leads(ctx context.Context) bool { return strings.Contains(s.ask(ctx), "Mode: leader") }
+func (s *Server) Leads(ctx context.Context) bool {
+	return strings.Contains(s.ask(ctx, "srvr"), "Mode: leader")
+}
+
+// Watches returns the number of watches that the server keeps, or 0 if it does
+// not tell.
+func (s *Server) Watches(ctx context.Context) int {
+	_, text, _ := strings.Cut(s.ask(ctx, "wchs"), "Total watches:")
+	n, _ := strconv.Atoi(strings.TrimSpace(text))
+	return n
+}
 
 // Kill ends the server by SIGKILL and waits for its end.
 func (s *Server) Kill() {
