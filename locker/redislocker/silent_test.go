@@ -2,6 +2,7 @@ package redislocker_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -132,18 +133,21 @@ func TestAServerThatIsGoneIsSilentAtOnce(t *testing.T) {
 func TestSilenceIsToldFromDistanceByANewProcess(t *testing.T) {
 	t.Run("far", func(t *testing.T) {
 		t.Parallel()
-		_, p, _, rdb := behindProxy(t)
-		p.Far(redistest.Distance{RoundTrip: 400 * time.Millisecond, Opening: 2})
-		l := open(t, rdb)
-		for range 10 {
-			a, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
-			if errors.Is(err, locker.ErrSilent) {
-				t.Errorf("Acquire: %v, want no ErrSilent", err)
+		calmly(t, func() (late error) {
+			_, p, _, rdb := behindProxy(t)
+			p.Far(redistest.Distance{RoundTrip: 400 * time.Millisecond, Opening: 2})
+			l := open(t, rdb)
+			for range 10 {
+				a, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
+				if errors.Is(err, locker.ErrSilent) {
+					return fmt.Errorf("Acquire: %w, want no ErrSilent", err)
+				}
+				if a.Acquired {
+					break
+				}
 			}
-			if a.Acquired {
-				return
-			}
-		}
+			return nil
+		})
 	})
 	t.Run("hung", func(t *testing.T) {
 		t.Parallel()
