@@ -96,9 +96,9 @@ func (t *Ticks) RunLatest(ctx context.Context, now time.Time) {
 	t.tell(ctx, due, t.Run(ctx, due))
 }
 
-// RunMissed is for an instance that starts. It runs the last CatchUp ticks up to
-// now that may not have run, and logs what came of it. There are none if the job
-// has never run.
+// RunMissed is for an instance that starts. It runs the last CatchUp ticks up
+// to now that may not have run, and logs what came of it. There are none if the
+// job has never run.
 func (t *Ticks) RunMissed(ctx context.Context, now time.Time) {
 	if due := Latest(t.Next, now); !due.IsZero() {
 		t.tell(ctx, due, t.run(ctx, due, true))

@@ -171,8 +171,8 @@ func (p *Page[T]) leave() (entry string) {
 }
 
 // Ended reports whether the Book has ended the claim, because its time was
-// over. What it leaves behind is going by its owner id, so the claim must not be
-// tried again.
+// over. Its owner id is being taken out of key and queue, so the claim must not
+// be tried again.
 func (p *Page[T]) Ended() bool {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()

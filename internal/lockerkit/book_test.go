@@ -275,7 +275,8 @@ func TestNothingIsOverAfterClose(t *testing.T) {
 	})
 }
 
-// A guard that does not know that its claim was in a queue would try it for ever.
+// A guard that does not know that its claim was in a queue would try it for
+// ever.
 func TestAGuardGivesUpAClaimThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life := opened(t)

@@ -42,8 +42,8 @@ func TestAClaimThatWasNotSentIsNotLookedFor(t *testing.T) {
 	}
 }
 
-// A refusal may end, as that of a password which has just been changed. A result
-// must not be lost by it, so Abandon still keeps that.
+// A refusal may end, as that of a password which has just been changed. A
+// result must not be lost by it, so Abandon still keeps that.
 func TestARefusalTellsAHolderNothing(t *testing.T) {
 	l := toward(t, NoRight)
 	c, r := &locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second}, locker.Record{Value: "v", TTL: time.Hour}

@@ -491,8 +491,8 @@ func (t *table) failure(r reply) error {
 	return err
 }
 
-// unclear returns err for a holder: a refusal leaves as much in doubt as silence
-// does.
+// unclear returns err for a holder: a refusal leaves as much in doubt as
+// silence does.
 func unclear(err error) error {
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) || errors.Is(err, locker.ErrUnavailable) {
 		return err

@@ -90,7 +90,7 @@ func TestTicksOfProcessesRunOneAtATimeAndGoOnAfterADeath(t *testing.T) {
 	}
 }
 
-// Nobody is there for some ticks. Whoever starts then runs them.
+// Nobody is there for some ticks. The instance that starts then runs them.
 func TestAddTick_OnRedisEachTickRunsOnce(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server, ran := redistest.Start(t), new(ticked)

@@ -325,8 +325,8 @@ func TestAClaimWhoseRequestWasNotSentIsNotInTheQueue(t *testing.T) {
 	}
 }
 
-// Who is granted a key while it looks would otherwise give it to itself twice in
-// one transaction, which etcd refuses.
+// Who is granted a key while it looks would otherwise give it to itself twice
+// in one transaction, which etcd refuses.
 func TestALookIsStaleThatSawTheClaimBeforeItsGrant(t *testing.T) {
 	l := New(nobody(t))
 	if err := l.Open(nil); err != nil {

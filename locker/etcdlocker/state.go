@@ -44,8 +44,9 @@ type line struct {
 	queue []queued
 }
 
-// granted begins the line of a key that owner was given with queue behind it. If
-// that is no news, the owner may have given the key up, and has no line then.
+// granted begins the line of a key that owner was given with queue behind it.
+// If that is no news, the owner may have given the key up, and has no line
+// then.
 func (ls *lines) granted(key, owner string, queue []queued, news bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -68,8 +68,8 @@ func (b *book) owns(key, owner, channel string) {
 	}
 }
 
-// granted is owns for a claim that waits here. If it owns its key already, or is
-// over, granted does nothing.
+// granted is owns for a claim that waits here. If it owns its key already, or
+// is over, granted does nothing.
 func (b *book) granted(key, owner, channel string) {
 	b.mu.Lock()
 	told := b.queued[owner] == nil || b.own(key, owner, channel)

@@ -109,7 +109,8 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// slots bound how many requests run at once. A slot that is taken is an element.
+// slots bound how many requests run at once. A slot that is taken is an
+// element.
 type slots chan struct{}
 
 // in calls f in a slot. in blocks until there is one, and returns errUnsent if

@@ -160,8 +160,8 @@ func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *r
 	return c
 }
 
-// calmly runs test again, twice at most, if what it says is late. Other load may
-// cost more than busyMachine.
+// calmly runs test again, twice at most, if what it says is late. Other load
+// may cost more than busyMachine.
 func calmly(t *testing.T, test func() (late error)) {
 	t.Helper()
 	var all error

@@ -209,8 +209,8 @@ func canceled(t *testing.T) context.Context {
 	return ctx
 }
 
-// A hand-over may come before the watch that is to tell of it. ZooKeeper keeps a
-// watch of a node that is not there, and the client sets it again with each
+// A hand-over may come before the watch that is to tell of it. ZooKeeper keeps
+// a watch of a node that is not there, and the client sets it again with each
 // connection.
 func TestAWatchOfWhatIsGoneIsNotKept(t *testing.T) {
 	t.Parallel()
