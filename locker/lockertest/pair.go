@@ -89,12 +89,12 @@ func fencedClaim(key string, ttl time.Duration) *locker.Claim {
 }
 
 // try tries to acquire c. It must have an answer. On a busy machine an answer
-// may come too late for a short TTL. Then try does what the guard would do: it
-// tries again.
+// may come too late for a short TTL, or if it brings a record. Then try does
+// what the guard would do: it tries again.
 func (p *pair) try(s *side, c *locker.Claim, t locker.Try) locker.Answer {
 	p.note(s, c)
 	a, err := s.Acquire(p.ctx, c, t)
-	for n := 0; n < 10 && c.TTL <= short && errors.Is(err, locker.ErrUnavailable); n++ {
+	for n := 0; n < 10 && (c.TTL <= short || c.Recall) && errors.Is(err, locker.ErrUnavailable); n++ {
 		time.Sleep(short)
 		a, err = s.Acquire(p.ctx, c, t)
 	}
