@@ -26,21 +26,10 @@ func TestAnAcquireDoesNotWaitForRenewals(t *testing.T) {
 			acquire(t, a, claims[i], locker.Try{})
 		}
 	}
-	conn, err := pgx.Connect(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(a)+" FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	rollback := locks(t, "SELECT FROM "+tableOf(a)+" FOR UPDATE")
 	var renewal sync.WaitGroup
 	defer renewal.Wait()
-	defer func() { _ = tx.Rollback(t.Context()) }()
+	defer rollback()
 	renewal.Go(func() { a.Renew(t.Context(), claims, func(int, error) {}) })
 	others := pool(t) // a transaction sees the activity of one moment
 	until(t, "two requests of renewals wait for the rows", func() bool {
@@ -70,19 +59,8 @@ func TestALockedRowDoesNotKeepOtherLeasesFromBeingRenewed(t *testing.T) {
 		}
 		acquire(t, a, c, locker.Try{})
 	}
-	conn, err := pgx.Connect(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(a)+" WHERE key LIKE 'locked%' FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	rollback := locks(t, "SELECT FROM "+tableOf(a)+" WHERE key LIKE 'locked%' FOR UPDATE")
+	defer rollback()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	a.Renew(ctx, claims, func(i int, err error) {
@@ -99,21 +77,10 @@ func TestARenewalDoesNotWaitForInspections(t *testing.T) {
 	open(t, a, silent{})
 	c := claim("k")
 	acquire(t, a, c, locker.Try{})
-	conn, err := pgx.Connect(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "LOCK TABLE "+tableOf(a)+"_record"); err != nil {
-		t.Fatal(err)
-	}
+	rollback := locks(t, "LOCK TABLE "+tableOf(a)+"_record")
 	var pages sync.WaitGroup
 	defer pages.Wait()
-	defer func() { _ = tx.Rollback(t.Context()) }()
+	defer rollback()
 	for range 3 {
 		pages.Go(func() { _, _ = a.Inspect(t.Context(), "k") })
 	}
@@ -148,4 +115,17 @@ func TestForceReleaseLeavesAClaimThatWaitsInItsPlace(t *testing.T) {
 	if x := acquire(t, b, waits, locker.Try{Wait: true, Queued: true}); !x.Queued {
 		t.Errorf("%+v, want it queued still", x)
 	}
+}
+
+// locks executes a statement in a transaction that stays open until rollback.
+func locks(t *testing.T, statement string) (rollback func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "BEGIN; "+statement); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = conn.Close(context.WithoutCancel(t.Context())) }
 }
