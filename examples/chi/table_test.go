@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/keyfunc"
-	"github.com/go-lockguard/guard/middleware/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 

@@ -19,10 +19,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/echo"
-	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

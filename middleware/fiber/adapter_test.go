@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/fiber"
-	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
 // The table uses net/http. This file converts its requests to those of

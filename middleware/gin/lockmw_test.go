@@ -16,9 +16,9 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
-	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
 func TestMain(m *testing.M) {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/keyfunc"
-	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

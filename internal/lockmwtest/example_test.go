@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
-	"github.com/go-lockguard/guard/middleware/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 

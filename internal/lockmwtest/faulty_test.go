@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/leasekey"
-	"github.com/go-lockguard/guard/middleware/lockmwtest"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 )
 
 // fault is one way in which an adapter's Idempotent can be wrong, with the rows
