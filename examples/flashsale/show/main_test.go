@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/go-lockguard/guard/examples/flashsale/otlp"
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
@@ -23,6 +24,7 @@ import (
 const mainEnv = "FLASHSALE_MAIN"
 
 func TestMain(m *testing.M) {
+	Exporters = otlp.Exporters
 	if settings := os.Getenv(instanceEnv); settings != "" {
 		os.Exit(instanceMain(settings))
 	}

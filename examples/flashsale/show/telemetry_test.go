@@ -15,6 +15,7 @@ import (
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/go-lockguard/guard/examples/flashsale/otlp"
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
@@ -198,5 +199,15 @@ func TestACollectorThatIsNotThereDelaysNobody(t *testing.T) {
 	if code, res := sell(t, "-otlp", server.URL, "-requests", "100", "-stock", "50", "-instances",
 		"2"); code != exitOK || res.Sold != 50 {
 		t.Errorf("exit status %d, %d sold", code, res.Sold)
+	}
+}
+
+// It is not parallel: while it runs, no other test reads Exporters.
+func TestABuildWithoutExportersSaysHowToHaveThem(t *testing.T) {
+	Exporters = nil
+	defer func() { Exporters = otlp.Exporters }()
+	_, err := parseFlags([]string{"-otlp", "http://localhost:4318"})
+	if err == nil || !strings.Contains(err.Error(), "go run -tags otlp ./examples/flashsale -otlp http://localhost:4318") {
+		t.Errorf("%v, want the command that has them", err)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -280,6 +278,10 @@ type telemetry struct {
 	close    func(context.Context) error // sends what has not been sent, at most until the context ends
 }
 
+// Exporters makes the exporters to the collector at a URL. A build without the
+// tag otlp has none: see package otlp. Main reads it; set it before.
+var Exporters func(ctx context.Context, collector string) (sdktrace.SpanExporter, metric.Exporter, error)
+
 // newTelemetry sets the SDK up. Nothing waits for a collector: what it does not
 // take is dropped.
 func newTelemetry(ctx context.Context, cfg instanceConfig) (*telemetry, error) {
@@ -292,10 +294,8 @@ func newTelemetry(ctx context.Context, cfg instanceConfig) (*telemetry, error) {
 	meters := []metric.Option{metric.WithResource(res)}
 	tracers := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
 	if cfg.OTLP != "" {
-		base := strings.TrimSuffix(cfg.OTLP, "/")
-		spans, err1 := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(base+"/v1/traces"))
-		points, err2 := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(base+"/v1/metrics"))
-		if err := errors.Join(err1, err2); err != nil {
+		spans, points, err := Exporters(ctx, cfg.OTLP)
+		if err != nil {
 			return nil, err
 		}
 		tracers = append(tracers, sdktrace.WithBatcher(spans))
