@@ -1,11 +1,12 @@
 # shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2154 # variables are shared with scripts/test; lists are words
 # The modules of the tree, what steps need beside Go, running them, and the table at the end. Sourced by scripts/test.
 
-small_modules=(. guardctl guardgen middleware/grpc) # those of the small set
-browser_module=examples/flashsale/browsertest        # a step of its own has what it needs
-lab_module=lab # judges how soon a lock is given: nothing runs beside it, nor its packages side by side
+small_modules=(. guardctl) # those of the small set
+small_packages=(. ./test ./internal/turns ./locker/memlocker ./locker/redislocker ./middleware/{gin,echo,nethttp}) # of the root
+browser_module=examples/flashsale/browsertest # a step of its own has what it needs
+unneeded=""                                   # steps that a change does not need
 
-# all_modules prints every module of the tree but tools, the root first: its tests have the machine to themselves.
+# all_modules prints every module of the tree but tools, the root first.
 all_modules() {
   echo .
   find . -mindepth 2 -name go.mod -not -path './tools/*' -not -path '*/.*/*' | sed 's|^\./||; s|/go.mod$||' | sort
@@ -25,12 +26,68 @@ has_chosen() {
   return 1
 }
 
+# here runs git on the checkout, which may belong to another user.
+here() { git -c "safe.directory=$root" "$@"; }
+
+# select_changed chooses what the change since origin's main needs: modules are those to test, touched those to lint,
+# unneeded the steps to leave out. Where nothing differs there is nothing to judge by, so everything runs.
+select_changed() {
+  local f m base files every=("${modules[@]}")
+  base=$(here merge-base HEAD origin/main 2>/dev/null) || return 0
+  mapfile -t files < <(here diff --name-only "$base"; here ls-files --others --exclude-standard)
+  ((${#files[@]})) || return 0
+  modules=() touched=() unneeded="models browser api lint vet generate test"
+  for f in "${files[@]}"; do
+    case $f in
+      scripts/* | .ci/* | tools/* | .golangci.yml | go.work* | *go.mod | *go.sum)
+        modules=("${every[@]}") touched=("${every[@]}") unneeded=""
+        break
+        ;;
+      *.md | docs/*.png | llms.txt) chosen+=" docs"; continue ;;
+      .github/* | .gitignore | LICENSE) continue ;;
+      model/*) needed models; continue ;;
+      internal/turns/*) needed models ;;
+      examples/flashsale/*) needed browser ;;
+    esac
+    needed api lint vet generate test
+    m=$(module_of "$f")
+    touched+=("$m")
+    modules+=("$m")
+    [[ $f == *_test.go ]] || mapfile -t -O ${#modules[@]} modules < <(dependents_of "$m")
+  done
+  mapfile -t modules < <(sorted "${modules[@]}")
+  mapfile -t touched < <(sorted "${touched[@]}")
+  echo "a change of ${touched[*]/#./root} since ${base:0:8}: tests of ${modules[*]/#./root}"
+}
+
+needed() { local s; for s in "$@"; do unneeded=${unneeded/$s/}; done; }
+
+# sorted prints each of the words once, the root first.
+sorted() { (($# == 0)) || printf '%s\n' "$@" | sort -u; }
+
+# module_of prints the module that a file belongs to. The file may be gone.
+module_of() {
+  local dir=$1
+  while [[ $dir == */* ]]; do
+    dir=${dir%/*}
+    [[ ! -f $dir/go.mod ]] || { echo "$dir"; return; }
+  done
+  echo .
+}
+
+# dependents_of prints the modules that require a module.
+dependents_of() {
+  local path=github.com/go-lockguard/guard/$1 m
+  path=${path%/.}
+  for m in $(all_modules); do ! grep -qE "^(require )?\s*$path v" "$m/go.mod" || echo "$m"; done
+}
+
 # side_by_side runs a function with each of the words, two at a time. What it prints for a word comes in one piece.
 side_by_side() {
   local function=$1
   shift
-  export -f part race_of newest_of "${function?}"
-  export set tmp short parts lab_module
+  export -f part race_of "${function?}"
+  export set tmp short parts race small="${small_packages[*]}"
   printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'part "$@"' _ "$function" {}
 }
 
@@ -48,6 +105,7 @@ part() {
 
 # prepare notes how the tree looks.
 prepare() {
+  [[ -z ${GUARD_SEED-} ]] || echo "GUARD_SEED=$GUARD_SEED"
   command -v go >/dev/null || { echo "scripts/test needs Go 1.25 or newer: https://go.dev/dl/" >&2; exit 1; }
   tmp=$(mktemp -d)
   trap 'chmod -R u+w "$tmp" && rm -rf "$tmp"' EXIT # the module cache of a release is read-only
@@ -59,19 +117,24 @@ prepare() {
 
 # needs_of prints the commands and files that a step needs, each with the Debian packages that have it.
 needs_of() {
-  local every="guardctl/all lab"
-  echo "$(go env CC) gcc libc6-dev" # for the race detector
-  echo "redis-server redis-server"
+  local every="guardctl/all lab" compiler
+  compiler="$(go env CC) gcc libc6-dev"
   case $1 in
-    browser) echo "chromium chromium fonts-dejavu-core fonts-wqy-zenhei" ;;
-    test | newest)
-      ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
+    models) echo "$compiler" ;;
+    browser) printf '%s\n' "$compiler" "redis-server redis-server" "chromium chromium fonts-dejavu-core fonts-wqy-zenhei" ;;
+    vet | lint | docs | single | server | torture | test)
+      [[ -z $race ]] || echo "$compiler" # for the race detector
+      [[ $1 == @(vet|lint) ]] || echo "redis-server redis-server"
+      ;;&
+    torture | test)
+      [[ -n $short ]] || ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
       ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
       ! has_chosen locker/postgreslocker || echo "pgbouncer pgbouncer"
       ! has_chosen $every locker/mysqllocker || echo "mariadbd mariadb-server"
       ! has_chosen $every locker/zookeeperlocker ||
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
       ;;
+    demo | fuzz) echo "redis-server redis-server" ;;
   esac
 }
 
@@ -85,7 +148,8 @@ need() {
   ((EUID == 0)) || as="sudo -n"
   command -v apt-get >/dev/null && $as true 2>/dev/null || return 1
   echo "$cmd is missing: installing $*"
-  $as apt-get update -qq || true # a stale list may do
+  [[ -e $tmp/updated ]] || $as apt-get update -qq || true # a stale list may do
+  touch "$tmp/updated"
   $as env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" || true
   installed "$cmd"
 }
@@ -99,8 +163,8 @@ installed() {
 
 # changes prints how the tree differs from the last commit, if it is a clone.
 changes() {
-  git -c "safe.directory=$root" diff HEAD 2>/dev/null || return 0
-  git -c "safe.directory=$root" status --porcelain
+  here diff HEAD 2>/dev/null || return 0
+  here status --porcelain
 }
 
 # unchanged runs a command, which must leave the tree as it is.
@@ -132,6 +196,7 @@ step() {
   if [[ $result == ok ]]; then
     (set -e; "step_$name") & # not `if (...)`, which would switch off -e inside the step as well
     wait $! || result=FAILED
+    [[ ! -e $tmp/servers ]] || { kill $(<"$tmp/servers"); rm "$tmp/servers"; } # of start_redis
   fi
   printf -- '--- %s: %s (%ds)\n' "$name" "$result" $((SECONDS - start))
   printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" | cat - "$parts" >>"$tmp/table"
@@ -141,6 +206,7 @@ step() {
 finish() {
   echo
   cat "$tmp/table"
+  [[ -z ${GUARD_SEED-} ]] || echo "GUARD_SEED=$GUARD_SEED repeats the random choices"
   [[ -z $other_steps ]] || echo "not asked for:$other_steps"
   ! grep -q '^FAILED' "$tmp/table" || { echo "FAILED, $SECONDS s in all"; exit 1; }
   ! grep -q '^NOT RUN' "$tmp/table" || { echo "FAILED: not everything was run; install what is missing"; exit 1; }

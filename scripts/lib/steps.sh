@@ -1,13 +1,14 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2046,SC2086,SC2154 # variables are shared with scripts/test; lists are words
 # The steps, in the order of the table. Sourced by scripts/test.
 #
-# Packages are compiled with the race detector wherever that is possible, so that the steps share what they compile.
-# Only guardgen is not: it has no goroutines, and type-checks what is imported, which the race detector makes slow.
-race_of() { [[ $1 == guardgen* ]] || echo -race; }
+# The workspace has one version of each dependency, the newest, so that the steps share what they compile. All but the
+# small set compile with the race detector. Only guardgen is without: it has no goroutines, and type-checks what is
+# imported, which the race detector makes slow.
+race_of() { [[ $1 == guardgen* ]] || echo $race; }
 
 step_tools() {
   echo "building the linters (minutes on a machine that has not done it before)"
-  GOBIN="$root/.tools/bin" go -C tools install tool
+  GOWORK=off GOBIN="$root/.tools/bin" go -C tools install tool
 }
 
 # A gofumpt that Go 1.26 has built cannot read generic methods.
@@ -17,16 +18,14 @@ step_format() {
 
 step_tidy() {
   local m
-  for m in "${modules[@]}"; do go -C "$m" mod tidy -diff; done
-  [[ $set != small ]] || return 0
-  go -C tools mod tidy -diff
-  diff <(sed -nE 's/^\t(\.\/)?//p' go.work | sort) <(all_modules | sort) || { echo "go.work lacks a module"; return 1; }
+  for m in "${modules[@]}" tools; do GOWORK=off go -C "$m" mod tidy -diff; done
+  diff <(sed -nE 's/^\t\.(\/|$)/./p' go.work | sed 's|^./||' | sort) <(all_modules | sort) ||
+    { echo "go.work lacks a module"; return 1; }
   unchanged list_workspace
 }
 
 # list_workspace adds to go.work.sum what it lacks, as a build does: a build finds nothing to add when all sums are there.
 list_workspace() {
-  local GOWORK=$root/go.work
   go list -m all >/dev/null
   go list -deps -test work >/dev/null
 }
@@ -34,21 +33,21 @@ list_workspace() {
 # The committed output of generators must be what they write now.
 step_generate() { unchanged generate; }
 generate() {
-  local m GOWORK=$root/go.work # has the generator
+  local m
   for m in "${modules[@]}"; do
     ! grep -rq --include='*.go' '^//go:generate' "$m" || go -C "$m" generate ./...
   done
 }
 
 step_vet() {
-  local m os
+  local m os systems=(windows) users=(. guardctl) # the modules with files for a system
   side_by_side vet_module "${modules[@]}"
-  [[ $set != small ]] || return 0
   go -C guardgen build -o "$tmp/guardvet" ./guardvet
-  side_by_side guardvet_module "${modules[@]}"
-  for m in . guardctl examples {jobs,middleware}/*; do # users build these; vet needs no C compiler
+  side_by_side guardvet_module "${touched[@]}"
+  [[ $set != nightly ]] || systems+=(darwin) users+=(examples {jobs,middleware}/*/go.mod)
+  for m in "${users[@]%/go.mod}"; do # vet needs no C compiler
     has_chosen "$m" || continue
-    for os in windows darwin; do GOOS=$os CGO_ENABLED=0 go -C "$m" vet ./...; done
+    for os in "${systems[@]}"; do GOOS=$os CGO_ENABLED=0 go -C "$m" vet ./...; done
   done
 }
 
@@ -59,7 +58,7 @@ guardvet_module() { go -C "$1" vet $(race_of "$1") -vettool="$tmp/guardvet" ./..
 step_lint() {
   local m
   golangci-lint config verify
-  for m in "${modules[@]}"; do
+  for m in "${touched[@]}"; do
     echo "module $m"
     (cd "$m" && GOFLAGS="$GOFLAGS $(race_of "$m")" golangci-lint run ./...)
   done
@@ -67,33 +66,31 @@ step_lint() {
 
 # Links, code, translations and defaults in the documents.
 step_docs() {
-  go test -race -count=1 ./internal/doccheck ./docs/...
-  go test -race -count=1 -run 'Default' .
+  go test $race -count=1 $short ./internal/doccheck ./docs/...
+  go test $race -count=1 -run 'Default' .
 }
 
-# The root module has most of the tests on a real clock, so no other module runs beside it.
+# The root module and the laboratory have most of the tests, so they come first.
 step_test() {
-  local m first=(.) tested=() code=0
-  [[ $set != small ]] || first+=(guardgen) # without clocks, it takes what the root module leaves
-  for m in "${modules[@]}"; do
-    case " ${first[*]} $browser_module $lab_module " in *" $m "*) ;; *) tested+=("$m") ;; esac
+  local m tested=()
+  [[ $set != nightly ]] || export GOWORK=off
+  for m in . "$lab_module" "${modules[@]}"; do
+    [[ $m == "$browser_module" || " ${tested[*]} " == *" $m "* ]] || ! has_chosen "$m" || tested+=("$m")
   done
-  ! has_chosen . || side_by_side test_module "${first[@]}" || code=$?
-  ((${#tested[@]} == 0)) || side_by_side test_module "${tested[@]}" || code=$?
-  ! has_chosen "$lab_module" || side_by_side test_module "$lab_module" || code=$?
-  return "$code"
+  side_by_side test_module "${tested[@]}"
 }
 
 test_module() {
-  local flags=(-vet=off -timeout 15m -parallel 4) nice=0 # parallel tests mostly wait
-  if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi # with -shuffle Go keeps no results
-  [[ $set != small ]] || flags+=(-p 3) # packages wait, too
-  [[ $1 != "$lab_module" ]] || flags+=(-p 1)
-  [[ $1 != guardgen ]] || nice=10
+  local flags=(-vet=off -timeout 15m -parallel 8) packages=./... # parallel tests mostly wait
+  [[ -z $short ]] || flags+=(-short)
+  [[ $set != small ]] || { [[ $1 != . ]] || packages=$small; }
+  [[ $set != nightly ]] || flags+=(-count=1 "-shuffle=$GUARD_SEED" -timeout 40m)
   [[ -z $short ]] || export GORACE=atexit_sleep_ms=100 # by default each test binary sleeps for 1 s at its end
   # By the environment, so that programs which tests build share what is compiled.
-  GOFLAGS="$GOFLAGS $(race_of "$1")" nice -n "$nice" go -C "$1" test "${flags[@]}" ./...
+  GOFLAGS="$GOFLAGS $(race_of "$1")" go -C "$1" test "${flags[@]}" $packages
 }
+
+step_go127() { GOWORK=off GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods ./test; }
 
 step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5m ./...; } # pictures are in screenshots/
 
@@ -105,55 +102,6 @@ step_single() {
   go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . ./test # not all, because the check is slow
 }
 
-# The root module has most of the tests on a real clock, see step_test.
-step_newest() {
-  local m rest=()
-  for m in "${modules[@]}"; do [[ $m == . || -z $(newest_of "$m") ]] || rest+=("$m"); done
-  if has_chosen .; then
-    GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods ./test # of Go 1.27
-    side_by_side newest_in .
-  fi
-  ((${#rest[@]} == 0)) || side_by_side newest_in "${rest[@]}"
-}
-
-# newest_of prints the newest versions that users of a module may bring along; go.mod has the oldest.
-newest_of() {
-  case $1 in
-    .)
-      echo github.com/gin-gonic/gin@v1.12.0 github.com/labstack/echo/v4@v4.16.0 github.com/redis/go-redis/v9@v9.23.0
-      echo go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@v1.47.0
-      ;;
-    fence/pgxtx | locker/postgreslocker) echo github.com/jackc/pgx/v5@v5.12.0 ;;
-    jobs/asynq) echo github.com/hibiken/asynq@v0.26.0 ;;
-    jobs/gocron) echo github.com/go-co-op/gocron/v2@v2.21.2 ;;
-    jobs/river) echo github.com/riverqueue/river{,/riverdriver/riverpgxv5}@v0.51.1 ;;
-    jobs/watermill) echo github.com/ThreeDotsLabs/watermill{@v1.5.1,-redisstream@v1.4.5} ;;
-    locker/etcdlocker) echo go.etcd.io/etcd/client/v3@v3.7.3 ;;
-    locker/etcdlocker/etcdtest) echo go.etcd.io/etcd/{client,server}/v3@v3.7.3 ;;
-    locker/mysqllocker) echo github.com/go-sql-driver/mysql@v1.10.1 ;;
-    locker/sqlitelocker) echo modernc.org/sqlite@v1.61.1 ;;
-    locksfor)
-      echo github.com/pressly/goose/v3@v3.29.0 github.com/golang-migrate/migrate/v4@v4.20.1
-      echo github.com/caddyserver/certmagic@v0.25.6
-      ;;
-    middleware/connect) echo connectrpc.com/connect@v1.21.1 ;;
-    middleware/connectv2) echo connectrpc.com/connect/v2@v2.0.2 ;;
-    middleware/echov5) echo github.com/labstack/echo/v5@v5.4.4 ;;
-    middleware/fiber) echo github.com/gofiber/fiber/v3@v3.5.0 ;;
-    middleware/kratos) echo github.com/go-kratos/kratos/v3@v3.0.0 ;;
-  esac
-}
-
-# newest_in tests a module with newer versions of what it requires, and for once at full speed, without -race.
-newest_in() {
-  local m=$1 copy
-  copy=$(mktemp -d "$tmp/newest.XXXXXX")
-  cp "$m"/go.{mod,sum} "$copy"
-  go -C "$m" get -modfile="$copy/go.mod" $(newest_of "$m")
-  go -C "$m" mod tidy -modfile="$copy/go.mod"
-  go -C "$m" test -modfile="$copy/go.mod" -short -vet=off -parallel 4 -timeout 10m ./... # parallel tests mostly wait
-}
-
 step_fuzz() {
   side_by_side fuzz_target $(grep -roE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's|/[^/]*:func |:|' | sort)
 }
@@ -163,21 +111,26 @@ step_fuzz() {
 fuzz_target() {
   local dir=${1%:*} name=${1#*:} log=$tmp/fuzz.${1#*:}
   for _ in 1 2 3; do
-    go -C "$dir" test -vet=off -run '^$' -fuzz "^$name\$" -fuzztime 5s -parallel 1 . 2>&1 | tee "$log" && return
+    go -C "$dir" test -vet=off -run '^$' -fuzz "^$name\$" -fuzztime 1m -parallel 1 . 2>&1 | tee "$log" && return
     grep -q 'Failing input written' "$log" && return 1
     grep -q '^ *context deadline exceeded$' "$log" || return 1
   done
   return 1
 }
 
-step_models() { model/run -quick; }
+step_models() { model/run $([[ $set == nightly ]] || echo -quick); }
 
+# What a newcomer runs, on the redis-server that the tests need anyway.
 step_demo() {
-  local last
-  go -C examples run -race ./flashsale -json | tee "$tmp/demo"
+  local last port id
+  port=$(start_redis)
+  go run ./examples/flashsale -redis "redis://127.0.0.1:$port/0" -json | tee "$tmp/demo"
   last=$(tail -n 1 "$tmp/demo")
   [[ $last =~ \"sold\":\ ?500, && $last =~ \"oversold\":\ ?0, && $last =~ \"lost_updates\":\ ?0, ]]
 }
+
+# Of the modules that have changed.
+step_api() { scripts/release --api "${touched[@]}"; }
 
 # It tries the last commit, in a clone, as a version that never comes. First it plants faults there, which must be named.
 step_release() {
@@ -208,16 +161,21 @@ refused() {
 
 # It takes any server that speaks Redis and the flags of redis-server below. The report also goes to CI's summary of a job.
 step_server() {
-  local port=$((10000 + RANDOM % 20000)) id code=0
+  local port
   go test -race -vet=off -count=1 -run Conformance ./locker/redislocker
+  port=$(start_redis)
+  go run ./guardctl prove "127.0.0.1:$port" | tee -a "${GITHUB_STEP_SUMMARY:-/dev/null}" || { cat "$tmp/server.log"; return 1; }
+}
+
+# start_redis starts a server until the run ends and prints its port.
+start_redis() {
+  local port=$((10000 + RANDOM % 20000)) id
   redis-server --port "$port" --bind 127.0.0.1 --dir "$tmp" --save "" >"$tmp/server.log" 2>&1 &
   id=$!
+  echo "$id" >>"$tmp/servers"
   for _ in {1..50}; do (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break || sleep 0.2; done
-  kill -0 "$id" || { cat "$tmp/server.log"; return 1; } # another may have the port
-  go -C guardctl run . prove "127.0.0.1:$port" | tee -a "${GITHUB_STEP_SUMMARY:-/dev/null}" || code=$?
-  kill "$id"
-  ((code == 0)) || cat "$tmp/server.log"
-  return "$code"
+  kill -0 "$id" || { cat "$tmp/server.log" >&2; return 1; } # another may have the port
+  echo "$port"
 }
 
 # A finding is a reason to raise an oldest version in go.mod, or to update Go.
