@@ -1,0 +1,44 @@
+package turns
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Very many waits rest in proportion to their number, and look again in
+// proportion to it when messages may have been missed.
+func TestRestsGrowWithTheWaits(t *testing.T) {
+	for waits, c := range map[int64]struct{ rest, spread time.Duration }{
+		0:          {0, 0},
+		299:        {0, 0},
+		300:        {300*time.Millisecond + locker.LookEvery, 75 * time.Millisecond},
+		4_000:      {4*time.Second + locker.LookEvery, time.Second},
+		10_000_000: {locker.MaxRest, 2500 * time.Second},
+	} {
+		if rest, spread := restFor(waits), wakeSpread(waits); rest != c.rest || spread != c.spread {
+			t.Errorf("%d waits rest for %v and spread over %v, want %v and %v", waits, rest, spread, c.rest, c.spread)
+		}
+	}
+}
+
+// A look comes while an offer whose message was lost lasts, and before the store
+// drops the claim (law 7).
+func TestALookComesInTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		max, offer, rest, longest time.Duration
+	}{
+		"the backoff":   {time.Second / 4, time.Minute, 0, time.Second / 4},
+		"the queue":     {time.Minute, time.Minute, 0, locker.LookEvery},
+		"a short offer": {time.Minute, time.Second, 0, time.Second / 2},
+		"a rest":        {time.Second / 4, time.Second, time.Minute, time.Minute - locker.LookEvery},
+	} {
+		b := Backoff{Initial: time.Millisecond, Max: c.max}
+		for range 100 {
+			if d := b.look(c.offer, c.rest); d < c.longest/2 || d > c.longest {
+				t.Errorf("%s: the next look comes after %v, want up to %v", name, d, c.longest)
+			}
+		}
+	}
+}
