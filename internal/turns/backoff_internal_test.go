@@ -1,10 +1,12 @@
 package turns
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 // Very many waits rest in proportion to their number, and look again in
@@ -40,5 +42,29 @@ func TestALookComesInTime(t *testing.T) {
 				t.Errorf("%s: the next look comes after %v, want up to %v", name, d, c.longest)
 			}
 		}
+	}
+}
+
+// All that wait look again, one after the other.
+func TestThoseWhoAreWokenTogetherLookInTurn(t *testing.T) {
+	for waits, spread := range map[int64]time.Duration{1: 0, 4_000: time.Second} {
+		e := open(t, memlocker.New())
+		e.waits.Store(waits)
+		now := time.Now()
+		var ends []time.Time
+		for _, name := range []string{"a", "b", "c", "d"} {
+			gt := e.gates.enter(name)
+			gt.floor, gt.contender.alarm = &Turn{}, alarm{state: asleep, at: now.Add(time.Hour)}
+			defer e.gates.leave(gt)
+		}
+		waker{e}.WakeAll()
+		for _, gt := range e.gates.all() {
+			ends = append(ends, gt.contender.alarm.at)
+		}
+		slices.SortFunc(ends, time.Time.Compare)
+		if d := ends[len(ends)-1].Sub(ends[0]); d != spread*3/4 {
+			t.Errorf("%d waits: four keys are looked at within %v, want %v", waits, d, spread*3/4)
+		}
+		closed(t, e)
 	}
 }
