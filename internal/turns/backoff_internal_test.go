@@ -55,11 +55,12 @@ func TestThoseWhoAreWokenTogetherLookInTurn(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d"} {
 			gt := e.gates.enter(name)
 			gt.floor, gt.contender.alarm = &Turn{}, alarm{state: asleep, at: now.Add(time.Hour)}
-			defer e.gates.leave(gt)
 		}
 		waker{e}.WakeAll()
 		for _, gt := range e.gates.all() {
 			ends = append(ends, gt.contender.alarm.at)
+			gt.floor = nil
+			e.gates.leave(gt)
 		}
 		slices.SortFunc(ends, time.Time.Compare)
 		if d := ends[len(ends)-1].Sub(ends[0]); d != spread*3/4 {
