@@ -1,8 +1,10 @@
 package turns
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -68,4 +70,29 @@ func TestThoseWhoAreWokenTogetherLookInTurn(t *testing.T) {
 		}
 		closed(t, e)
 	}
+}
+
+// A key counts among the waits of its process while a call sleeps there.
+func TestWaitsAreCountedWhileTheyLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		e, other := open(t, mem), open(t, mem.Peer())
+		held := mustTake(t, other, settings())
+		ctx, leave := context.WithCancel(t.Context())
+		for range 2 { // one behind the other, at one key
+			go ask(ctx, e, "k", settings()) // ends with ctx
+		}
+		synctest.Wait()
+		if n := e.waits.Load(); n != 1 {
+			t.Errorf("%d keys are waited for, want 1", n)
+		}
+		leave()
+		synctest.Wait()
+		if n := e.waits.Load(); n != 0 {
+			t.Errorf("%d keys are waited for when all have left, want none", n)
+		}
+		mustEnd(t, held)
+		closed(t, e)
+		closed(t, other)
+	})
 }
