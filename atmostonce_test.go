@@ -128,38 +128,6 @@ func TestOnce_AfterACrashNobodyRunsAgain(t *testing.T) {
 	})
 }
 
-func TestOnce_UnderAtMostOnceEverybodyGetsTheResult(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, a, b := atMostOnce(t)
-		var runs atomic.Int64
-		var wg sync.WaitGroup
-		for i := range 100 {
-			wg.Go(func() {
-				wantOnce(t, []*guard.Guard{a, b}[i%2], func(context.Context) (string, error) {
-					time.Sleep(time.Second)
-					return fmt.Sprint("run ", runs.Add(1)), nil
-				}, "run 1")
-			})
-		}
-		wg.Wait()
-		l.asks()
-		wantOnce(t, a, value("again", &runs), "run 1")
-		if n := l.asks(); n != [3]int64{1, 0, 0} || l.begins.Load() > 1 {
-			t.Errorf("a replay has %v requests, want one Acquire", n)
-		}
-		_, err := guard.Once(t.Context(), a, "final", time.Hour, func(context.Context) (int, error) {
-			return 0, guard.Final("declined", errors.New("card declined"))
-		})
-		if !errors.Is(err, &guard.FinalError{Code: "declined"}) {
-			t.Errorf("got %v, want the final error", err)
-		}
-		if _, err = guard.Once(t.Context(), b, "final", time.Hour, value(1, &runs)); !errors.Is(err,
-			&guard.FinalError{Code: "declined"}) {
-			t.Errorf("got %v, want the final error", err)
-		}
-	})
-}
-
 // Planted fault: the next in line takes over the grant, and with it the mark.
 func TestOnce_AfterNothingDoneTheNextRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,7 +253,6 @@ func TestOnce_ALeaseThatIsLostBeforeTheMarkRunsNothing(t *testing.T) {
 	})
 }
 
-// The mark outlasts the function by ttl.
 // A mishap is an observer that does something when its Traceparent is called
 // for the at-th time.
 type mishap struct {

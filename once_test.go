@@ -71,30 +71,49 @@ func wantOnce[T comparable](t *testing.T, g *guard.Guard, fn func(context.Contex
 }
 
 func TestOnce_RunsOnceAndEverybodyGetsTheResult(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, a, b := recording(t)
-		var runs atomic.Int64
-		var wg sync.WaitGroup
-		for i := range 100 {
-			wg.Go(func() {
-				wantOnce(t, []*guard.Guard{a, b}[i%2], func(context.Context) (string, error) {
+	for name, opts := range map[string][]guard.Option{
+		"at least once": {guard.WithMaxWait(time.Minute)},
+		"at most once":  {guard.WithMaxWait(time.Minute), guard.WithAtMostOnce()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, a, b := recording(t, opts...)
+				var runs, plain, on atomic.Int64
+				alone := func() {
+					if on.Add(1) != 1 {
+						t.Error("two functions run at once")
+					}
 					time.Sleep(time.Second)
-					return fmt.Sprint("run ", runs.Add(1)), nil
-				}, "run 1")
+					on.Add(-1)
+				}
+				var wg sync.WaitGroup
+				for i := range 100 {
+					g := []*guard.Guard{a, b}[i%2]
+					wg.Go(func() {
+						if i%5 == 0 { // others want the key alone
+							wantErr(t, g.Do(t.Context(), key, func(context.Context) error { alone(); plain.Add(1); return nil }), nil)
+							return
+						}
+						wantOnce(t, g, func(context.Context) (string, error) {
+							alone()
+							return fmt.Sprint("run ", runs.Add(1)), nil
+						}, "run 1")
+					})
+				}
+				wg.Wait()
+				if runs.Load() != 1 || plain.Load() != 20 {
+					t.Errorf("%d runs of Once and %d of Do, want 1 and 20", runs.Load(), plain.Load())
+				}
+				l.asks()
+				wantOnce(t, a, value("again", &runs), "run 1")
+				if n := l.asks(); n != [3]int64{1, 0, 0} {
+					t.Errorf("a replay has %v requests, want one Acquire", n)
+				}
+				time.Sleep(2 * time.Hour)
+				wantOnce(t, b, value("the next day", &runs), "the next day")
 			})
-		}
-		wg.Wait()
-		l.asks()
-		wantOnce(t, a, value("again", &runs), "run 1")
-		if n := l.asks(); n != [3]int64{1, 0, 0} {
-			t.Errorf("a replay has %v requests, want one Acquire", n)
-		}
-		if runs.Load() != 1 {
-			t.Errorf("fn ran %d times", runs.Load())
-		}
-		time.Sleep(2 * time.Hour)
-		wantOnce(t, b, value("the next day", &runs), "the next day")
-	})
+		})
+	}
 }
 
 // The others of this process and those of another one are answered by what the
@@ -213,17 +232,6 @@ func TestOnce_AfterForgetNobodyGetsTheOlderAnswer(t *testing.T) {
 	}
 }
 
-func TestOnce_AFirstCallHasTwoRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, a, _ := recording(t)
-		var runs atomic.Int64
-		wantOnce(t, a, value(1, &runs), 1)
-		if n := l.asks(); n != [3]int64{1, 1, 0} {
-			t.Errorf("requests %v, want one Acquire and one Keep", n)
-		}
-	})
-}
-
 func TestOnce_OnlyAFinalErrorIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := recording(t)
@@ -290,46 +298,6 @@ func sleeps(d time.Duration) func(context.Context) error {
 		time.Sleep(d)
 		return nil
 	}
-}
-
-func TestOnce_PlainCallsAndOnceShareAKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := recording(t, guard.WithMaxWait(time.Minute))
-		var runs, plain, on atomic.Int64
-		var wg sync.WaitGroup
-		alone := func() {
-			if on.Add(1) != 1 {
-				t.Error("two functions run at once")
-			}
-			time.Sleep(10 * time.Millisecond)
-			on.Add(-1)
-		}
-		for i := range 60 {
-			g := []*guard.Guard{a, b}[i%2]
-			if i%3 == 0 {
-				wg.Go(func() {
-					if err := g.Do(t.Context(), key, func(context.Context) error {
-						alone()
-						plain.Add(1)
-						return nil
-					}); err != nil {
-						t.Error(err)
-					}
-				})
-				continue
-			}
-			wg.Go(func() {
-				wantOnce(t, g, func(context.Context) (int64, error) {
-					alone()
-					return runs.Add(1), nil
-				}, 1)
-			})
-		}
-		wg.Wait()
-		if runs.Load() != 1 || plain.Load() != 20 {
-			t.Errorf("%d runs of Once and %d of Do, want 1 and 20", runs.Load(), plain.Load())
-		}
-	})
 }
 
 // One call after the other runs, until one succeeds.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,64 +260,6 @@ func TestDo_AHungStoreBoundsEveryCall(t *testing.T) {
 	})
 }
 
-func TestDo_AnUnclearTryIsRepeatedUnderItsOwnerAndCleanedUpLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *locker.Claim,
-				next func() (locker.Answer, error),
-			) (locker.Answer, error) {
-				if s.acquires.Load() < 3 {
-					_, _ = next() // the request arrives, but the answer is lost
-					return locker.Answer{}, guard.ErrUnavailable
-				}
-				return next()
-			}
-		})
-		if err := b.Do(t.Context(), key, nop); err != nil {
-			t.Fatal(err)
-		}
-		o := b.spy.owners
-		if len(o) != 3 || o[0] != o[1] || o[1] != o[2] || len(o[0]) != locker.OwnerLen {
-			t.Errorf("owners %q, want one of %d bytes, three times", o, locker.OwnerLen)
-		}
-		if b.spy.releases.Load() != 1 || b.spy.abandons.Load() != 1 {
-			t.Errorf("%d releases, %d late ones; want 1, 1", b.spy.releases.Load(), b.spy.abandons.Load())
-		}
-	})
-}
-
-func TestDo_AnAnswerThatComesTooLateIsNotAGrant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.WithTTL(time.Second))
-		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *locker.Claim,
-				next func() (locker.Answer, error),
-			) (locker.Answer, error) {
-				token, err := next()
-				if s.acquires.Load() == 1 {
-					time.Sleep(800 * time.Millisecond) // the store ignores our limits
-				}
-				return token, err
-			}
-		})
-		err := b.Do(t.Context(), key, func(ctx context.Context) error {
-			l, _ := guard.LeaseFrom(ctx)
-			if left := time.Until(l.Deadline()); left < 900*time.Millisecond {
-				t.Errorf("began with %v left", left)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := b.spy.owners
-		if o[0] == o[len(o)-1] {
-			t.Error("the owner id of an abandoned claim was used again: its late release would free a live lease")
-		}
-	})
-}
-
 func TestDo_APermanentErrorFailsFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -332,55 +273,6 @@ func TestDo_APermanentErrorFailsFast(t *testing.T) {
 		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable, own)
 		if time.Since(start) != 0 {
 			t.Errorf("took %v", time.Since(start))
-		}
-	})
-}
-
-func TestDo_AWaiterThatLeavesAsItsTurnComesPassesItOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.WithMaxWait(time.Minute))
-		for range 200 { // the release and the cancel race
-			l := must(b.Acquire(t.Context(), key))
-			ctx, cancel := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			wg.Go(func() { _ = b.Do(ctx, key, nop) })
-			synctest.Wait()
-			wg.Go(func() {
-				if err := b.Do(t.Context(), key, nop); err != nil {
-					t.Error(err)
-				}
-			})
-			synctest.Wait()
-			wg.Go(cancel)
-			wg.Go(func() { _ = l.Release(t.Context()) })
-			wg.Wait()
-		}
-		if err := b.other.With(guard.WithMaxWait(2*time.Second)).Do(t.Context(), key, nop); err != nil {
-			t.Fatalf("the key was left: %v", err)
-		}
-	})
-}
-
-func TestDo_ATryThatSucceedsAfterItsCallerLeftIsReleased(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *locker.Claim,
-				next func() (locker.Answer, error),
-			) (locker.Answer, error) {
-				defer cancel() // while the try is in flight
-				return next()
-			}
-		})
-		ran := false
-		err := b.Do(ctx, key, func(context.Context) error { ran = true; return nil })
-		wantErr(t, err, context.Canceled, guard.ErrNotAcquired)
-		if ran {
-			t.Error("the function ran")
-		}
-		if err := b.other.With(guard.WithMaxWait(0)).Do(t.Context(), key, nop); err != nil {
-			t.Fatalf("the key was left: %v", err)
 		}
 	})
 }

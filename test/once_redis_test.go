@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/locker"
 )
 
 // A first call has two round trips, and a replay has one, however long the
@@ -55,36 +52,6 @@ func TestOnce_OnRedisHasTwoRoundTripsAndThenOne(t *testing.T) {
 	for _, name := range rdb.Keys(t.Context(), "*:kept").Val() {
 		if ttl := rdb.PTTL(t.Context(), name).Val(); ttl == -1 {
 			t.Errorf("%s has no TTL", name)
-		}
-	}
-}
-
-func TestOnce_OnRedisAnswersAllWhoWait(t *testing.T) {
-	addr := redistest.Start(t).Addr
-	for key, size := range map[string]int{"short": 40, "long": 20 << 10} {
-		var runs, unclear atomic.Int64
-		var wg sync.WaitGroup
-		for range 4 {
-			g := onRedis(t, addr, guard.WithMaxWait(time.Minute), guard.WithTTL(time.Minute))
-			for range 25 {
-				wg.Go(func() {
-					v, err := guard.Once(t.Context(), g, key, time.Hour, func(context.Context) (string, error) {
-						time.Sleep(50 * time.Millisecond)
-						runs.Add(1)
-						return strings.Repeat("x", size), nil
-					})
-					switch {
-					case errors.Is(err, guard.ErrNotRecorded): // on a busy machine
-						unclear.Add(1)
-					case len(v) != size || err != nil:
-						t.Errorf("%d bytes, %v, want %d", len(v), err, size)
-					}
-				})
-			}
-		}
-		wg.Wait()
-		if n := runs.Load(); n > 1+unclear.Load() {
-			t.Errorf("a result of %d bytes: fn ran %d times, %d results were not kept", size, n, unclear.Load())
 		}
 	}
 }
@@ -148,22 +115,4 @@ func callsOf(t *testing.T, stats, command string) (calls int) {
 		t.Fatal(err)
 	}
 	return calls
-}
-
-func TestOnce_OnRedisKeepsForAsLongAsTheFunctionSays(t *testing.T) {
-	s := redistest.Start(t)
-	g, rdb := onRedis(t, s.Addr), redistest.Client(t, s.Addr)
-	for _, d := range []time.Duration{0, 5 * time.Minute, locker.MaxRecordTTL} {
-		key := d.String()
-		v, err := guard.Once(t.Context(), g, key, time.Hour, func(ctx context.Context) (int, error) {
-			return 7, guard.KeepFor(ctx, d)
-		})
-		if v != 7 || err != nil {
-			t.Fatalf("%v: got %d, %v", d, v, err)
-		}
-		ttl := rdb.PTTL(t.Context(), "guard:{"+key+"}:kept").Val()
-		if d == 0 && ttl != -2 || d > 0 && (ttl > d || ttl < d-time.Minute) {
-			t.Errorf("the record ends after %v, want %v", ttl, d)
-		}
-	}
 }

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,5 +93,24 @@ func TestRelease_NoKeyIsGivenAwayUnderAnInnerCallPastMaxHold(t *testing.T) {
 			t.Errorf("the key was given away: %v", err)
 		}
 		<-running
+	})
+}
+
+func TestRelease_ReleaseByTwoIsSeenByABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		outer := must(b.Acquire(t.Context(), key))
+		inner := must(b.Acquire(outer.Context(), key))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if err := outer.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Second) // time goes on only if both are known to wait
+		_ = inner.Release(t.Context())
+		wg.Wait()
 	})
 }

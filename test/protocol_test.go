@@ -32,28 +32,6 @@ func instances(t *testing.T, n int, wrap func(guard.Locker) guard.Locker, opts .
 	return gs
 }
 
-func TestDo_AReleaseWakesTheWaiterOfAnotherInstance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gs := instances(t, 2, nil)
-		for range 20 {
-			l := must(gs[0].Acquire(t.Context(), key))
-			done := make(chan time.Duration)
-			go func() {
-				start := time.Now()
-				if err := gs[1].Do(t.Context(), key, nop); err != nil {
-					t.Error(err)
-				}
-				done <- time.Since(start)
-			}()
-			time.Sleep(1234567 * time.Nanosecond)
-			_ = l.Release(t.Context())
-			if d := <-done; d != 1234567*time.Nanosecond {
-				t.Fatalf("got in %v after it came, want the moment of the release", d)
-			}
-		}
-	})
-}
-
 // deafWaker loses every message that a locker has for its gate.
 type deafWaker struct{ locker.Waker }
 
@@ -65,95 +43,6 @@ func (deafWaker) WakeAll()                                  {}
 type losesMessages struct{ guard.Locker }
 
 func (l losesMessages) Open(w locker.Waker) error { return l.Locker.Open(deafWaker{w}) }
-
-func TestDo_ALostWakeUpCostsAtMostOnePause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gs := instances(t, 2, func(l guard.Locker) guard.Locker { return losesMessages{l} })
-		for range 50 {
-			l := must(gs[0].Acquire(t.Context(), key))
-			var released time.Time
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				err := gs[1].Do(t.Context(), key, func(context.Context) error {
-					if d := time.Since(released); d > 250*time.Millisecond {
-						t.Errorf("got in %v after the release", d)
-					}
-					return nil
-				})
-				if err != nil {
-					t.Error(err)
-				}
-			}()
-			time.Sleep(700 * time.Millisecond)
-			released = time.Now()
-			_ = l.Release(t.Context())
-			<-done
-		}
-	})
-}
-
-func TestDo_AWakeUpThatNobodyCanUseIsPassedOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gs := instances(t, 3, nil)
-		for range 200 { // the release and the first waiter's departure race
-			l := must(gs[0].Acquire(t.Context(), key))
-			ctx, cancel := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			wg.Go(func() { _ = gs[1].Do(ctx, key, nop) })
-			synctest.Wait()
-			time.Sleep(time.Second) // it is queued, and pauses for long
-			var released time.Time
-			wg.Go(func() {
-				err := gs[2].Do(t.Context(), key, func(context.Context) error {
-					if d := time.Since(released); d > 0 {
-						t.Errorf("got in %v after the release", d)
-					}
-					return nil
-				})
-				if err != nil {
-					t.Error(err)
-				}
-			})
-			time.Sleep(time.Second)
-			released = time.Now()
-			wg.Go(cancel)
-			wg.Go(func() { _ = l.Release(t.Context()) })
-			wg.Wait()
-		}
-	})
-}
-
-func TestDo_ATenureEndsAfterOnePassWhileOthersWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gs := instances(t, 2, nil, guard.WithMaxWait(time.Minute))
-		l := must(gs[0].Acquire(t.Context(), key))
-		var order []int
-		var wg sync.WaitGroup
-		join := func(i, n int) {
-			for range n {
-				wg.Go(func() {
-					_ = gs[i].Do(t.Context(), key, func(context.Context) error {
-						order = append(order, i)
-						time.Sleep(time.Millisecond)
-						return nil
-					})
-				})
-			}
-			synctest.Wait()
-		}
-		join(0, 5)
-		join(1, 3) // announces itself: the holder serves the five waiting calls, but none that come later
-		join(0, 20)
-		_ = l.Release(t.Context())
-		wg.Wait()
-		for i, want := range []int{0, 0, 0, 0, 0, 1, 1, 1, 0} {
-			if order[i] != want {
-				t.Fatalf("turns went to %v", order)
-			}
-		}
-	})
-}
 
 func TestDo_InstancesShareAHotKeyFairly(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -24,34 +25,43 @@ var tortureFor = flag.Duration("torture.for", 0,
 // callers come, wait, leave, hang and panic. One process closes and is
 // replaced. The store fails, hangs, refuses, and loses answers and messages.
 //
-// A torture records which callers may believe that they hold which keys. It
-// judges that by itself: the judge of the laboratory is in another module, and
-// here leases are exclusive and no process is ever stopped. A calm torture has a
-// sound store. It also records keys that are free while a caller waits.
+// A torture tells the judge which callers may believe that they hold which keys.
+// A calm torture has a sound store. It also records keys that are free while a
+// caller waits.
 type torture struct {
 	calm    bool
 	forgets bool // the store also loses keys, as in a failover; then only fencing tokens keep order
 	fault   func(guard.Locker) guard.Locker
 
-	mu         sync.Mutex           // guards the fields below
-	inside     map[string]int       // functions that run under a context that has not ended
-	left       map[string]time.Time // when the last of them ended
-	newest     map[string]uint64    // the last fencing token
+	mu         sync.Mutex                      // guards the fields below
+	inside     map[string]*judge.Floor[*visit] // functions that run under a context that has not ended
+	left       map[string]time.Time            // when the last of them ended
+	newest     map[string]uint64               // the last fencing token
 	ran        int
 	violations []string
 }
 
 func newTorture() *torture {
-	return &torture{inside: map[string]int{}, left: map[string]time.Time{}, newest: map[string]uint64{}}
+	return &torture{inside: map[string]*judge.Floor[*visit]{}, left: map[string]time.Time{}, newest: map[string]uint64{}}
+}
+
+// floor returns where those are who have key. mu is held.
+func (tt *torture) floor(key string) *judge.Floor[*visit] {
+	f := tt.inside[key]
+	if f == nil {
+		f = &judge.Floor[*visit]{}
+		tt.inside[key] = f
+	}
+	return f
 }
 
 // enter notes that a function begins. The function has wanted key since then.
 // The zero time says that the moment is not known.
-func (tt *torture) enter(key string, since time.Time) {
+func (tt *torture) enter(v *visit, key string, since time.Time) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
 	tt.ran++
-	if tt.inside[key]++; tt.inside[key] > 1 && !tt.forgets {
+	if n, most := tt.floor(key).Enter(v); n > most && !tt.forgets {
 		tt.violations = append(tt.violations, "two at once on "+key)
 	}
 	if left := tt.left[key]; left.After(since) {
@@ -80,10 +90,10 @@ func (tt *torture) token(key string, token uint64) {
 	tt.newest[key] = token
 }
 
-func (tt *torture) leave(key string) {
+func (tt *torture) leave(v *visit, key string) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
-	tt.inside[key]--
+	tt.floor(key).Leave(func(g *visit) bool { return g == v })
 	tt.left[key] = time.Now()
 }
 

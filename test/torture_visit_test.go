@@ -26,6 +26,9 @@ type visit struct {
 	stubborn, panics, exits, nests, late bool
 }
 
+// AtMost implements [judge.Guest].
+func (*visit) AtMost() int { return 1 }
+
 func ms(r *rand.Rand, most int) time.Duration { return time.Duration(r.IntN(most)) * time.Millisecond }
 
 // visit sends one caller once. The caller may panic or call Goexit.
@@ -123,11 +126,11 @@ func (v *visit) section(ctx context.Context) {
 		since = time.Time{}
 	}
 	for _, k := range v.keys {
-		v.torture.enter(k, since)
+		v.torture.enter(v, k, since)
 	}
 	leave := sync.OnceFunc(func() {
 		for _, k := range v.keys {
-			v.torture.leave(k)
+			v.torture.leave(v, k)
 		}
 	})
 	defer leave()

@@ -1,11 +1,16 @@
 package redisconn
 
 import (
+	"context"
+	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
 )
 
 func TestANodesPoolIsDoubtedAfterSeveralTimeoutsInARow(t *testing.T) {
@@ -43,4 +48,55 @@ func TestANodesPoolIsDoubtedAfterSeveralTimeoutsInARow(t *testing.T) {
 		time.Sleep(doubted)
 		isFresh("node", false)
 	})
+}
+
+// All connections of a pool die without a word. Renewals do not try each of
+// them.
+func TestRenewalsLeaveAPoolWhoseConnectionsHaveDied(t *testing.T) {
+	server := redistest.NewProxy(t, redistest.Start(t).Addr)
+	node := redistest.NewProxy(t, redistest.StartCluster(t)[0].Addr)
+	for name, c := range map[string]struct {
+		proxy  *redistest.Proxy
+		client redis.UniversalClient
+	}{
+		"server": {server, redis.NewClient(&redis.Options{Addr: server.Addr})},
+		"cluster": {node, redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{node.Addr},
+			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, node.Addr)
+			},
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: node.Addr}}}}, nil
+			},
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Cleanup(func() { _ = c.client.Close() })
+			conns := New(&Settings{Client: c.client})
+			t.Cleanup(conns.Close)
+			renew := func(within time.Duration) error {
+				ctx, cancel := context.WithTimeout(t.Context(), within)
+				defer cancel()
+				cmd := redis.NewCmd(ctx, "ping")
+				conns.SendRenewals(ctx, "node", []Answerable{cmd})
+				return cmd.Err()
+			}
+			c.proxy.DelayReplies(50 * time.Millisecond) // so that many connections are needed
+			var wg sync.WaitGroup
+			for range 10 * doubtful {
+				wg.Go(func() { _ = renew(10 * time.Second) })
+			}
+			wg.Wait()
+			c.proxy.DelayReplies(0)
+			c.proxy.SilenceAll()
+			for range doubtful {
+				if renew(100*time.Millisecond) == nil {
+					t.Fatal("a dead connection answers")
+				}
+			}
+			if err := renew(10 * time.Second); err != nil {
+				t.Errorf("the next renewal: %v, want it to have a new connection", err)
+			}
+		})
+	}
 }

@@ -149,6 +149,37 @@ func TestABidOnOtherTermsIsOver(t *testing.T) {
 	}
 }
 
+// A turn that is passed on has the terms of its grant.
+func TestAGrantServesWhoAsksForNoMore(t *testing.T) {
+	has := terms{ttl: time.Second, fencing: true, limit: 3, recall: true}
+	for name, c := range map[string]struct {
+		asks   terms
+		serves bool
+	}{
+		"the same":         {has, true},
+		"no tokens":        {terms{ttl: time.Second, limit: 3, recall: true}, true},
+		"no record":        {terms{ttl: time.Second, fencing: true, limit: 3}, true},
+		"a longer TTL":     {terms{ttl: time.Minute, fencing: true, limit: 3, recall: true}, false},
+		"a shorter TTL":    {terms{ttl: time.Millisecond, fencing: true, limit: 3, recall: true}, false},
+		"no renewal":       {terms{ttl: time.Second, noRenewal: true, fencing: true, limit: 3, recall: true}, false},
+		"to be alone":      {terms{ttl: time.Second, fencing: true, recall: true}, false},
+		"another number":   {terms{ttl: time.Second, fencing: true, limit: 4, recall: true}, false},
+		"less, and longer": {terms{ttl: time.Minute, limit: 3}, false},
+	} {
+		if has.serve(c.asks) != c.serves {
+			t.Errorf("%s: serves is %t, want %t", name, !c.serves, c.serves)
+		}
+	}
+	for name, has := range map[string]terms{
+		"tokens":   {ttl: time.Second, limit: 3, recall: true},
+		"a record": {ttl: time.Second, fencing: true, limit: 3},
+	} {
+		if has.serve(terms{ttl: time.Second, fencing: true, limit: 3, recall: true}) {
+			t.Errorf("a grant without %s serves who asks for them", name)
+		}
+	}
+}
+
 func TestTriesThatWereNotSentAreSpread(t *testing.T) {
 	var c contender
 	now := time.Now()
@@ -162,6 +193,23 @@ func TestTriesThatWereNotSentAreSpread(t *testing.T) {
 	}
 	if least > 250*time.Millisecond || most < 800*time.Millisecond || most > 1250*time.Millisecond {
 		t.Errorf("pauses of %v to %v, want up to 1 s and the backoff", least, most)
+	}
+}
+
+// A look at a key that may be free, or whose lease ends, comes no later than
+// that, however long the claim might rest.
+func TestALookDoesNotMissTheEndOfALease(t *testing.T) {
+	for remaining, longest := range map[time.Duration]time.Duration{
+		time.Second: time.Second, 0: contenderBackoff.Max, time.Hour: locker.MaxRest,
+	} {
+		var c contender
+		now := time.Now()
+		opened(&c, now)
+		sent(&c, now)
+		c.tryHeld(locker.Answer{Queued: true, Remaining: remaining, Rest: locker.MaxRest}, now, now, contenderBackoff)
+		if left := c.next(now, terms{}).left; left <= 0 || left > longest {
+			t.Errorf("%v are left of the lease, and the next look comes after %v, want up to %v", remaining, left, longest)
+		}
 	}
 }
 

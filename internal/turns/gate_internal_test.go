@@ -2,10 +2,12 @@ package turns
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -234,4 +236,70 @@ func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A grant that comes as its caller leaves goes to the next in line, or is given
+// up. Its caller has no turn (law 10).
+func TestAGrantWhoseCallerHasLeftGoesOn(t *testing.T) {
+	for _, follows := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			mem := memlocker.New()
+			m := &meddler{Locker: mem}
+			e, other := open(t, m), open(t, mem.Peer())
+			ctx, leave := context.WithCancel(t.Context())
+			next := make(chan *Turn, 1)
+			m.acquired = func() {
+				if follows {
+					go func() { next <- mustTake(t, e, settings()) }() // ends with its wait
+					synctest.Wait()
+				}
+				leave()
+			}
+			if r := ask(ctx, e, "k", settings()); !errors.Is(r.err, ErrEnded) {
+				t.Errorf("a caller that has left: %v, want ErrEnded", r.err)
+			}
+			if follows {
+				turn := <-next
+				if n, _, _, _ := turn.Tried(); n != 0 {
+					t.Errorf("the next in line sent %d tries, want the grant of the one who left", n)
+				}
+				mustEnd(t, turn)
+			}
+			s := settings()
+			s.MaxWait = 0
+			mustEnd(t, mustTake(t, other, s)) // the key is free
+			closed(t, e)
+			closed(t, other)
+		})
+	}
+}
+
+// A release queues the bid of the first in line, which leaves meanwhile. The bid
+// is taken back (law 6).
+func TestABidOfAReleaseWhoseCallerLeavesIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		m := &meddler{Locker: mem}
+		e, other := open(t, m), open(t, mem.Peer())
+		turn := mustTake(t, e, settings())
+		theirs := make(chan *Turn, 1)
+		go func() { theirs <- mustTake(t, other, settings()) }() // ends with its wait
+		synctest.Wait()
+		ctx, leave := context.WithCancel(t.Context())
+		go ask(ctx, e, "k", settings()) // ends with ctx
+		synctest.Wait()
+		m.released = func() {
+			leave()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(limits.TenureTime)
+		mustEnd(t, turn)
+		mustEnd(t, <-theirs)
+		synctest.Wait()
+		if s, err := mem.Inspect(t.Context(), "k"); err != nil || s.Held || s.Waiting > 0 {
+			t.Errorf("the key has %+v, %v, want it free", s, err)
+		}
+		closed(t, e)
+		closed(t, other)
+	})
 }

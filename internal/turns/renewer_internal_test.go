@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
@@ -37,3 +39,26 @@ func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
 }
 
 func inOrder(ends []time.Time) bool { return slices.IsSortedFunc(ends, time.Time.Compare) }
+
+// The first renewal of an offer makes it a lease of its full TTL. A call without
+// renewal has that one.
+func TestAnOfferIsRenewedSoon(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		length    time.Duration
+		noRenewal bool
+		renewed   bool
+	}{
+		"an offer":                  {3 * time.Second, false, true},
+		"an offer, without renewal": {3 * time.Second, true, true},
+		"an offer of its full TTL":  {10 * time.Second, true, false},
+	} {
+		gr := &grant{
+			bid:   &bid{terms: terms{ttl: 10 * time.Second, noRenewal: c.noRenewal}},
+			trust: trustFrom(now, c.length),
+		}
+		if gr.renewSoon(now); gr.renewAt.IsZero() == c.renewed || gr.renewAt.Sub(now) > limits.OfferRenewal {
+			t.Errorf("%s: the first renewal is due at %v, want one soon: %t", name, gr.renewAt, c.renewed)
+		}
+	}
+}

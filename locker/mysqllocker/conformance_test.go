@@ -82,14 +82,6 @@ func TestLockerOnAServerThatHangs(t *testing.T) {
 	})
 }
 
-func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
-	plain, fault := open(t), sqlfault.New()
-	name := newTable(t, plain)
-	db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn))
-	t.Cleanup(func() { _ = db.Close() })
-	sqlfault.CutOff(t, mysqllocker.New(db, name), mysqllocker.New(plain, name), fault.Break)
-}
-
 func TestMigrateIsSafeBesideOthers(t *testing.T) {
 	name := mysqllocker.WithTable(fmt.Sprintf("lease_%d", tables.Add(1)))
 	errs := make(chan error, 8)

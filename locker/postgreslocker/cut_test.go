@@ -8,22 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
-
-func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
-	t.Parallel()
-	var faults way
-	_, dsn := piped(t, &faults)
-	_, b := pair(t)
-	a := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable(tableOf(b)))
-	sqlfault.CutOff(t, a, b, func() (mend func()) {
-		faults.still.Store(true)
-		return func() { faults.still.Store(false) }
-	})
-}
 
 // granted is a Waker that passes on which claims own their keys.
 type granted struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,41 +98,6 @@ func calm(t *testing.T, f func(key string) error) {
 	t.Fatal(err)
 }
 
-func TestCallersOfTwoProcessesGetOneResult(t *testing.T) {
-	t.Parallel()
-	gs := guards(t)
-	calm(t, func(key string) error {
-		var runs atomic.Int64
-		var all sync.WaitGroup
-		errs := make([]error, 20)
-		for i := range errs {
-			all.Go(func() {
-				got, err := guard.Once(t.Context(), gs[i%2], key, time.Hour, func(context.Context) (int64, error) {
-					return runs.Add(1), nil
-				})
-				if err == nil && got != 1 {
-					err = fmt.Errorf("the result of run %d, want that of the first", got)
-				}
-				errs[i] = err
-			})
-		}
-		all.Wait()
-		for _, err := range errs { // of a slow machine, in front of what follows from them
-			if errors.Is(err, guard.ErrNotRecorded) || errors.Is(err, guard.ErrLeaseLost) {
-				return err
-			}
-		}
-		if err := errors.Join(errs...); err != nil {
-			return err
-		}
-		found, err := gs[1].Forget(t.Context(), key)
-		if err == nil && !found {
-			err = errors.New("Forget finds no record")
-		}
-		return err
-	})
-}
-
 // A row of a lease is swept earlier than a record may end.
 func TestARecordOutlivesTheRowOfItsKey(t *testing.T) {
 	t.Parallel()
@@ -182,22 +146,6 @@ func TestTheRowsOfEndedRecordsAreDeleted(t *testing.T) {
 	if err != nil || left != 2 {
 		t.Errorf("%d rows, %v, want those of the 2 records that have not ended", left, err)
 	}
-}
-
-func TestAFunctionThatBeganRunsOnce(t *testing.T) {
-	t.Parallel()
-	gs := guards(t)
-	errCard := errors.New("no answer of the bank")
-	calm(t, func(key string) error {
-		for i, want := range []error{errCard, guard.ErrInterrupted, guard.ErrInterrupted} {
-			_, err := guard.Once(t.Context(), gs[i%2].With(guard.WithAtMostOnce()), key, time.Hour,
-				func(context.Context) (int, error) { return 0, errCard })
-			if !errors.Is(err, want) {
-				return fmt.Errorf("call %d: %w, want %s", i, err, want.Error())
-			}
-		}
-		return nil
-	})
 }
 
 func TestALateForgetLeavesALaterRecord(t *testing.T) {

@@ -69,72 +69,6 @@ func TestAKeyIsHandedOverForTheOfferOnly(t *testing.T) {
 	}
 }
 
-func TestFencingTokensRiseFromGrantToGrant(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, es := listening(t, rdb, 2)
-	owner := fenced("k")
-	last := mustAcquire(t, ls[0], owner)
-	rises := func(what string, token uint64) {
-		t.Helper()
-		if token < last+locker.FenceBlock {
-			t.Fatalf("%s: token %d after the block from %d", what, token, last)
-		}
-		last = token
-	}
-	for i := range 20 {
-		from, to := i%2, 1-i%2
-		if i%5 == 0 {
-			token, err := ls[from].Fence(t.Context(), owner)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rises("fence", token)
-		}
-		next := fenced("k")
-		queue(t, ls[to], next)
-		es[from].wanted(t, "k")
-		release(t, ls[from], owner, nil, locker.Released{Waiting: 1, Handed: true})
-		rises("grant", es[to].granted(t, next, 0))
-		owner = next
-	}
-	if d := rdb.PTTL(t.Context(), counter("k")).Val(); d <= 0 {
-		t.Errorf("the counter has TTL %v", d)
-	}
-}
-
-func TestWhoReleasesAndWantsTheKeyAgainGoesToTheBack(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, es := listening(t, rdb, 4)
-	a, b, c, d := claim("k"), claim("k"), claim("k"), claim("k")
-	mustAcquire(t, ls[0], a)
-	place := queue(t, ls[1], b)
-	es[0].wanted(t, "k")
-	queue(t, ls[2], c)
-	queue(t, ls[3], d)
-	es[0].wanted(t, "k")
-	es[0].wanted(t, "k")
-	if again := held(t, ls[1], b, locker.Try{Wait: true, Queued: true}); !again.Queued || again.Place != place {
-		t.Errorf("%+v, want the place %d: looking again costs none", again, place)
-	}
-	again := claim("k")
-	r, err := ls[0].Release(t.Context(), a, again)
-	if err != nil || !r.Handed || !r.Queued || r.Waiting != 3 || r.Place <= place {
-		t.Fatalf("Release: %+v, %v", r, err)
-	}
-	es[1].granted(t, b, 3)
-	release(t, ls[1], b, nil, locker.Released{Waiting: 3, Handed: true})
-	es[2].granted(t, c, 2)
-	release(t, ls[2], c, nil, locker.Released{Waiting: 2, Handed: true})
-	es[3].granted(t, d, 1)
-	release(t, ls[3], d, nil, locker.Released{Waiting: 1, Handed: true})
-	es[0].granted(t, again, 0)
-	release(t, ls[0], again, claim("k"), locker.Released{}) // nobody waits, and nobody is queued
-	for _, e := range es {
-		e.nothing(t)
-	}
-	emptied(t, rdb) // what the claims were due goes by its TTL
-}
-
 func TestAClaimWhoseProcessIsGoneIsPassedOver(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 4)
@@ -212,26 +146,6 @@ func TestAClaimWithoutALiveSubscriptionIsHandedTheKeyAllTheSame(t *testing.T) {
 			mustRelease(t, b, w)
 		})
 	}
-}
-
-func TestAnotherReleaseOfAKeyThatWasHandedOverTakesNothing(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, es := listening(t, rdb, 3)
-	a, b, c := claim("k"), claim("k"), claim("k")
-	mustAcquire(t, ls[0], a)
-	queue(t, ls[1], b)
-	queue(t, ls[2], c)
-	release(t, ls[0], a, nil, locker.Released{Waiting: 2, Handed: true})
-	es[1].granted(t, b, 1)
-	if r, err := ls[0].Release(t.Context(), a, claim("k")); !lost(err) || r.Queued || r.Handed {
-		t.Errorf("Release: %+v, %v, want ErrLeaseLost and nobody queued", r, err)
-	}
-	if err := renew(t.Context(), t, ls[1], b)[0]; err != nil {
-		t.Error(err)
-	}
-	es[2].nothing(t)
-	release(t, ls[1], b, nil, locker.Released{Waiting: 1, Handed: true})
-	es[2].granted(t, c, 0)
 }
 
 func TestAKeyIsHandedOverUnderAnyPrefix(t *testing.T) {

@@ -57,20 +57,6 @@ func TestKeyOfAnotherTypeIsRefused(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestFenceCounterOfAnotherTypeGivesTheKeyBack(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	l := open(t, rdb)
-	c := fenced("secret")
-	rdb.LPush(t.Context(), "guard:{secret}:fence", "x")
-	a, err := l.Acquire(t.Context(), c, locker.Try{})
-	expectRefusal(t, err, c, "WithPrefix")
-	if !a.Queued {
-		t.Error("the guard may try again under the owner id whose key is given back")
-	}
-	rdb.Del(t.Context(), "guard:{secret}:fence")
-	emptied(t, rdb)
-}
-
 // A waiter has not met the counter yet.
 func TestFenceCounterOfAnotherTypeKeepsNoReleaseFromFreeingTheKey(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)

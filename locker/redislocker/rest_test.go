@@ -23,22 +23,6 @@ func restOf(t *testing.T, l locker.Locker, c *locker.Claim) time.Duration {
 	return a.Rest
 }
 
-func TestAClaimThatRestsIsKeptForItsLife(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, _ := listening(t, rdb, 2)
-	a, b := claim("k"), claim("k")
-	mustAcquire(t, ls[0], a)
-	queue(t, ls[1], b)
-	if got := restOf(t, ls[1], b); got != restful {
-		t.Fatalf("a rest of %v, want %v", got, restful)
-	}
-	for _, key := range []string{line("k"), dues("k")} {
-		if d := rdb.PTTL(t.Context(), key).Val(); d <= restful || d > locker.Life(restful) {
-			t.Errorf("%s lasts %v, want up to %v", key, d, locker.Life(restful))
-		}
-	}
-}
-
 // Law 7.
 func TestNoRestWhereAMessageMayNotCome(t *testing.T) {
 	s := redistest.Start(t)

@@ -2,8 +2,6 @@ package redislocker_test
 
 import (
 	"errors"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -113,50 +111,6 @@ func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
 			t.Error("the key is left")
 		}
 		mustAcquire(t, l, recalls("k"))
-	})
-}
-
-// Law 12. The server is so slow that most of the tries wait for too long.
-func TestATryThatWasNotSentHasTakenNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
-		t.Helper()
-		w.set(func(deliver func() error) error {
-			time.Sleep(300 * time.Millisecond)
-			return loseReply(deliver)
-		})
-		var unsent, unclear sync.Map // by key
-		var tries sync.WaitGroup
-		for i := range 3000 {
-			c := claim("k" + strconv.Itoa(i))
-			tries.Go(func() {
-				switch _, err := l.Acquire(within(t, 500*time.Millisecond), c, locker.Try{}); {
-				case !errors.Is(err, locker.ErrUnavailable):
-					t.Errorf("%v, want ErrUnavailable", err)
-				case errors.Is(err, locker.ErrUnsent):
-					unsent.Store(c.Key, nil)
-				default:
-					unclear.Store(c.Key, nil)
-				}
-			})
-		}
-		tries.Wait()
-		w.set(nil)
-		time.Sleep(time.Second)
-		count := func(keys *sync.Map) (n, taken int) {
-			keys.Range(func(key, _ any) bool {
-				if n++; has(key.(string)) {
-					taken++
-				}
-				return true
-			})
-			return n, taken
-		}
-		if n, taken := count(&unsent); n == 0 || taken > 0 {
-			t.Errorf("%d of %d tries that were not sent have taken their key", taken, n)
-		}
-		if n, taken := count(&unclear); n == 0 || taken == 0 {
-			t.Errorf("%d of %d tries that were sent have taken their key", taken, n)
-		}
 	})
 }
 

@@ -59,14 +59,6 @@ func TestLockerOnADatabaseThatHangs(t *testing.T) {
 	})
 }
 
-func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
-	file, fault := newFile(t), sqlfault.New()
-	plain := open(t, file)
-	db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
-	t.Cleanup(func() { _ = db.Close() })
-	sqlfault.CutOff(t, sqlitelocker.New(db), sqlitelocker.New(plain), fault.Break)
-}
-
 func TestCloseGivesUpOnADatabaseThatHangsAfterHalfAMinute(t *testing.T) {
 	file, fault := newFile(t), sqlfault.New()
 	plain := open(t, file)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
-	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/sqlitelocker"
 )
 
@@ -63,12 +62,6 @@ func TestACallOfOnceWritesAsRarelyAsDo(t *testing.T) {
 			t.Errorf("%s writes %d times, want %d", c.what, n, c.want)
 		}
 	}
-}
-
-func TestCallersOfTwoLockersGetOneResult(t *testing.T) {
-	file := newFile(t)
-	limit := guard.WithResultLimit(locker.MaxRecord)
-	sqlfault.OneResult(t, [2]*guard.Guard{guardOn(t, open(t, file), limit), guardOn(t, open(t, file), limit)})
 }
 
 func TestOnlyRowsThatNobodyUsesAreSwept(t *testing.T) {

@@ -3,10 +3,7 @@ package etcdtest_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,76 +33,6 @@ func fleet(t *testing.T, n int, opts ...guard.Option) []*guard.Guard {
 		all[i] = g
 	}
 	return all
-}
-
-// Some callers of a key want its result, some only its lock, and some of the
-// functions fail. One function of each key succeeds, and everybody has its
-// result.
-func TestAResultOnEtcdIsMadeOnce(t *testing.T) {
-	t.Parallel()
-	const keys, callers = 6, 12
-	guards := fleet(t, 3)
-	errOwn := errors.New("own")
-	var all sync.WaitGroup
-	for k := range keys {
-		key := guard.Key("result", strconv.Itoa(k))
-		var runs, made atomic.Int32
-		for i := range callers {
-			g := guards[i%len(guards)]
-			all.Go(func() {
-				if i%4 == 3 {
-					if err := g.Do(t.Context(), key, func(context.Context) error { return nil }); err != nil {
-						t.Errorf("Do of %s: %v", key, err)
-					}
-					return
-				}
-				got, err := guard.Once(t.Context(), g, key, time.Hour, func(context.Context) (int32, error) {
-					if runs.Add(1) == 1 && k%2 == 1 {
-						return 0, errOwn
-					}
-					return made.Add(1), nil
-				})
-				if !errors.Is(err, errOwn) && (err != nil || got != 1) {
-					t.Errorf("Once of %s: %d, %v", key, got, err)
-				}
-			})
-		}
-	}
-	all.Wait()
-}
-
-// A function that began and failed never runs again, in no process, until its
-// mark is forgotten.
-func TestAtMostOnceOnEtcdAFailedFunctionDoesNotRunAgain(t *testing.T) {
-	t.Parallel()
-	guards := fleet(t, 2, guard.WithAtMostOnce())
-	errOwn, runs := errors.New("own"), 0
-	once := func(g *guard.Guard, err error) error {
-		_, err = guard.Once(t.Context(), g, "k", time.Hour, func(context.Context) (int, error) {
-			runs++
-			return runs, err
-		})
-		return err
-	}
-	if err := once(guards[0], guard.NothingDone(errOwn)); !errors.Is(err, errOwn) {
-		t.Error(err)
-	}
-	if err := once(guards[1], errOwn); !errors.Is(err, errOwn) || runs != 2 {
-		t.Errorf("got %v after %d runs, want the function's own error after 2", err, runs)
-	}
-	for _, g := range guards {
-		if err := once(g, nil); !errors.Is(err, guard.ErrInterrupted) || runs != 2 {
-			t.Errorf("got %v after %d runs, want ErrInterrupted after 2", err, runs)
-		}
-	}
-	if found, err := guards[0].Forget(t.Context(), "k"); !found || err != nil {
-		t.Errorf("Forget: %v, %v", found, err)
-	}
-	for _, g := range guards {
-		if err := once(g, nil); err != nil || runs != 3 {
-			t.Errorf("got %v after %d runs, want the result after 3", err, runs)
-		}
-	}
 }
 
 // A record whose etcd lease is too short would let the function run again.
