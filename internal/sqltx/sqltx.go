@@ -28,8 +28,8 @@ type Runner interface {
 // Tx is a transaction. Only the goroutine that has begun it uses it.
 type Tx interface {
 	Runner
-	Commit(ctx context.Context) error // nothing, if ctx has ended
-	Rollback()                        // nothing, after the end of the transaction
+	Commit(ctx context.Context) error
+	Rollback() // nothing, after the end of the transaction
 }
 
 // DB is a database. DB is safe for concurrent use.
