@@ -17,6 +17,12 @@
 //
 // Compare guard.Once, which keeps results in the store of the locks. There the
 // function runs again after a crash.
+//
+// GORM works within the transaction that the function gets, and a handler
+// behind lockmw.InTransaction within that of [TxFrom]:
+//
+//	orm, err := gorm.Open(mysql.New(mysql.Config{Conn: tx, SkipInitializeWithVersion: true}),
+//		&gorm.Config{SkipDefaultTransaction: true})
 package sqlresult
 
 import (
