@@ -199,13 +199,7 @@ type transaction struct {
 	tx  pgx.Tx
 }
 
-// Commit sends nothing if ctx has ended: then another caller may have the key.
-func (t transaction) Commit(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return known(t.tx.Commit(ctx))
-}
+func (t transaction) Commit(ctx context.Context) error { return known(t.tx.Commit(ctx)) }
 
 // rollbackTime is the max time for which Rollback waits for the server. After
 // it pgx closes the connection, which rolls back too.

@@ -314,13 +314,48 @@ func TestNothingIsCommittedAfterTheEndOfTheContext(t *testing.T) {
 			ran = true
 			return receipt{}, ctx.Err()
 		})
-	if !ran || !errors.Is(err, guard.ErrNotRecorded) || !errors.Is(err, context.Canceled) {
-		t.Errorf("ran %v, %v", ran, err)
+	if !ran || errors.Is(err, guard.ErrNotRecorded) || !errors.Is(err, context.Canceled) {
+		t.Errorf("ran %v, %v, want the end alone: COMMIT was not sent", ran, err)
 	}
 	if _, err := c.pay(t.Context(), "k", nil); err != nil {
 		t.Error(err)
 	}
 	c.expect("the next call", "k", 1)
+}
+
+// A database that says no to COMMIT has kept nothing: a result would be a lie.
+// One that goes away in the middle says nothing.
+func TestAResultComesWithSilenceAndNeverWithARefusal(t *testing.T) {
+	c := newTill(t)
+	c.exec("CREATE TABLE " + c.name + "_seats (n INT UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+	c.exec("INSERT INTO " + c.name + "_seats VALUES (1)")
+	c.exec("CREATE FUNCTION " + c.name + "_f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN " +
+		"IF NEW.n = 3 THEN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(60); END IF; " +
+		"RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$")
+	c.exec("CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON " + c.name + "_seats DEFERRABLE INITIALLY DEFERRED " +
+		"FOR EACH ROW EXECUTE FUNCTION " + c.name + "_f()")
+	for _, row := range []struct {
+		code, statement string
+		unclear         bool
+	}{
+		{"23505", "INSERT INTO " + c.name + "_seats VALUES (1)", false},
+		{"40001", "UPDATE " + c.name + "_seats SET n = 2", false},
+		{"57P01", "UPDATE " + c.name + "_seats SET n = 3", true},
+	} {
+		r, err := c.pay(t.Context(), row.code, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, row.statement)
+			return err
+		})
+		unclear := errors.Is(err, guard.ErrNotRecorded)
+		if unclear != row.unclear || unclear != (r.By != "") || sqlState(err) != row.code {
+			t.Errorf("%s at COMMIT: %v, %v", row.code, r, err)
+		}
+		c.expect(row.code, row.code, 0)
+		if _, err := c.pay(t.Context(), row.code, nil); err != nil {
+			t.Errorf("after %s: %v", row.code, err)
+		}
+		c.expect("after "+row.code, row.code, 1)
+	}
 }
 
 func TestForgetAndSweep(t *testing.T) {
@@ -459,13 +494,14 @@ func TestARequestIsCommittedWithItsAnswer(t *testing.T) {
 	}
 	long := strings.Repeat("k", 255) // too long for a row together with its scope
 	for key, row := range map[string]struct{ status, charges int }{
-		"a": {201, 1}, "b": {500, 0}, "c": {429, 0}, long: {201, 1},
+		"a": {201, 1}, "b": {500, 0}, "c": {429, 0}, "d": {409, 0}, long: {201, 1},
 	} {
 		status = row.status
+		kept := row.charges == 1 || status == http.StatusConflict
 		for try := range 2 {
 			w := send(key)
 			replayed := w.Header().Get("Idempotency-Replayed") != ""
-			if w.Code != status || w.Body.String() != "paid" || replayed != (try == 1 && row.charges == 1) {
+			if w.Code != status || w.Body.String() != "paid" || replayed != (try == 1 && kept) {
 				t.Errorf("%.9s, try %d: %d %s, replay %v", key, try, w.Code, w.Body, replayed)
 			}
 		}

@@ -48,6 +48,17 @@
 // So keep these transactions short, and ask no other service inside them. A
 // step that reads, asks and writes needs two transactions, and both must check.
 //
+// # GORM
+//
+// In a transaction of GORM, Check takes the ConnPool of its statement:
+//
+//	err := db.Transaction(func(tx *gorm.DB) error {
+//		if err := fences.Check(ctx, tx.Statement.ConnPool, key, token); err != nil {
+//			return err
+//		}
+//		...
+//	})
+//
 // # A column instead
 //
 // If the data is one row, the token can be a BIGINT column of that row. The
@@ -80,6 +91,13 @@ const (
 	MySQL      = Dialect(sqltx.MySQL)
 	SQLite     = Dialect(sqltx.SQLite) // 3.35 or newer
 )
+
+// A Tx runs the statements of a transaction. It is an [sql.Tx], or what a tool
+// has for one, such as the ConnPool of GORM.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
 
 // Table is a table of fences. It is safe for concurrent use.
 type Table struct{ fences *sqltx.Fences }
@@ -117,8 +135,12 @@ func (t *Table) Schema() string { return t.fences.Schema() }
 // Check waits while another transaction that has checked key is open, as long
 // as ctx and the database allow. Its error Is fence.ErrLateWrite if it
 // refused the token. The error Is guard.ErrInvalidOption for a key or token
-// that is not valid. Any other error is the driver's. Roll back after any
-// error.
-func (t *Table) Check(ctx context.Context, tx *sql.Tx, key string, token uint64) error {
-	return t.fences.Check(ctx, sqltx.TxOf(tx), key, token)
+// that is not valid, and for a tx that is no transaction but a database or a
+// connection. Any other error is the driver's. Roll back after any error.
+func (t *Table) Check(ctx context.Context, tx Tx, key string, token uint64) error {
+	in, err := sqltx.InTx(tx)
+	if err != nil {
+		return err
+	}
+	return t.fences.Check(ctx, in, key, token)
 }

@@ -17,6 +17,12 @@
 //
 // Compare guard.Once, which keeps results in the store of the locks. There the
 // function runs again after a crash.
+//
+// GORM works within the transaction that the function gets, and a handler
+// behind lockmw.InTransaction within that of [TxFrom]:
+//
+//	orm, err := gorm.Open(mysql.New(mysql.Config{Conn: tx, SkipInitializeWithVersion: true}),
+//		&gorm.Config{SkipDefaultTransaction: true})
 package sqlresult
 
 import (
@@ -40,11 +46,16 @@ import (
 // beside it.
 //
 // If fn did not run and there is no result, the error is one of Do's, or the
-// database's, of which guard.Ran knows nothing. If COMMIT gives no answer, Once
-// looks for the result. If it finds none, it returns fn's result with
-// guard.ErrNotRecorded: the transaction may yet be committed, and a later call
-// finds out. A lease that is lost after the commit is no error. Deadlocks and
-// serialization failures are not repeated: call Once again after one.
+// database's, of which guard.Ran knows nothing. If the database refuses a
+// statement, nothing is committed and there is no result. The same is true of
+// COMMIT, which a deferred constraint or a serialization failure refuses. The
+// error is then the driver's. Once repeats nothing: call it again after a
+// deadlock or a serialization failure.
+//
+// If COMMIT gives no answer, Once looks for the result. If it finds none, it
+// returns fn's result with guard.ErrNotRecorded: the transaction may yet be
+// committed, and a later call finds out. A lease that is lost after the commit
+// is no error.
 //
 // The result is written as JSON, whatever guard.WithCodec says, and its length
 // has no limit but the database's. [OnceBytes] is for another form.
@@ -88,7 +99,8 @@ func TxFrom(ctx context.Context) (*sql.Tx, bool) {
 }
 
 // OnceFunc is [guard.Guard.OnceBytes] for results that are kept in a
-// transaction of what fn writes. Package pgxtx makes one for
+// transaction of what fn writes. An error of fn rolls that back, and one that
+// [guard.Final] made is kept all the same. Package pgxtx makes a OnceFunc for
 // lockmw.InTransactionOf.
 type OnceFunc func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
 	fn func(ctx context.Context) ([]byte, error)) (guard.OnceResult, error)

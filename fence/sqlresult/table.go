@@ -19,6 +19,10 @@ const (
 	SQLite     = sqlfence.SQLite // 3.35 or newer
 )
 
+// A Tx runs the statements of a transaction. It is an [sql.Tx], or what a tool
+// has for one, such as the ConnPool of GORM.
+type Tx = sqlfence.Tx
+
 // ErrKept says that the key has a result already. The transaction must be
 // rolled back, and [Table.Recall] returns the result.
 var ErrKept = sqltx.ErrKept
@@ -78,10 +82,14 @@ func (t *Table) Recall(ctx context.Context, q Queryer, key string) (r Record, fo
 //
 // Keep waits while another open transaction keeps something for key, as long as
 // ctx and the database allow. It returns [ErrKept] if the key has a result,
-// guard.ErrInvalidKey or guard.ErrInvalidOption for a key or ttl that is not
-// valid, and else the database's error. Roll back after any error.
-func (t *Table) Keep(ctx context.Context, tx *sql.Tx, key string, r Record, ttl time.Duration) error {
-	return t.results.Keep(ctx, sqltx.TxOf(tx), key, sqltx.Record(r), ttl)
+// guard.ErrInvalidKey or guard.ErrInvalidOption for a key, ttl or transaction
+// that is none, and else the database's error. Roll back after any error.
+func (t *Table) Keep(ctx context.Context, tx Tx, key string, r Record, ttl time.Duration) error {
+	in, err := sqltx.InTx(tx)
+	if err != nil {
+		return err
+	}
+	return t.results.Keep(ctx, in, key, sqltx.Record(r), ttl)
 }
 
 // Forget deletes what is kept for key, and reports whether there was something.

@@ -117,9 +117,9 @@ func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, er
 	case a.failed():
 		return nil, errNotForKeeping
 	case a.cut(), a.Silent && clientLeft(x):
-		return goneAnswer(), nil // nobody may take it for the whole, or knows what the handler has done
+		return i.ending(a, goneAnswer()) // nobody may take it for the whole, or knows what the handler has done
 	}
-	return a.encode(i.headers), nil
+	return i.ending(a, a.encode(i.headers))
 }
 
 // clientLeft reports whether the request of x has ended before its answer.

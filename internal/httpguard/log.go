@@ -68,8 +68,16 @@ func (l *Lock) logNotKept(x Exchange, key string, err error) {
 		"key_hash", guard.KeyHash(key), "error", err)
 }
 
+// logRefused logs that the database has refused a transaction and would refuse it
+// again, so the request is answered as failed.
+func (l *Lock) logRefused(x Exchange, key string, err error) {
+	r := x.Request()
+	l.logger(route(r, x.Pattern())).ErrorContext(r.Context(), "guard: the database refused a request's work",
+		"key_hash", guard.KeyHash(key), "error", err)
+}
+
 // logNotCommitted logs that a transaction has ended without a clear answer of
-// the database, so the request is answered as failed.
+// the database, or with one that may pass, so the client is to ask again.
 func (l *Lock) logNotCommitted(x Exchange, key string, err error) {
 	r := x.Request()
 	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), "guard: the database did not confirm a request's work",

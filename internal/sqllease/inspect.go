@@ -106,12 +106,8 @@ const (
 	FindingReadOnly  = "read-only"
 )
 
-const (
-	// paceShare is the part of a TTL that an Acquire may take.
-	paceShare = 10
-	// paceMax is less than the limit of a try, which is 500 ms at most.
-	paceMax = 250 * time.Millisecond
-)
+// Near is how long an acquire takes that need not become faster.
+const Near = 40 * time.Millisecond
 
 // Finding returns a finding of the package that is named store.
 func Finding(store, name string, severity locker.Severity, format string, args ...any) error {
@@ -125,12 +121,17 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.life.Leave()
-	took, err := l.probe(ctx, ttl)
+	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
+	most := lockerkit.MaxPace(ttl)
+	took, err := lockerkit.Pace(min(Near, most), func() (time.Duration, error) { return l.probe(ctx, key, ttl) })
+	if err == nil {
+		err = l.table.remove(ctx, key)
+	}
 	if err != nil {
 		return l.fault(err)
 	}
 	found := l.table.Check(ctx, l.table.db, took)
-	if took > min(ttl/paceShare, paceMax) {
+	if took > most {
 		found = append(found, Finding(l.table.Name, FindingRoundTrip, locker.Refuse,
 			"an acquire took %v, too long for a TTL of %v: choose a longer TTL, faster disks or a nearer server",
 			took.Round(time.Millisecond), ttl))
@@ -157,24 +158,17 @@ func (l *Locker) fault(err error) error {
 }
 
 // probe takes and releases a key as a lock would, and returns how long the
-// better of two tries took, because the first may have had to connect.
-func (l *Locker) probe(ctx context.Context, ttl time.Duration) (took time.Duration, err error) {
-	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
-	for range 2 {
-		owner, sent := lockerkit.NewID(), time.Now()
-		r := l.batcher.do(ctx, request{
-			verb: acquire, key: key, owner: owner, ttl: ttl.Microseconds(),
-			holder: []byte("{}"),
-		})
-		if r.err != nil {
-			return 0, r.err
-		}
-		if d := time.Since(sent); took == 0 || d < took {
-			took = d
-		}
-		if r := l.batcher.do(ctx, request{verb: release, key: key, owner: owner}); r.err != nil {
-			return 0, r.err
-		}
+// probe takes and releases a key as a holder would, and returns how long the
+// acquire took.
+func (l *Locker) probe(ctx context.Context, key string, ttl time.Duration) (took time.Duration, err error) {
+	owner, sent := lockerkit.NewID(), time.Now()
+	r := l.batcher.do(ctx, request{
+		verb: acquire, key: key, owner: owner, ttl: ttl.Microseconds(),
+		holder: []byte("{}"),
+	})
+	took = time.Since(sent)
+	if r.err == nil {
+		r = l.batcher.do(ctx, request{verb: release, key: key, owner: owner})
 	}
-	return took, l.table.remove(ctx, key)
+	return took, r.err
 }

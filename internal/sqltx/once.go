@@ -197,7 +197,8 @@ const lookLimit = 3 * time.Second
 
 // lookAgain looks for a result after the transaction has ended with err. It may
 // be that of another call, or that of this one if the answer to its COMMIT was
-// lost.
+// lost. If there is none, fn's result stands only if nobody knows whether it is
+// committed.
 func (c *call) lookAgain(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
@@ -205,7 +206,11 @@ func (c *call) lookAgain(ctx context.Context, err error) error {
 	if found {
 		return c.takeOver(r)
 	}
-	if end := (*commitError)(nil); errors.As(err, &end) && !errors.Is(err, guard.ErrNotRecorded) {
+	switch {
+	case errors.Is(err, guard.ErrNotRecorded): // a final error, which stands beside it
+	case refused(err):
+		c.result = guard.OnceResult{}
+	default:
 		err = fmt.Errorf("%w: %w", guard.ErrNotRecorded, err)
 	}
 	return errors.Join(err, bad)

@@ -26,14 +26,18 @@ type Record struct {
 }
 
 // Results is a table of results. Results is safe for concurrent use.
-type Results struct{ resultStatements }
+type Results struct {
+	resultStatements
+
+	dialect Dialect
+}
 
 // NewResults returns the results in table, or guard.ErrInvalidOption.
 func NewResults(d Dialect, table string) (*Results, error) {
 	if err := checkTable(d, table); err != nil {
 		return nil, err
 	}
-	return &Results{resultDialects[d].of(table)}, nil
+	return &Results{resultDialects[d].of(table), d}, nil
 }
 
 // Schema returns the SQL that creates the table and its index.
@@ -123,13 +127,14 @@ func (t *Results) clear(ctx context.Context, tx Runner, key string) error {
 	return err
 }
 
-// commitError is an error of COMMIT.
+// commitError is an error of a COMMIT that was sent.
 type commitError struct{ error }
 
 func (e *commitError) Unwrap() error { return e.error }
 
-// in runs do in a transaction of db. It commits if do returns nil, and
-// otherwise rolls back.
+// in runs do in a transaction of db. It commits if do returns nil and ctx has
+// not ended, and otherwise rolls back: after the end of ctx another caller may
+// have the key.
 func (t *Results) in(ctx context.Context, db DB, do func(tx Tx) error) error {
 	tx, err := db.Begin(ctx)
 	if err != nil {
@@ -139,13 +144,23 @@ func (t *Results) in(ctx context.Context, db DB, do func(tx Tx) error) error {
 	if err := do(tx); err != nil {
 		return err
 	}
-	if err := tx.Commit(ctx); err != nil {
-		return &commitError{t.failed("commit", err)}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("sqlresult: commit: %w", err)
 	}
-	return nil
+	switch err := tx.Commit(ctx); {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrTxDone): // it was not sent
+		return t.failed("commit", err)
+	default:
+		return &commitError{fmt.Errorf("sqlresult: commit: %w", t.dialect.judge(err))}
+	}
 }
 
+// failed returns err with what was to be done, as a [*Refusal] if the database
+// has refused that.
 func (t *Results) failed(what string, err error) error {
+	err = t.dialect.judge(err)
 	if errors.Is(err, sql.ErrTxDone) {
 		return fmt.Errorf("sqlresult: %s: the function, or the end of its ctx, has ended the transaction: %w",
 			what, err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"reflect"
 	"regexp"
 
 	"github.com/go-lockguard/guard"
@@ -28,8 +29,8 @@ type Runner interface {
 // Tx is a transaction. Only the goroutine that has begun it uses it.
 type Tx interface {
 	Runner
-	Commit(ctx context.Context) error // nothing, if ctx has ended
-	Rollback()                        // nothing, after the end of the transaction
+	Commit(ctx context.Context) error
+	Rollback() // nothing, after the end of the transaction
 }
 
 // DB is a database. DB is safe for concurrent use.
@@ -65,35 +66,54 @@ func checkTable(d Dialect, table string) error {
 }
 
 // Rows makes a Querier of what database/sql reads with.
-func Rows(q interface {
+func Rows(q Rower) Querier { return rows{q} }
+
+// Rower reads as an [sql.DB] and an [sql.Tx] do.
+type Rower interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-},
-) Querier {
-	return rows{q}
 }
 
-type rows struct {
-	from interface {
-		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	}
-}
+type rows struct{ from Rower }
 
 func (r rows) Row(ctx context.Context, query string, args []any, into ...any) error {
 	return r.from.QueryRowContext(ctx, query, args...).Scan(into...)
 }
 
-// TxOf makes a Tx of tx.
-func TxOf(tx *sql.Tx) SQLTx { return SQLTx{rows{tx}, tx} }
+// Statements runs statements as an [sql.DB] and an [sql.Tx] do.
+type Statements interface {
+	Rower
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// InTx makes a Runner of what runs the statements of a transaction. InTx
+// returns guard.ErrInvalidOption for what can begin one: that is in none.
+func InTx(tx Statements) (Runner, error) {
+	if reflect.ValueOf(tx).MethodByName("BeginTx").IsValid() {
+		return nil, fmt.Errorf("%w: a %T is no transaction", guard.ErrInvalidOption, tx)
+	}
+	return runnerOf(tx), nil
+}
+
+// runner runs statements through database/sql.
+type runner struct {
+	rows
+	on Statements
+}
+
+func runnerOf(on Statements) runner { return runner{rows{on}, on} }
+
+func (r runner) Exec(ctx context.Context, query string, args ...any) (affected int64, err error) {
+	done, err := r.on.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return done.RowsAffected()
+}
 
 // SQLTx is a transaction of database/sql.
 type SQLTx struct {
-	Querier
+	runner
 	Tx *sql.Tx
-}
-
-// Exec implements [Runner].
-func (t SQLTx) Exec(ctx context.Context, query string, args ...any) (affected int64, err error) {
-	return affectedBy(t.Tx.ExecContext(ctx, query, args...))
 }
 
 // Commit implements [Tx]. The transaction knows its context.
@@ -107,16 +127,12 @@ func DBOf(db *sql.DB) DB {
 	if db == nil {
 		return nil
 	}
-	return sqlDB{rows{db}, db}
+	return sqlDB{runnerOf(db), db}
 }
 
 type sqlDB struct {
-	Querier
+	runner
 	db *sql.DB
-}
-
-func (d sqlDB) Exec(ctx context.Context, query string, args ...any) (affected int64, err error) {
-	return affectedBy(d.db.ExecContext(ctx, query, args...))
 }
 
 func (d sqlDB) Begin(ctx context.Context) (Tx, error) {
@@ -124,12 +140,5 @@ func (d sqlDB) Begin(ctx context.Context) (Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return TxOf(tx), nil
-}
-
-func affectedBy(done sql.Result, err error) (int64, error) {
-	if err != nil {
-		return 0, err
-	}
-	return done.RowsAffected()
+	return SQLTx{runnerOf(tx), tx}, nil
 }

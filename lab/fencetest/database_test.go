@@ -123,7 +123,9 @@ func ours(d database, table string) subject {
 	if err != nil {
 		panic(err)
 	}
-	return subject{d, table, f.Schema(), f.Check}
+	return subject{d, table, f.Schema(), func(ctx context.Context, tx *sql.Tx, key string, token uint64) error {
+		return f.Check(ctx, tx, key, token)
+	}}
 }
 
 // create makes the variant's tables on d and drops them when t ends. These are

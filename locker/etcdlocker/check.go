@@ -35,11 +35,6 @@ func (*Locker) FindingNames() []string {
 }
 
 const (
-	// paceShare is the part of a TTL that a write may take. A try to renew has
-	// a sixth.
-	paceShare = 10
-	// paceMax is less than the limit of a try, which is 500 ms at most.
-	paceMax = 250 * time.Millisecond
 	// keptMax is how many revisions etcd may keep before Check warns. At 300
 	// bytes a pair they are some 150 MB.
 	keptMax = 1_000_000
@@ -59,7 +54,11 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.life.Leave()
-	took, newest, err := l.probe(ctx)
+	newest := int64(0)
+	took, err := lockerkit.Pace(lockerkit.MaxPace(ttl), func() (took time.Duration, err error) {
+		took, newest, err = l.probe(ctx)
+		return took, err
+	})
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return finding(FindingSpace, locker.Refuse, "%v", withAdvice(err))
@@ -110,7 +109,7 @@ func (l *Locker) probe(ctx context.Context) (took time.Duration, revision int64,
 }
 
 func checkPace(took, ttl time.Duration) error {
-	if took <= min(ttl/paceShare, paceMax) {
+	if took <= lockerkit.MaxPace(ttl) {
 		return nil
 	}
 	return finding(FindingRoundTrip, locker.Refuse,

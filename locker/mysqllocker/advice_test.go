@@ -177,15 +177,21 @@ func TestCheckFindsADriverThatPreparesFarAway(t *testing.T) {
 	far, _ := distant(t, server.Addr(), 7*time.Millisecond)
 	found, err := checked(t, openAt(t, "app", far))
 	has(t, found, err, mysqllocker.FindingPrepare)
-	found, err = checked(t, openAt(t, "app", server.Addr()))
-	has(t, found, err)
-	db, err := sql.Open("mysql", "app@tcp("+far+")/guard?interpolateParams=true")
+	plain := openAt(t, "app", server.Addr())
+	once, err := sql.Open("mysql", "app@tcp("+server.Addr()+")/guard?interpolateParams=true")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	found, err = checked(t, db)
-	has(t, found, err)
+	defer once.Close()
+	for _, row := range []struct {
+		db       *sql.DB
+		took     time.Duration
+		findings int
+	}{{plain, 40 * time.Millisecond, 0}, {plain, 41 * time.Millisecond, 1}, {once, time.Second, 0}} {
+		if found := mysqllocker.Check(t.Context(), row.db, row.took); len(found) != row.findings {
+			t.Errorf("after an acquire of %v: %v, want %d findings", row.took, found, row.findings)
+		}
+	}
 }
 
 // A connection that broke while nobody used it is not the caller's affair.

@@ -44,17 +44,13 @@ type condition struct {
 	prepares          bool // the driver prepares each statement
 }
 
-const (
-	// lockWaitMost is how long a request that gave up may wait in the server,
-	// in seconds.
-	lockWaitMost = 5
-	// near is how long an acquire takes that need not become faster.
-	near = 40 * time.Millisecond
-)
+// lockWaitMost is how long a request that gave up may wait in the server, in
+// seconds.
+const lockWaitMost = 5
 
 // check returns the findings about the settings of the server.
 func check(ctx context.Context, db *sql.DB, took time.Duration) []error {
-	s, err := read(ctx, db, took > near)
+	s, err := read(ctx, db, took > sqllease.Near)
 	if err != nil {
 		return []error{sqllease.Finding(store, FindingDurability, locker.Warn,
 			"the settings could not be read: %v", err)}

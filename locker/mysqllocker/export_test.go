@@ -15,5 +15,8 @@ func JudgeMySQL(version string, lockWait int, prepares bool, took time.Duration)
 	return c.judge(took)
 }
 
+// Check returns what Check finds beside an acquire that took so long.
+var Check = check
+
 // ReadOnly is the expression that says whether the server takes no writes.
 var ReadOnly = dialect.ReadOnly

@@ -58,8 +58,9 @@ func doesNotFill(t *testing.T, l *mysqllocker.Locker, admin *sql.DB) {
 	}
 	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
 	section := func(context.Context) error { return nil }
+	patient := g.With(guard.WithMaxWait(time.Minute))
 	for i := range keys {
-		if err := g.Do(t.Context(), strconv.Itoa(i), section); err != nil {
+		if err := patient.Do(t.Context(), strconv.Itoa(i), section); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,12 +30,18 @@ func checked(t *testing.T, db *sql.DB, opts ...mysqllocker.Option) ([]locker.Fin
 	return locker.Findings(l.Check(t.Context(), time.Minute))
 }
 
+// measured are the findings that a busy machine brings by itself. Tests that do
+// not name them take no notice of them.
+var measured = []string{mysqllocker.FindingPrepare, mysqllocker.FindingRoundTrip}
+
 // has fails the test unless exactly the findings of these names are there.
 func has(t *testing.T, found []locker.Finding, err error, names ...string) {
 	t.Helper()
 	var got []string
 	for _, f := range found {
-		got = append(got, f.Name)
+		if slices.Contains(names, f.Name) || !slices.Contains(measured, f.Name) {
+			got = append(got, f.Name)
+		}
 		if !slices.Contains((*mysqllocker.Locker)(nil).FindingNames(), f.Name) {
 			t.Errorf("FindingNames lacks %s", f.Name)
 		}

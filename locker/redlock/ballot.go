@@ -22,7 +22,8 @@ type ballot struct {
 	// missed is how often the missing nodes were asked in vain since the grant.
 	// It is reset when a renewal finds a node missing.
 	missed int
-	// A late vote that comes before settle counts as one of the grant's.
+	// A late vote that comes before settle counts as one of the grant's. The
+	// first node that has forgotten the claim ends that.
 	settle time.Time
 
 	// The agenda's mutex guards due and place. due is when the agenda attends
@@ -53,6 +54,7 @@ type seat struct {
 	busy    bool // a request that touches State has the seat
 	ours    bool // in its last answer the node said that the claim owns the key
 	firm    bool // ours was true when a quorum last had it, at the grant or in a renewal
+	lapsed  bool // since the last renewal began, the node has said that it has no lease to renew
 	queued  bool // the claim may be in the node's queue
 	granted bool // a message says that the node granted the key, and no request has looked since
 	unclear bool // a request had no answer, and may yet arrive

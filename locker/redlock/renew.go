@@ -119,7 +119,8 @@ func (r *renewals) of(i int) (claims []*locker.Claim, at []int) {
 // soon as the result is certain. The claim is renewed if two quorums agree. One
 // quorum has the lease now. The other had it at the last time that a quorum had
 // it, and has not lost it since. Nodes that were taken later do not count for
-// the second.
+// the second. One may be taken during this renewal, because the answer to an
+// earlier one came late.
 func (r *renewals) count(k, node int, err error) {
 	r.mu.Lock()
 	d := &r.all[k]
@@ -137,7 +138,7 @@ func (r *renewals) count(k, node int, err error) {
 	}
 	if d.firm[node] {
 		d.pending--
-		if !lost {
+		if !lost && !d.ballot.lapsed(node) {
 			d.kept++
 		}
 	}
@@ -201,14 +202,16 @@ func (r *renewals) giveUp(cause error) {
 	}
 }
 
-// seatsHeld returns on which nodes the key is ours. firm tells on which of
-// these it was ours when a quorum last had it, and n is their number.
+// seatsHeld begins a renewal. It returns on which nodes the key is ours. firm
+// tells on which of these it was ours when a quorum last had it, and n is their
+// number.
 func (b *ballot) seatsHeld() (held, firm []bool, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	held, firm = make([]bool, len(b.seats)), make([]bool, len(b.seats))
 	for i := range b.seats {
 		s := &b.seats[i]
+		s.lapsed = false
 		if held[i], firm[i] = s.ours, s.ours && s.firm; firm[i] {
 			n++
 		}
@@ -216,13 +219,14 @@ func (b *ballot) seatsHeld() (held, firm []bool, n int) {
 	return held, firm, n
 }
 
-// settled records that a quorum had the key when the asked nodes were asked.
+// settled records that a quorum had the key when the asked nodes were asked. A
+// node that has lapsed since may have been taken again later than that.
 func (b *ballot) settled(asked []bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.seats {
 		s := &b.seats[i]
-		s.firm = s.firm || asked[i] && s.ours
+		s.firm = s.firm || asked[i] && s.ours && !s.lapsed
 	}
 }
 
@@ -230,6 +234,15 @@ func (b *ballot) settled(asked []bool) {
 func (b *ballot) miss(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seats[i].ours, b.seats[i].firm = false, false
-	b.missed = 0
+	s := &b.seats[i]
+	s.ours, s.firm, s.lapsed = false, false, true
+	b.missed, b.settle = 0, time.Time{}
+}
+
+// lapsed reports whether node i has forgotten the claim since the last renewal
+// began.
+func (b *ballot) lapsed(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seats[i].lapsed
 }

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -246,6 +247,113 @@ func TestAnAnswerThatComesTooLateGrantsNothing(t *testing.T) {
 			if f.Exists("guard:{k}") {
 				t.Errorf("node %d keeps its vote", i+1)
 			}
+		}
+	})
+}
+
+// pause makes the node answer its next scripts after these times.
+func (f *fake) pause(times ...time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var mu sync.Mutex // guards times
+	f.script = func([]string) {
+		mu.Lock()
+		pause := time.Duration(0)
+		if len(times) > 0 {
+			pause, times = times[0], times[1:]
+		}
+		mu.Unlock()
+		time.Sleep(pause)
+	}
+}
+
+// A node that is taken again holds the lease from then on only. Another claim
+// may have had it and a second node in between, so that node is no proof that
+// the lease never ended. The node's answer that it has forgotten the lease may
+// come after the renewal that asked for it, or during the next one.
+func TestANodeThatForgotIsNoProofOfALease(t *testing.T) {
+	const ms = time.Millisecond
+	for name, row := range map[string]struct {
+		before time.Duration // the first renewal, after the grant
+		pauses [3][]time.Duration
+		then   func(t *testing.T, nodes []*fake, renew func() error) error
+	}{
+		"it answers between two renewals, soon after the grant": {
+			0, [3][]time.Duration{{50 * ms}}, betweenRenewals,
+		},
+		"it answers between two renewals": {
+			time.Second, [3][]time.Duration{{50 * ms}}, betweenRenewals,
+		},
+		"it answers during the next one": {
+			time.Second, [3][]time.Duration{{50 * ms, 100 * ms}, {0, 80 * ms}},
+			func(_ *testing.T, nodes []*fake, renew func() error) error {
+				nodes[1].FlushAll() // which it tells after the first node is taken again
+				return renew()
+			},
+		},
+		"the next one does without it": {
+			time.Second, [3][]time.Duration{{50 * ms, 100 * ms}, {}, {0, 80 * ms}},
+			func(t *testing.T, nodes []*fake, renew func() error) error {
+				t.Helper()
+				time.AfterFunc(20*ms, nodes[1].FlushAll) // after it has answered, before the first is taken again
+				if err := renew(); err != nil {
+					t.Errorf("with a quorum that answered: %v", err)
+				}
+				time.Sleep(100 * ms)
+				return renew()
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, nodes []*fake) {
+				t.Helper()
+				l, c := openOn(t, nodes), newClaim(10*time.Second)
+				if !acquires(t, l, c) {
+					t.Fatal("no quorum")
+				}
+				synctest.Wait()
+				time.Sleep(row.before)
+				for i, f := range nodes {
+					f.pause(row.pauses[i]...)
+				}
+				nodes[0].FlushAll()
+				if err := renewed(t, l, c); err != nil {
+					t.Fatalf("with one node that forgot: %v", err)
+				}
+				err := row.then(t, nodes, func() error { return renewed(t, l, c) })
+				if !errors.Is(err, locker.ErrLeaseLost) {
+					t.Errorf("with two nodes that forgot: %v, want ErrLeaseLost", err)
+				}
+			})
+		})
+	}
+}
+
+func betweenRenewals(_ *testing.T, nodes []*fake, renew func() error) error {
+	nodes[1].FlushAll() // before the first node is taken again
+	time.Sleep(100 * time.Millisecond)
+	return renew()
+}
+
+// A node that was taken again counts after a renewal that did without it.
+func TestANodeThatWasTakenAgainCountsFromTheNextRenewalOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		l, c := openOn(t, nodes), newClaim(10*time.Second)
+		if !acquires(t, l, c) {
+			t.Fatal("no quorum")
+		}
+		time.Sleep(time.Second)
+		nodes[0].FlushAll()
+		for range 2 {
+			if err := renewed(t, l, c); err != nil {
+				t.Fatalf("with one node that forgot: %v", err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		nodes[1].FlushAll()
+		if err := renewed(t, l, c); err != nil {
+			t.Errorf("with another node that forgot later: %v", err)
 		}
 	})
 }

@@ -25,14 +25,6 @@ func (*Locker) FindingNames() []string {
 	return []string{FindingQuorum, FindingRights, FindingRoundTrip, FindingVersion}
 }
 
-const (
-	// paceShare is the part of a TTL that a write may take. A try to renew has
-	// a sixth.
-	paceShare = 10
-	// paceMax is less than the limit of a try, which is 500 ms at most.
-	paceMax = 250 * time.Millisecond
-)
-
 // Check reports whether ZooKeeper can serve leases of ttl now. Check takes a
 // key that nobody uses through a transaction, measures that, and reads the list
 // of servers. Check leaves nothing behind but the nodes that all keys share.
@@ -44,7 +36,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.life.Leave()
-	took, err := l.probe(ctx)
+	took, err := lockerkit.Pace(lockerkit.MaxPace(ttl), func() (time.Duration, error) { return l.probe(ctx) })
 	switch {
 	case lacksRights(err):
 		return finding(FindingRights, locker.Refuse, "%v", withAdvice(err))
@@ -92,7 +84,7 @@ func (l *Locker) probe(ctx context.Context) (took time.Duration, err error) {
 const unimplemented = "-6"
 
 func checkPace(took, ttl time.Duration) error {
-	if took <= min(ttl/paceShare, paceMax) {
+	if took <= lockerkit.MaxPace(ttl) {
 		return nil
 	}
 	return finding(FindingRoundTrip, locker.Refuse,

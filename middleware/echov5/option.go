@@ -117,17 +117,19 @@ func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
 
 // InTransaction is an option of [Idempotent]. The handler runs in a transaction
 // of db, which it takes from its context by [sqlresult.TxFrom]. The answer is
-// kept in table, and committed together with what the handler has written.
-// Before an answer that is not kept, all is rolled back. The work of a request
-// in db is done exactly once per key and ttl, also after a crash or a lost
-// lease.
+// kept in table, and committed together with what the handler has written. An
+// answer of 400 and above rolls that back. It is then kept by itself, unless it
+// is one that [Idempotent] does not keep. The work of a request in db is done
+// exactly once per key and ttl, also after a crash or a lost lease.
 //
 // The whole answer, however long, is held in memory until COMMIT: a flush sends
-// nothing, and no connection can be taken over. If COMMIT fails or gives no
-// clear answer, the client gets 503 and the log a warning. The client gets the
-// truth when it sends the request again. The guard's store need not keep
-// results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
-// panics if db or table is nil.
+// nothing, and no connection can be taken over. If COMMIT gives no clear
+// answer, or the database refuses it for a reason that may pass, the client
+// gets 503 and the log a warning. The client gets the truth when it sends the
+// request again. If the database refuses it for good, as a deferred constraint
+// does, the client gets 500 and the log an error. The guard's store need not
+// keep results, and WithAtMostOnce and WithResultLimit do not apply.
+// InTransaction panics if db or table is nil.
 func InTransaction(db *sql.DB, table *sqlresult.Table) Option {
 	return with.InTransactionOf(httpguard.InTransaction(db, table))
 }
