@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
-	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -103,20 +102,4 @@ func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	wokenSoon(t, holder, waiter, ear)
-}
-
-// One locker hears of failovers. The other has only the news that a Sentinel
-// client gives it.
-func TestConformanceUnderSentinel(t *testing.T) {
-	t.Parallel() // it mostly waits
-	s := redistest.StartSentinel(t)
-	rdb := redis.NewFailoverClient(sentinelOptions(s))
-	defer func() { _ = rdb.Close() }()
-	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
-		t.Helper()
-		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		return redislocker.New(rdb), redislocker.New(nil, redislocker.WithSentinel(sentinelOptions(s)))
-	})
 }
