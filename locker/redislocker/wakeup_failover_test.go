@@ -1,6 +1,7 @@
 package redislocker_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -41,16 +42,20 @@ func woken(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) bool {
 	}
 }
 
-// soon is the max time without wake-ups after a failover.
-const soon = 5 * time.Second
-
-func wokenSoon(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) {
+// wokenSoon wants a wake-up before end reports true.
+func wokenSoon(t *testing.T, holder, waiter *redislocker.Locker, ear *ear, end func() bool) {
 	t.Helper()
-	for end := time.Now().Add(soon); !woken(t, holder, waiter, ear); {
-		if time.Now().After(end) {
-			t.Fatalf("no wake-up for %v", soon)
+	for soon := false; !soon; {
+		if soon = woken(t, holder, waiter, ear); end() {
+			t.Fatal("no wake-up, or too late")
 		}
 	}
+}
+
+// patience reports from then on that a test has waited long enough.
+func patience() func() bool {
+	end := time.Now().Add(ttl / 2)
+	return func() bool { return time.Now().After(end) }
 }
 
 // Before the old primary follows, it takes subscriptions whose messages lead
@@ -61,11 +66,18 @@ func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
 	watched := redislocker.WithSentinel(sentinelOptions(s))
 	ear := newEar()
 	holder, waiter := open(t, nil, watched), openFor(t, ear, nil, watched)
-	wokenSoon(t, holder, waiter, ear)
+	wokenSoon(t, holder, waiter, ear, patience())
+	old, err := s.Primary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Failover(); err != nil {
 		t.Fatal(err)
 	}
-	wokenSoon(t, holder, waiter, ear)
+	wokenSoon(t, holder, waiter, ear, func() bool { // before the old primary follows
+		info, err := old.Do(t.Context(), "info", "replication").Text()
+		return err == nil && strings.Contains(info, "role:slave")
+	})
 }
 
 // The subscription may be with any node. Messages travel between the nodes,
@@ -78,7 +90,7 @@ func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 	defer func() { _ = rdb.Close() }()
 	ear := newEar()
 	holder, waiter := open(t, rdb), openFor(t, ear, rdb)
-	wokenSoon(t, holder, waiter, ear)
+	wokenSoon(t, holder, waiter, ear, patience())
 	slot, err := cluster.Slot("k")
 	if err != nil {
 		t.Fatal(err)
@@ -86,11 +98,11 @@ func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 	if err := migrate(cluster, slot); err != nil {
 		t.Fatal(err)
 	}
-	wokenSoon(t, holder, waiter, ear)
+	wokenSoon(t, holder, waiter, ear, patience())
 	if err := cluster.Failover(slot, "FORCE"); err != nil {
 		t.Fatal(err)
 	}
-	wokenSoon(t, holder, waiter, ear)
+	wokenSoon(t, holder, waiter, ear, patience())
 	eventually(t, "the demoted node follows", func() bool {
 		primary, err := cluster.Primary(slot)
 		if err == nil {
@@ -101,5 +113,5 @@ func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 	if err := killOwner(cluster, slot); err != nil {
 		t.Fatal(err)
 	}
-	wokenSoon(t, holder, waiter, ear)
+	wokenSoon(t, holder, waiter, ear, patience())
 }
