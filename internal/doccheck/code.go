@@ -12,10 +12,16 @@ import (
 // that are whole files are not checked here, because other checks compile them.
 // Nor are translations, because they are compared with their originals.
 func MissingCode(root string, pages []*Page) ([]string, error) {
-	dirs := map[string]string{}
-	err := walk(root, ".go", func(file string, text []byte) { dirs[path.Dir(file)] += flatten(string(text)) + "\n\n" })
+	files := map[string][]string{}
+	err := walk(root, ".go", func(file string, text []byte) {
+		files[path.Dir(file)] = append(files[path.Dir(file)], flatten(string(text)))
+	})
 	if err != nil {
 		return nil, err
+	}
+	dirs := map[string]string{}
+	for dir, texts := range files {
+		dirs[dir] = strings.Join(texts, "\n\n")
 	}
 	var missing []string
 	for _, p := range pages {

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha1" // how Redis names scripts
 	"encoding/hex"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/proto"
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
 	lua "github.com/yuin/gopher-lua"
 )
 
@@ -40,25 +42,52 @@ func StartDialect(t testing.TB, upstream string, d Dialect) (addr string) {
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
+	d.serve(t, s, func() (net.Conn, error) { return net.Dial("tcp", upstream) })
+	return s.Addr().String()
+}
+
+// MiniredisDialect is [Miniredis] with a server of a dialect in front. The time
+// of the bubble stands still while a program of [Dialect.Lua] works.
+func MiniredisDialect(t testing.TB, d Dialect) *redis.Client {
+	t.Helper()
+	m, opts := InMemory(t.Cleanup)
+	s := server.NewServerConn()
+	upstream := &dialer{dialTo: m.Dial}
+	t.Cleanup(upstream.close)
+	d.serve(t, s, upstream.dial)
+	front := &dialer{dialTo: func() (net.Conn, error) {
+		client, conn := net.Pipe()
+		s.ServeConn(conn)
+		return client, nil
+	}}
+	t.Cleanup(front.close)
+	opts.Dialer = func(context.Context, string, string) (net.Conn, error) { return front.dial() }
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// serve makes s a server of the dialect until t ends.
+func (d Dialect) serve(t testing.TB, s *server.Server, upstream func() (net.Conn, error)) {
+	t.Helper()
 	t.Cleanup(s.Close)
-	i := &interpreter{Dialect: d, upstream: upstream, scripts: map[string]string{}}
+	i := &interpreter{Dialect: d, dial: upstream, running: make(chan struct{}, 1), scripts: map[string]string{}}
 	if d.Lua != "" {
 		i.lua = startLua(t, d.Lua)
 	}
 	s.SetPreHook(i.serve)
-	return s.Addr().String()
 }
 
 // interpreter is a server of a dialect.
 type interpreter struct {
 	Dialect
 
-	upstream string
-	lua      *luaProgram // nil for the interpreter in Go; used only while running is held
-	peers    sync.Map    // the speaker of each *server.Peer
+	dial  func() (net.Conn, error) // to the real server
+	lua   *luaProgram              // nil for the interpreter in Go; used only while running is held
+	peers sync.Map                 // the speaker of each *server.Peer
 
-	running sync.RWMutex // held for a script, unless it runs in steps, and read for any other command
-	mu      sync.Mutex   // guards scripts; never held across I/O
+	running chan struct{} // full for a script, unless it runs in steps, and for any other command
+	mu      sync.Mutex    // guards scripts; never held across I/O
 	scripts map[string]string
 }
 
@@ -80,8 +109,8 @@ func (i *interpreter) serve(p *server.Peer, name string, args ...string) bool {
 		_ = proto.Write(s.conn, command)
 	default:
 		if !i.Steps {
-			i.running.RLock()
-			defer i.running.RUnlock()
+			i.running <- struct{}{}
+			defer func() { <-i.running }()
 		}
 		p.WriteRaw(s.do(command))
 	}
@@ -92,7 +121,7 @@ func (i *interpreter) speaker(p *server.Peer) (*speaker, error) {
 	if s, ok := i.peers.Load(p); ok {
 		return s.(*speaker), nil
 	}
-	conn, err := net.Dial("tcp", i.upstream)
+	conn, err := i.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +183,8 @@ func (i *interpreter) eval(s *speaker, name string, args []string) string {
 		return proto.Error("NOSCRIPT No matching script. Please use EVAL.")
 	}
 	if !i.Steps {
-		i.running.Lock()
-		defer i.running.Unlock()
+		i.running <- struct{}{}
+		defer func() { <-i.running }()
 	}
 	if i.lua != nil {
 		return i.lua.run(text, args[2:2+n], args[2+n:], s.do)

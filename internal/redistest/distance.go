@@ -26,17 +26,27 @@ func (p *Proxy) Far(d Distance) {
 // Dial connects to a server at this distance, without a proxy. It fits the
 // Dialer of go-redis's options.
 func (d Distance) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	select {
-	case <-time.After(time.Duration(d.Opening) * d.RoundTrip):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return newLagging(conn, d.RoundTrip, d.Jitter, 0), nil
+	return d.Over(new(net.Dialer).DialContext)(ctx, network, addr)
 }
+
+// Over is Dial with the connections of another Dialer.
+func (d Distance) Over(dial Dialer) Dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		select {
+		case <-time.After(time.Duration(d.Opening) * d.RoundTrip):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return newLagging(conn, d.RoundTrip, d.Jitter, 0), nil
+	}
+}
+
+// Dialer is the type of the Dialer in go-redis's options.
+type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // lagging is a connection whose writes arrive later.
 type lagging struct {

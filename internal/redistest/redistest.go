@@ -31,7 +31,7 @@ func InMemory(cleanup func(func())) (*miniredis.Miniredis, *redis.Options) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
 	cleanup(m.Close)
-	d := &dialer{server: m}
+	d := &dialer{dialTo: m.Dial}
 	cleanup(d.close)
 	return m, &redis.Options{
 		Addr:   "127.0.0.1:6379", // an address, because the resolver lives outside the bubble
@@ -42,7 +42,7 @@ func InMemory(cleanup func(func())) (*miniredis.Miniredis, *redis.Options) {
 // dialer keeps its connections. A client that is closed while it connects
 // forgets its connection, so dialer closes it.
 type dialer struct {
-	server *miniredis.Miniredis
+	dialTo func() (net.Conn, error)
 
 	mu     sync.Mutex // guards the fields below
 	conns  []net.Conn
@@ -50,7 +50,7 @@ type dialer struct {
 }
 
 func (d *dialer) dial() (net.Conn, error) {
-	c, err := d.server.Dial()
+	c, err := d.dialTo()
 	if err != nil {
 		return nil, err
 	}

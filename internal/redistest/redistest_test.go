@@ -60,20 +60,20 @@ func TestProxyFaults(t *testing.T) {
 	p := NewProxy(t, Start(t).Addr)
 	rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer func() { _ = rdb.Close() }()
-	incr := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	incr := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		return rdb.Incr(ctx, "n").Err()
 	}
 	warm := func() { // so that the fault hits the command, not the handshake
 		t.Helper()
-		if err := incr(); err != nil {
+		if err := incr(time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
 	fails := func(fault string) {
 		t.Helper()
-		if incr() == nil {
+		if incr(100*time.Millisecond) == nil {
 			t.Errorf("%s: no error", fault)
 		}
 	}
@@ -89,7 +89,7 @@ func TestProxyFaults(t *testing.T) {
 	fails("request dropped")
 	p.DropUp(false)
 	warm()
-	p.DelayReplies(time.Second)
+	p.DelayReplies(time.Minute)
 	fails("reply delayed")
 	p.DelayReplies(0)
 	p.CutAll()

@@ -28,8 +28,7 @@ func endedIsNotRenewed(p *pair) {
 
 func endedIsLost(p *pair) {
 	c := p.outlived("k")
-	_, err := p.a.Fence(p.ctx, c)
-	wantLost("Fence after the TTL, when nobody took the key", err)
+	p.wantFenceLost("Fence after the TTL, when nobody took the key", p.a, c)
 	p.wantReleaseLost("Release after the TTL, when nobody took the key", p.a, c)
 	p.free("k")
 }

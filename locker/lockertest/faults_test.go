@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -76,6 +77,12 @@ type fault struct {
 	name     string
 	caughtBy []string
 	plant    func(m memory) locker.Locker
+}
+
+// tries reports whether a check is to be tried on the fault. The short form
+// tries those alone that must see it.
+func (f fault) tries(check string) bool {
+	return testsize.Pick(true, slices.Contains(f.caughtBy, check))
 }
 
 var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults, sharingFaults,

@@ -184,7 +184,7 @@ func (l abandonsOnce) Abandon(c *locker.Claim, _ bool) { l.memory.Abandon(c, fal
 type waitsInAbandon struct{ memory }
 
 func (l waitsInAbandon) Abandon(c *locker.Claim, late bool) {
-	time.Sleep(time.Second)
+	time.Sleep(10 * time.Second) // as for a store that gives no answer
 	l.memory.Abandon(c, late)
 }
 

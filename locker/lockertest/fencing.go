@@ -146,20 +146,24 @@ func above(last uint64, how string, token uint64) uint64 {
 	return token + locker.FenceBlock - 1
 }
 
+func (p *pair) wantFenceLost(what string, s *side, c *locker.Claim) {
+	wantLost(what, heard(c, func() error {
+		_, err := s.Fence(p.ctx, c)
+		return err
+	}))
+}
+
 func fenceComparesOwner(p *pair) {
 	nobodys := claim("nobody's", long)
-	_, err := p.a.Fence(p.ctx, nobodys)
-	wantLost("Fence of a key that nobody holds", err)
+	p.wantFenceLost("Fence of a key that nobody holds", p.a, nobodys)
 	p.free(nobodys.Key)
 
 	old := fencedClaim("k", short)
 	p.acquire(p.a, old)
 	next := p.eventually(p.b, "k", long)
 	for _, s := range []*side{p.a, p.b} {
-		_, err = s.Fence(p.ctx, old)
-		wantLost("Fence by the owner before", err)
-		_, err = s.Fence(p.ctx, resembling(next))
-		wantLost("Fence by an owner with almost the same id", err)
+		p.wantFenceLost("Fence by the owner before", s, old)
+		p.wantFenceLost("Fence by an owner with almost the same id", s, resembling(next))
 	}
 	p.owns(p.b, next)
 }

@@ -14,9 +14,9 @@
 // suite opens and closes the lockers. If it needs more than two contenders,
 // several claims of one locker want the same key, which a guard never does.
 //
-// The suite takes 25 to 35 seconds on the real clock. It does not depend on the
-// speed of the machine, and needs no network of its own. Run it with -race,
-// because one check finds its fault by the race detector only.
+// The suite mostly waits, and takes about ten seconds on the real clock. It does
+// not depend on the speed of the machine, and needs no network of its own. Run
+// it with -race, because one check finds its fault by the race detector only.
 //
 // While you write a store that can run in memory, begin with [RunVirtual],
 // which takes less than a second. A locker may need a while until it can be
@@ -63,13 +63,15 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Run runs every check as a subtest of t. Each has the two unopened lockers of
-// a new store that newPair makes. The functions that newPair passes to
-// t.Cleanup run after both lockers are closed.
-func Run(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
-	for _, c := range Checks() {
-		t.Run(c.Name, func(t *testing.T) { c.test(t, newPair) })
-	}
+// Run runs every check as a subtest of t, several at a time, and returns when
+// all have ended. Each has the two unopened lockers of a new store that newPair
+// makes. Several goroutines call newPair at once. The functions that newPair
+// passes to t.Cleanup run after both lockers are closed.
+func Run(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker), opts ...Option) {
+	checks := Checks()
+	runAll(8, opts, len(checks), func(i int) {
+		t.Run(checks[i].Name, func(t *testing.T) { checks[i].test(t, newPair) })
+	})
 }
 
 // RunVirtual is [Run] with each check, its newPair included, in a

@@ -20,15 +20,22 @@ import (
 // A store can fail in several ways, and each deserves a run: the server hangs
 // (SIGSTOP), requests get lost, answers get lost, connections are refused.
 //
-// RunFaulty takes some 15 seconds on the real clock. It does not look for
-// goroutines that Close leaves running. A leak detector in TestMain finds them.
-func RunFaulty(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func()))) {
-	for _, c := range FaultyChecks() {
-		t.Run(c.Name, func(t *testing.T) {
+// The checks run one at a time, because a fault of a shared server would hit
+// them all. They take some 15 seconds on the real clock, or 5 with [AtOnce]
+// where breakStore breaks one pair's store only.
+//
+// RunFaulty does not look for goroutines that Close leaves running. A leak
+// detector in TestMain finds them.
+func RunFaulty(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())),
+	opts ...Option,
+) {
+	checks := FaultyChecks()
+	runAll(1, opts, len(checks), func(i int) {
+		t.Run(checks[i].Name, func(t *testing.T) {
 			a, b, breakStore := newPair(t)
-			report(t, c.Test(a, b, breakStore))
+			report(t, checks[i].Test(a, b, breakStore))
 		})
-	}
+	})
 }
 
 // FaultyCheck is one promise of a [locker.Locker] whose store gives no answer.

@@ -88,16 +88,25 @@ func fencedClaim(key string, ttl time.Duration) *locker.Claim {
 	return c
 }
 
-// try tries to acquire c. It must have an answer. On a busy machine an answer
-// may come too late for a short TTL, or if it brings a record. Then try does
-// what the guard would do: it tries again.
-func (p *pair) try(s *side, c *locker.Claim, t locker.Try) locker.Answer {
-	p.note(s, c)
-	a, err := s.Acquire(p.ctx, c, t)
+// heard makes a request for c that must have an answer. On a busy machine an
+// answer may come too late for a short TTL, or if it brings a record. Then heard
+// does what the guard would do: it tries again.
+func heard(c *locker.Claim, request func() error) error {
+	err := request()
 	for n := 0; n < 10 && (c.TTL <= short || c.Recall) && errors.Is(err, locker.ErrUnavailable); n++ {
 		time.Sleep(short)
-		a, err = s.Acquire(p.ctx, c, t)
+		err = request()
 	}
+	return err
+}
+
+// try tries to acquire c. It must have an answer.
+func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
+	p.note(s, c)
+	err := heard(c, func() (err error) {
+		a, err = s.Acquire(p.ctx, c, t)
+		return err
+	})
 	switch {
 	case err != nil:
 		fail("Acquire of %q: %v, want an answer", c.Key, err)
@@ -146,7 +155,7 @@ func (p *pair) release(s *side, c, next *locker.Claim) locker.Released {
 
 // renew renews one claim and returns its answer.
 func (p *pair) renew(s *side, c *locker.Claim) error {
-	return p.renewAll(s, []*locker.Claim{c})[0]
+	return heard(c, func() error { return p.renewAll(s, []*locker.Claim{c})[0] })
 }
 
 // renewAll renews the claims and returns their answers. Each claim must have

@@ -79,7 +79,7 @@ func TestLockerOnAServerThatHangs(t *testing.T) {
 		db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn))
 		t.Cleanup(func() { _ = db.Close() })
 		return mysqllocker.New(db, name), mysqllocker.New(db, name), fault.Break
-	})
+	}, lockertest.AtOnce(8))
 }
 
 func TestMigrateIsSafeBesideOthers(t *testing.T) {

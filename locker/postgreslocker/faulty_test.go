@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-lockguard/guard/internal/faultpipe"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -77,22 +78,22 @@ func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 		"requests get lost": func(w *way, on bool) { w.loseUp.Store(on) },
 		"answers get lost":  func(w *way, on bool) { w.loseDown.Store(on) },
 	} {
-		for _, c := range lockertest.FaultyChecks() {
-			t.Run(name+"/"+c.Name, func(t *testing.T) {
-				t.Parallel()
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+				t.Helper()
 				var w way
 				pipe, dsn := piped(t, &w)
 				straight, _ := pair(t)
 				opt := postgreslocker.WithTable(tableOf(straight))
-				a, b := postgreslocker.New(poolTo(t, dsn), opt), postgreslocker.New(poolTo(t, dsn), opt)
-				report(t, c.Test(a, b, func() func() {
+				return postgreslocker.New(poolTo(t, dsn), opt), postgreslocker.New(poolTo(t, dsn), opt), func() func() {
 					fault(&w, true)
 					return func() {
 						fault(&w, false)
 						pipe.Cut(func(l faultpipe.Link) bool { return l.(*link).spoilt.Load() })
 					}
-				}))
-			})
-		}
+				}
+			}, lockertest.AtOnce(8))
+		})
 	}
 }

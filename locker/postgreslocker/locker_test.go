@@ -1,7 +1,6 @@
 package postgreslocker_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -88,22 +88,12 @@ func TestTheLockerKeepsItsPromises(t *testing.T) {
 			pooler.URL, options{postgreslocker.WithPooler(), postgreslocker.WithPollOnly()},
 		},
 	} {
-		for _, c := range lockertest.Checks() {
-			t.Run(name+"/"+c.Name, func(t *testing.T) {
-				t.Parallel()
-				a, b := pairOn(t, way.dsn, way.options...)
-				report(t, c.Test(a, b))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+				t.Helper()
+				return pairOn(t, way.dsn, way.options...)
 			})
-		}
-	}
-}
-
-func report(t *testing.T, err error) {
-	t.Helper()
-	switch {
-	case errors.Is(err, lockertest.ErrSkipped):
-		t.Skip(err)
-	case err != nil:
-		t.Error(err)
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -105,10 +106,10 @@ type crowd struct {
 }
 
 const (
-	busyMachine = time.Second / 2 // what other load may cost beyond what is promised
+	busyMachine = time.Second / 2 // what other load may cost beyond what it costs go-redis alone
 
 	hot      = "hot"
-	crowdTTL = 5 * time.Second // longer than any failover here and a second
+	crowdTTL = time.Minute // longer than a test waits, so who waits for it is late
 )
 
 // startCrowd starts a crowd of n. locker makes each locker. The crowd ends with
@@ -160,45 +161,31 @@ func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *r
 	return c
 }
 
-// calmly runs test again, twice at most, if what it says is late. Other load
-// may cost more than busyMachine.
-func calmly(t *testing.T, test func() (late error)) {
-	t.Helper()
-	var all error
-	for range 3 {
-		late := test()
-		if late == nil {
-			return
-		}
-		all = errors.Join(all, late)
-	}
-	t.Error(all)
-}
-
-// survives takes the crowd through a fault and checks the gap that it made.
-// fault returns when there is a new primary, and from then on a second may
-// pass: the error says that it was more. A fault that loses no write brings no
-// overlap either.
-func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) (late error) {
+// survives takes the crowd through a fault, after which the key comes back
+// before its TTL. fault returns when there is a new primary. From then on a
+// second may pass, and as long as go-redis alone takes: the long form checks
+// that. A fault that loses no write brings no overlap either.
+func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
 	t.Helper()
 	began := time.Now()
 	if err := fault(); err != nil {
 		t.Fatal(err)
 	}
-	over := time.Since(began)
-	time.Sleep(crowdTTL + time.Second) // so that a key that nobody releases makes a gap
+	over, before := time.Since(began), c.count()
+	eventually(t, "the crowd is busy again", func() bool { return c.count() > before+100 })
+	time.Sleep(testsize.Pick(10*time.Second, 0)) // for gaps that come later
 	c.stop()
 	gap, text := c.gap(began)
-	_, alone := c.plain.gap(began)
+	alone, aloneText := c.plain.gap(began)
 	t.Logf("new primary after %v; longest gap %s; go-redis alone %s; %d sections, %d overlaps, %d rejected by token",
-		over.Round(time.Millisecond), text, alone, c.count(), c.overlaps, c.rejected)
+		over.Round(time.Millisecond), text, aloneText, c.count(), c.overlaps, c.rejected)
 	if lossless && c.overlaps+c.rejected > 0 {
 		t.Errorf("%d sections overlapped and %d tokens fell though no write was lost", c.overlaps, c.rejected)
 	}
-	if gap > over+time.Second+busyMachine {
-		return fmt.Errorf("the hot key had no section for %v, want at most %v for the failover and a second", gap, over)
+	most := max(over, min(alone, 5*time.Second)) + time.Second + busyMachine
+	if testsize.Pick(gap > most, false) {
+		t.Errorf("the hot key had no section for %v, want at most %v: a second after go-redis alone", gap, most)
 	}
-	return nil
 }
 
 // leftNothing checks that none of these servers keeps a key without a TTL. It

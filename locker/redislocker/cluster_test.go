@@ -10,8 +10,6 @@ import (
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
-	"github.com/go-lockguard/guard/locker/lockertest"
-	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 // Its parts share one cluster.
@@ -32,14 +30,6 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	}
-	t.Run("conformance", func(t *testing.T) {
-		lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
-			t.Helper()
-			flush(t)
-			rdb := client(t)
-			return redislocker.New(rdb), redislocker.New(rdb)
-		})
-	})
 	t.Run("scripts are unknown on each node", func(t *testing.T) {
 		flush(t)
 		l := open(t, client(t))

@@ -30,18 +30,16 @@ func TestHotKeyIsBackASecondAfterAClusterFailsOver(t *testing.T) {
 	for _, test := range rows[testsize.Pick(0, len(rows)-1):] {
 		t.Run(test.name, func(t *testing.T) {
 			dialsEnd(t)
-			calmly(t, func() (late error) {
-				cluster := redistest.StartReplicatedCluster(t)
-				rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
-				defer func() { _ = rdb.Close() }()
-				slot, err := cluster.Slot(hot)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c := startCrowd(t, test.processes, rdb, func() *redislocker.Locker { return redislocker.New(rdb) })
-				defer leftNothing(t, cluster.Nodes)
-				return c.survives(t, test.lossless, func() error { return test.fault(cluster, slot) })
-			})
+			cluster := redistest.StartReplicatedCluster(t)
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+			defer func() { _ = rdb.Close() }()
+			slot, err := cluster.Slot(hot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := startCrowd(t, test.processes, rdb, func() *redislocker.Locker { return redislocker.New(rdb) })
+			defer leftNothing(t, cluster.Nodes)
+			c.survives(t, test.lossless, func() error { return test.fault(cluster, slot) })
 		})
 	}
 }

@@ -3,6 +3,7 @@ package redislocker_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
@@ -10,22 +11,33 @@ import (
 )
 
 // in returns the error of Check on a server of a dialect.
-func in(t *testing.T, d redistest.Dialect) error {
+func in(t *testing.T, d redistest.Dialect) (err error) {
 	t.Helper()
-	addr := redistest.StartDialect(t, redistest.Start(t).Addr, d)
-	return open(t, redistest.Client(t, addr)).Check(t.Context(), ttl)
+	synctest.Test(t, func(t *testing.T) {
+		err = open(t, redistest.MiniredisDialect(t, d)).Check(t.Context(), ttl)
+	})
+	return err
 }
 
-func TestCheckIsContentWithAServerThatOnlySpeaksRESP2(t *testing.T) {
-	if err := in(t, redistest.Dialect{}); err != nil {
+// content wants no finding, but that the server in memory has no word on
+// eviction.
+func content(t *testing.T, d redistest.Dialect) {
+	t.Helper()
+	found, err := locker.Findings(in(t, d))
+	if err != nil {
 		t.Error(err)
 	}
+	for _, f := range found {
+		if f.Name != redislocker.FindingEviction {
+			t.Error(f)
+		}
+	}
 }
+
+func TestCheckIsContentWithAServerThatOnlySpeaksRESP2(t *testing.T) { content(t, redistest.Dialect{}) }
 
 func TestCheckIsContentWhereScriptsNeedKeys(t *testing.T) {
-	if err := in(t, redistest.Dialect{NoKeyless: true}); err != nil {
-		t.Error(err)
-	}
+	content(t, redistest.Dialect{NoKeyless: true})
 }
 
 func TestCheckFindsThatScriptsMayNotPublish(t *testing.T) {
@@ -36,11 +48,9 @@ func TestCheckFindsThatScriptsMayNotPublish(t *testing.T) {
 }
 
 func TestCheckRefusesAServerWhoseScriptsAreNotOneStep(t *testing.T) {
-	for range 3 {
-		text := wantFinding(t, in(t, redistest.Dialect{Steps: true}), redislocker.FindingScripts, locker.Refuse)
-		if !strings.Contains(text, "lua-transaction-mode") {
-			t.Errorf("%q, want it to say what to change", text)
-		}
+	text := wantFinding(t, in(t, redistest.Dialect{Steps: true}), redislocker.FindingScripts, locker.Refuse)
+	if !strings.Contains(text, "lua-transaction-mode") {
+		t.Errorf("%q, want it to say what to change", text)
 	}
 }
 

@@ -94,8 +94,8 @@ func TestAClosedConnectionSendsNothingMore(t *testing.T) {
 			rdb := c.client(addr)
 			t.Cleanup(func() { _ = rdb.Close() })
 			l := open(t, rdb)
-			for {
-				if _, err := l.Acquire(within(t, 200*time.Millisecond), claim("k"), locker.Try{}); err == nil {
+			for limit := 100 * time.Millisecond; ; limit *= 2 {
+				if _, err := l.Acquire(within(t, limit), claim("k"), locker.Try{}); err == nil {
 					t.Fatal("a key without an answer")
 				}
 				select {

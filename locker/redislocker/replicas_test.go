@@ -15,7 +15,6 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
-	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -229,20 +228,6 @@ func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
 	if _, err := l.Acquire(within(t, replicaTime), fenced("a"), locker.Try{}); !errors.As(err, &short) {
 		t.Errorf("%v, want a ReplicasError", err)
 	}
-}
-
-func TestConformanceWithReplicas(t *testing.T) {
-	t.Parallel() // it mostly waits
-	primary, _ := replicated(t)
-	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
-		t.Helper()
-		rdb := redistest.Client(t, primary.Addr)
-		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		made := func() locker.Locker { return redislocker.New(rdb, redislocker.WithReplicas(1, replicaTime)) }
-		return made(), made()
-	})
 }
 
 func TestAShareIsOnTheReplicaAndOutlivesItsPrimary(t *testing.T) {

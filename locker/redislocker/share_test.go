@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -85,21 +86,23 @@ func TestACrowdLeavesNothingBehind(t *testing.T) {
 
 // Both keys of a crowd to whom a release gave the key end with its last share too.
 func TestACrowdThatWasHandedTheKeyEndsWithItsLastShare(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, es := listening(t, rdb, 2)
-	a, short, long := claim("k"), limited("k", 3), limited("k", 3)
-	short.TTL = time.Second
-	mustAcquire(t, ls[0], a)
-	queue(t, ls[1], short)
-	queue(t, ls[1], long)
-	mustRelease(t, ls[0], a)
-	es[1].granted(t, short, 0)
-	es[1].granted(t, long, 0)
-	for _, key := range []string{lock("k"), crowdOf("k")} {
-		if d := rdb.PTTL(t.Context(), key).Val(); d <= short.LongOffer() || d > long.LongOffer() {
-			t.Errorf("%s lasts %v, want the longest of the offers, %v", key, d, long.LongOffer())
+	synctest.Test(t, func(t *testing.T) {
+		_, rdb := redistest.Miniredis(t)
+		ls, es := listening(t, rdb, 2)
+		a, short, long := claim("k"), limited("k", 3), limited("k", 3)
+		short.TTL = time.Second
+		mustAcquire(t, ls[0], a)
+		queue(t, ls[1], short)
+		queue(t, ls[1], long)
+		mustRelease(t, ls[0], a)
+		es[1].granted(t, short, 0)
+		es[1].granted(t, long, 0)
+		for _, key := range []string{lock("k"), crowdOf("k")} {
+			if d := rdb.PTTL(t.Context(), key).Val(); d != long.LongOffer() {
+				t.Errorf("%s lasts %v, want the longest of the offers, %v", key, d, long.LongOffer())
+			}
 		}
-	}
+	})
 }
 
 // An operator deletes a lock. The rest of its crowd is no part of the next one.
@@ -210,9 +213,10 @@ func TestAShareIsReleasedBesideAQueueOfAnotherType(t *testing.T) {
 
 // On some servers keys end during a script. A share does not end with those of
 // others that do.
-func TestAShareOutlivesThoseThatEndDuringItsScript(t *testing.T) {
-	slow := redistest.Dialect{Slow: time.Millisecond}
-	rdb := redistest.Client(t, redistest.StartDialect(t, redistest.Start(t).Addr, slow))
+func TestAShareOutlivesThoseThatEndDuringItsScript(t *testing.T) { synctest.Test(t, sharesOutlive) }
+
+func sharesOutlive(t *testing.T) {
+	rdb := redistest.MiniredisDialect(t, redistest.Dialect{Slow: time.Millisecond})
 	l := open(t, rdb)
 	for name, share := range map[string]func(a, b *locker.Claim) (owner *locker.Claim){
 		"new":      func(_, b *locker.Claim) *locker.Claim { mustAcquire(t, l, b); return b },

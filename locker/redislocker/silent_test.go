@@ -2,10 +2,10 @@ package redislocker_test
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -132,21 +132,22 @@ func TestAServerThatIsGoneIsSilentAtOnce(t *testing.T) {
 // like silence, but a server that hangs soon does.
 func TestSilenceIsToldFromDistanceByANewProcess(t *testing.T) {
 	t.Run("far", func(t *testing.T) {
-		t.Parallel()
-		calmly(t, func() (late error) {
-			_, p, _, rdb := behindProxy(t)
-			p.Far(redistest.Distance{RoundTrip: 400 * time.Millisecond, Opening: 2})
+		synctest.Test(t, func(t *testing.T) {
+			_, opts := redistest.InMemory(t.Cleanup)
+			opts.Dialer = redistest.Distance{RoundTrip: 400 * time.Millisecond, Opening: 2}.Over(opts.Dialer)
+			rdb := redis.NewClient(opts)
+			defer func() { _ = rdb.Close() }()
 			l := open(t, rdb)
 			for range 10 {
 				a, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
 				if errors.Is(err, locker.ErrSilent) {
-					return fmt.Errorf("Acquire: %w, want no ErrSilent", err)
+					t.Fatalf("Acquire: %v, want no ErrSilent", err)
 				}
 				if a.Acquired {
-					break
+					return
 				}
 			}
-			return nil
+			t.Error("the key was never acquired")
 		})
 	})
 	t.Run("hung", func(t *testing.T) {

@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,23 +76,20 @@ func TestConformanceInVirtualTime(t *testing.T) {
 func TestConformance(t *testing.T) {
 	t.Parallel() // it mostly waits
 	servers := redistest.StartN(t, 3, "--databases", "1000")
-	db := 0
+	var next atomic.Int64
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
-		db++
-		return onDatabases(t, servers, db-1)
+		return onDatabases(t, servers, int(next.Add(1))-1)
 	})
 }
 
 // A quorum hangs, and one node of three answers.
 func TestConformanceWhileAQuorumHangs(t *testing.T) {
 	t.Parallel() // it mostly waits
-	servers := redistest.StartN(t, 3, "--databases", "1000")
-	db := 0
 	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
 		t.Helper()
-		a, b = onDatabases(t, servers, db)
-		db++
+		servers := redistest.StartN(t, 3)
+		a, b = onDatabases(t, servers, 0)
 		return a, b, func() (mend func()) {
 			servers[0].Stop()
 			servers[1].Stop()
@@ -100,7 +98,7 @@ func TestConformanceWhileAQuorumHangs(t *testing.T) {
 				servers[1].Cont()
 			}
 		}
-	})
+	}, lockertest.AtOnce(4))
 }
 
 func onDatabases(t *testing.T, servers []*redistest.Server, db int) (a, b locker.Locker) {

@@ -56,7 +56,7 @@ func TestLockerOnADatabaseThatHangs(t *testing.T) {
 		db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
 		t.Cleanup(func() { _ = db.Close() })
 		return sqlitelocker.New(db), sqlitelocker.New(db), fault.Break
-	})
+	}, lockertest.AtOnce(8))
 }
 
 func TestCloseGivesUpOnADatabaseThatHangsAfterHalfAMinute(t *testing.T) {

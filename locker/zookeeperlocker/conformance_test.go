@@ -12,16 +12,14 @@ import (
 
 func TestTheLockerKeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	for _, c := range lockertest.Checks() {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			addr, prefix := store(t)
-			one := func() locker.Locker {
-				return zookeeperlocker.New(zktest.Connect(t, session, addr), zookeeperlocker.WithPrefix(prefix))
-			}
-			report(t, c.Test(one(), one()))
-		})
-	}
+	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
+		addr, prefix := store(t)
+		one := func() locker.Locker {
+			return zookeeperlocker.New(zktest.Connect(t, session, addr), zookeeperlocker.WithPrefix(prefix))
+		}
+		return one(), one()
+	})
 }
 
 func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
@@ -32,9 +30,10 @@ func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 		"answers get lost":    func(p *faultpipe.Lossy) func() { return p.Cut(false, true) },
 		"connections refused": (*faultpipe.Lossy).Refuse,
 	} {
-		for _, c := range lockertest.FaultyChecks() {
-			t.Run(name+"/"+c.Name, func(t *testing.T) {
-				t.Parallel()
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+				t.Helper()
 				addr, prefix := store(t)
 				one := func() (*faultpipe.Lossy, locker.Locker) {
 					p := faultpipe.NewLossy(t, addr)
@@ -43,15 +42,15 @@ func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 				}
 				p, a := one()
 				q, b := one()
-				report(t, c.Test(a, b, func() func() {
+				return a, b, func() func() {
 					mends := []func(){breakOne(p), breakOne(q)}
 					return func() {
 						for _, mend := range mends {
 							mend()
 						}
 					}
-				}))
-			})
-		}
+				}
+			}, lockertest.AtOnce(8))
+		})
 	}
 }

@@ -2,7 +2,6 @@ package zookeeperlocker_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
@@ -60,15 +58,4 @@ func store(t *testing.T) (addr, prefix string) {
 		t.Fatal(err)
 	}
 	return s.Addr, fmt.Sprintf("/test%d", stores.Add(1))
-}
-
-// report tells t the result of a check of lockertest.
-func report(t *testing.T, err error) {
-	t.Helper()
-	switch {
-	case errors.Is(err, lockertest.ErrSkipped):
-		t.Skip(err)
-	case err != nil:
-		t.Error(err)
-	}
 }

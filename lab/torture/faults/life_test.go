@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,12 +95,11 @@ func TestFault39EveryServerHereRunsTheScripts(t *testing.T) {
 		}
 		leavesNothing(t, s.Addr)
 		tried = append(tried, versionOf(t, s))
-		db := 0
+		var next atomic.Int64
 		lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 			t.Helper()
-			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, DB: db})
+			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, DB: int(next.Add(1)) - 1})
 			t.Cleanup(func() { _ = rdb.Close() })
-			db++
 			return redislocker.New(rdb), redislocker.New(rdb)
 		})
 	}

@@ -12,16 +12,15 @@ import (
 
 func TestTheLockerKeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	for _, c := range lockertest.Checks() {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			addr, prefix := store(t)
-			a := etcdlocker.New(etcdtest.Client(t, addr), etcdlocker.WithPrefix(prefix))
-			b := etcdlocker.New(etcdtest.Client(t, addr), etcdlocker.WithPrefix(prefix))
-			report(t, c.Test(a, b))
-			wantNoKeys(t, addr, prefix)
-		})
-	}
+	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
+		addr, prefix := store(t)
+		t.Cleanup(func() { wantNoKeys(t, addr, prefix) })
+		one := func() locker.Locker {
+			return etcdlocker.New(etcdtest.Client(t, addr), etcdlocker.WithPrefix(prefix))
+		}
+		return one(), one()
+	})
 }
 
 func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
@@ -32,9 +31,10 @@ func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 		"answers get lost":    func(p *faultpipe.Lossy) func() { return p.Cut(false, true) },
 		"connections refused": (*faultpipe.Lossy).Refuse,
 	} {
-		for _, c := range lockertest.FaultyChecks() {
-			t.Run(name+"/"+c.Name, func(t *testing.T) {
-				t.Parallel()
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+				t.Helper()
 				addr, prefix := store(t)
 				one := func() (*faultpipe.Lossy, locker.Locker) {
 					p := faultpipe.NewLossy(t, addr)
@@ -42,15 +42,15 @@ func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 				}
 				p, a := one()
 				q, b := one()
-				report(t, c.Test(a, b, func() func() {
+				return a, b, func() func() {
 					mends := []func(){breakOne(p), breakOne(q)}
 					return func() {
 						for _, mend := range mends {
 							mend()
 						}
 					}
-				}))
-			})
-		}
+				}
+			}, lockertest.AtOnce(8))
+		})
 	}
 }
