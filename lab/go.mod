@@ -16,7 +16,6 @@ replace (
 replace github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.69
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/bsm/redislock v0.10.0
 	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/locker/etcdlocker v0.0.0-00010101000000-000000000000

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
@@ -47,7 +48,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.procs, "procs", 4, "worker processes")
 	fs.IntVar(&c.callers, "callers", 8, "callers in each, in closed loops")
 	fs.IntVar(&c.keys, "keys", 4, "keys that all of them want")
-	cast := fs.String("roles", writer, "what calls do, as a `list`: "+strings.Join(roles, ", ")+"; others than writer "+
+	cast := fs.String("roles", judge.Writer, "what calls do, as a `list`: "+strings.Join(judge.Roles, ", ")+"; others than writer "+
 		"are of guard alone")
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
 	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond,
@@ -64,7 +65,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	if c.libs, err = libs.Named(*names); err != nil {
 		return c, err
 	}
-	if c.roles, err = parseRoles(*cast); err != nil {
+	if c.roles, err = judge.ParseRoles(*cast); err != nil {
 		return c, err
 	}
 	if err := c.check(fs.NArg()); err != nil {
@@ -106,7 +107,7 @@ func (c config) check(rest int) error {
 }
 
 func (c config) onlyWriters() bool {
-	return !slices.ContainsFunc(c.roles, func(r string) bool { return r != writer })
+	return !slices.ContainsFunc(c.roles, func(r string) bool { return r != judge.Writer })
 }
 
 // replay returns the command that runs a library with the same faults again.
@@ -139,3 +140,9 @@ func (c config) calmEnd() time.Duration {
 }
 
 func mutantNames() []string { return slices.Sorted(maps.Keys(mutants)) }
+
+// title is the first line of the report.
+func (c config) title() string {
+	return fmt.Sprintf("%s, %v each, seed %d, %d processes x %d callers on %d keys, TTLs of 0.3 to 1.5 s",
+		c.topology, c.length, c.seed, c.procs, c.callers, c.keys)
+}

@@ -8,6 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/contest"
+	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -50,39 +52,30 @@ func (e *eyes) close() {
 func (e *eyes) state(ctx context.Context, key int) guard.KeyState {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	s, _ := e.guard.Inspect(ctx, keyName(key))
+	s, _ := e.guard.Inspect(ctx, contest.KeyName(key))
 	return s
 }
-
-// role is the role of a worker for a key when it was killed.
-type role string
-
-const (
-	holder    role = "holder"
-	waiter    role = "waiter"
-	bystander role = "bystander"
-)
 
 // roles returns the role of the killed process for each key. It was the holder
 // if it owns the key at once, or for longer than an offer lasts. Otherwise it
 // was a waiter if the queue names it or the key is handed to it. roles blocks
 // for as long as an offer lasts, because requests of the dead process may still
 // be on their way.
-func (e *eyes) roles(ctx context.Context, pid, keys int) map[int]role {
-	roles := map[int]role{}
+func (e *eyes) roles(ctx context.Context, pid, keys int) map[int]judge.Role {
+	roles := map[int]judge.Role{}
 	first := true
-	for end := time.Now().Add(offer(mostTTL)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(judge.Offer(mostTTL)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		for key := range keys {
 			s := e.state(ctx, key)
 			owns := s.Holder.PID == pid || named(s.Owners, pid)
 			switch {
-			case owns && (first || s.Remaining > offer(mostTTL)):
-				roles[key] = holder
-			case roles[key] == holder:
+			case owns && (first || s.Remaining > judge.Offer(mostTTL)):
+				roles[key] = judge.Holder
+			case roles[key] == judge.Holder:
 			case owns || named(s.Waiters, pid):
-				roles[key] = waiter
+				roles[key] = judge.Waiter
 			case roles[key] == "":
-				roles[key] = bystander
+				roles[key] = judge.Bystander
 			}
 		}
 		first = false

@@ -89,3 +89,7 @@ func upToHalf(rnd *rand.Rand, _ time.Duration) time.Duration {
 }
 
 func kindNames() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+func upTo(rnd *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(rnd.Int64N(int64(most)))
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/contest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 )
@@ -112,7 +113,7 @@ func (w *world) death(n int) error {
 
 // migrate moves the slot of a key that is in use to another primary.
 func (w *world) migrate(n int, slow time.Duration) error {
-	slot, err := w.cluster.Slot(libs.Guard.Keys(keyName(n % 4))[0])
+	slot, err := w.cluster.Slot(libs.Guard.Keys(contest.KeyName(n % 4))[0])
 	if err != nil {
 		return err
 	}

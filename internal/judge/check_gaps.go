@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"cmp"
@@ -11,9 +11,9 @@ import (
 // minGap is the shortest gap that is examined.
 const minGap = 50 * time.Millisecond
 
-// offer is the time for which a worker has a key that was handed over. So it is
+// Offer is the time for which a worker has a key that was handed over. So it is
 // also the cost for the others if a waiting worker died.
-func offer(ttl time.Duration) time.Duration {
+func Offer(ttl time.Duration) time.Duration {
 	c := locker.Claim{TTL: ttl}
 	return c.LongOffer()
 }
@@ -39,7 +39,7 @@ const (
 // was killed, or an offer if there was no fault. A gap is as long as some
 // caller waited without a break, in a process that ran. After other faults
 // there is no promise, and gaps are only measured.
-func (v *verdict) gaps(h *history, r *run) {
+func (v *Verdict) gaps(h *History, r *Run) {
 	for key, visits := range h.keys {
 		waits := h.waits(key)
 		carts := filled(waits)
@@ -48,10 +48,10 @@ func (v *verdict) gaps(h *history, r *run) {
 		for _, x := range visits {
 			if last != nil && x.got-last.over() >= int64(minGap) {
 				to := x.got
-				if r.to != 0 {
-					to = min(to, r.to)
+				if r.To != 0 {
+					to = min(to, r.To)
 				}
-				if gap := waited(waits, carts, span{last.over(), to}); gap.length() >= minGap {
+				if gap := waited(waits, carts, Span{last.over(), to}); gap.length() >= minGap {
 					v.gap(h, r, gap, last, x)
 				}
 			}
@@ -62,13 +62,13 @@ func (v *verdict) gaps(h *history, r *run) {
 	}
 }
 
-func (v *verdict) gap(h *history, r *run, gap span, last, next *visit) {
-	kind, bound := h.blame(next.key, gap, r.cfg.gapSlack)
+func (v *Verdict) gap(h *History, r *Run, gap Span, last, next *visit) {
+	kind, bound := h.blame(next.key, gap, r.GapSlack)
 	t := v.free[kind]
 	t.count++
 	t.longest = max(t.longest, gap.length())
 	v.free[kind] = t
-	if r.seen && bound > 0 && gap.length() > bound+r.cfg.gapSlack {
+	if r.Seen && bound > 0 && gap.length() > bound+r.Late+r.GapSlack {
 		v.violate(gapBound, "key %d was free for %v while somebody waited, %s allows %v: after\n    %v\n    until %v%v",
 			next.key, gap.length(), kind, bound, last, next, h.around(gap.From-int64(reach), gap.To))
 	}
@@ -77,7 +77,7 @@ func (v *verdict) gap(h *history, r *run, gap span, last, next *visit) {
 // waits returns the visits that asked for key and whose end is known, in order.
 // Visits of a worker that was closing do not count, because no key is promised
 // to it.
-func (h *history) waits(key int) (waits []*visit) {
+func (h *History) waits(key int) (waits []*visit) {
 	for _, l := range h.lives {
 		for _, x := range l.visits {
 			if x.key == key && !x.closing {
@@ -91,14 +91,14 @@ func (h *history) waits(key int) (waits []*visit) {
 
 // waited returns the longest part of a gap in which a caller waited without a
 // break, in a process that ran. The times of carts do not count.
-func waited(waits []*visit, carts []span, gap span) (longest span) {
-	var parts []span
+func waited(waits []*visit, carts []Span, gap Span) (longest Span) {
+	var parts []Span
 	for _, x := range waits {
 		if x.asked >= gap.To {
 			break
 		}
 		if x.got > gap.From {
-			for _, p := range awake(x.frozen, span{max(x.asked, gap.From), min(x.got, gap.To)}) {
+			for _, p := range awake(x.frozen, Span{max(x.asked, gap.From), min(x.got, gap.To)}) {
 				parts = append(parts, awake(carts, p)...)
 			}
 		}
@@ -112,13 +112,13 @@ func waited(waits []*visit, carts []span, gap span) (longest span) {
 }
 
 // awake returns the parts of s that are in none of frozen, which are in order.
-func awake(frozen []span, s span) (parts []span) {
+func awake(frozen []Span, s Span) (parts []Span) {
 	for _, f := range frozen {
 		if f.To <= s.From || f.From >= s.To {
 			continue
 		}
 		if f.From > s.From {
-			parts = append(parts, span{s.From, f.From})
+			parts = append(parts, Span{s.From, f.From})
 		}
 		s.From = max(s.From, f.To)
 	}
@@ -133,13 +133,13 @@ func awake(frozen []span, s span) (parts []span) {
 // have been over is not blamed. Each holder that was killed may cost its TTL.
 // Of the waiters only one counts, because a release hands the key to one of
 // them. When that offer ends the key is free for all.
-func (h *history) blame(key int, gap span, slack time.Duration) (kind string, bound time.Duration) {
+func (h *History) blame(key int, gap Span, slack time.Duration) (kind string, bound time.Duration) {
 	kind = noFault
-	due, offered := gap.From, offer(mostTTL)
+	due, offered := gap.From, Offer(h.most)
 	for _, f := range h.faults {
-		was, seen := f.roles[key]
+		was, seen := f.Roles[key]
 		switch {
-		case f.To <= gap.From-int64(reach), f.From >= gap.To, seen && was == bystander:
+		case f.To <= gap.From-int64(reach), f.From >= gap.To, seen && was == Bystander:
 			continue
 		case f.From > due+int64(offered+slack):
 			continue
@@ -149,10 +149,10 @@ func (h *history) blame(key int, gap span, slack time.Duration) (kind string, bo
 			kind = manyFaults
 		}
 		switch was {
-		case holder:
-			due = max(due, f.From) + int64(ttl(f.Proc))
-		case waiter:
-			offered = max(offered, offer(ttl(f.Proc)))
+		case Holder:
+			due = max(due, f.From) + int64(f.TTL)
+		case Waiter:
+			offered = max(offered, Offer(f.TTL))
 		default:
 			return kind, 0
 		}
@@ -161,8 +161,8 @@ func (h *history) blame(key int, gap span, slack time.Duration) (kind string, bo
 }
 
 // name returns the name of f in the table, for a gap on key.
-func (f *fault) name(key int) string {
-	if was, ok := f.roles[key]; ok {
+func (f *Fault) name(key int) string {
+	if was, ok := f.Roles[key]; ok {
 		return f.Kind + " of a " + string(was)
 	}
 	return f.Kind

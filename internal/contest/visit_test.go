@@ -1,17 +1,16 @@
-package main
+package contest
 
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/go-lockguard/guard/lab/torture/libs"
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
 // A gone lease was lost before its token came.
-type gone struct{ libs.Lease }
+type gone struct{ Lease }
 
 func (gone) Token(context.Context) (uint64, error) { return 0, errors.New("lost") }
 func (gone) Held() bool                            { return false }
@@ -25,23 +24,19 @@ func (gone) Lost() <-chan struct{} {
 }
 
 func TestASectionThatEndsAtOnceRecordsItsLoss(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "diary")
-	d, err := openDiary(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &worker{diary: d}
+	notes := &Notes{}
+	w := &Worker{Diary: notes}
 	for n := range int64(50) {
-		if err := w.section(plan{}, record{N: n}, gone{}); err != nil {
+		if err := w.section(plan{}, judge.Record{N: n}, gone{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	records, err := readDiary(file)
-	if err != nil || len(records) != 100 {
-		t.Fatalf("%d records, %v", len(records), err)
+	records := notes.Records()
+	if len(records) != 100 {
+		t.Fatalf("%d records", len(records))
 	}
 	for _, r := range records {
-		if r.Kind == kindEnd && r.Lost == 0 {
+		if r.Kind == judge.KindEnd && r.Lost == 0 {
 			t.Errorf("section %d does not know that its lease was lost", r.N)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"slices"
@@ -23,23 +23,23 @@ const stuck = 10 * time.Second
 // be the cause of delays, but not of a key that is never granted again, which
 // fails the run. The stalls that a worker has felt since the last fault do not
 // count.
-func (v *verdict) liveness(h *history, r *run) {
-	limit := mostTTL + time.Second
+func (v *Verdict) liveness(h *History, r *Run) {
+	limit := r.Most + r.Late + time.Second
 	var stalls time.Duration
 	for _, l := range h.lives {
-		stalls = max(stalls, within(l.frozen, r.calm, r.to))
+		stalls = max(stalls, within(l.frozen, r.Calm, r.To))
 	}
 	limit += stalls
 	for key, visits := range h.keys {
 		healed := slices.ContainsFunc(visits, func(x *visit) bool {
-			return x.got > r.calm && x.got < r.calm+int64(limit)
+			return x.got > r.Calm && x.got < r.Calm+int64(limit)
 		})
-		again := slices.ContainsFunc(visits, func(x *visit) bool { return x.got > r.calm })
-		if !again && r.to-r.calm > int64(stuck) {
+		again := slices.ContainsFunc(visits, func(x *visit) bool { return x.got > r.Calm })
+		if !again && r.To-r.Calm > int64(stuck) {
 			v.violate(soundRun, "key %d was not granted any more in the %v after the last fault", key,
-				time.Duration(r.to-r.calm))
+				time.Duration(r.To-r.Calm))
 		}
-		if long := r.to-r.calm > int64(limit); long && !healed {
+		if long := r.To-r.Calm > int64(limit); long && !healed {
 			v.violate(liveness, "key %d was not granted within %v after the last fault", key, limit)
 		}
 	}
@@ -51,7 +51,7 @@ func (v *verdict) liveness(h *history, r *run) {
 
 // handOvers counts the hand-overs between processes in calm times, and those of
 // them that were slow.
-func (v *verdict) handOvers(h *history, r *run) (overs, slow int) {
+func (v *Verdict) handOvers(h *History, r *Run) (overs, slow int) {
 	for _, visits := range h.keys {
 		var last *visit
 		for _, x := range visits {
@@ -75,15 +75,15 @@ func (v *verdict) handOvers(h *history, r *run) (overs, slow int) {
 }
 
 // isCalm reports whether there has been no fault for some time.
-func (r *run) isCalm(h *history, at int64) bool {
-	return at < r.to && !slices.ContainsFunc(h.faults, func(f fault) bool {
-		return f.touches(at-int64(2*mostTTL), at+1)
+func (r *Run) isCalm(h *History, at int64) bool {
+	return at < r.To && !slices.ContainsFunc(h.faults, func(f Fault) bool {
+		return f.touches(at-int64(2*r.Most), at+1)
 	})
 }
 
 // residue is C8. A closed locker leaves nothing in its process. It leaves no
 // key without a TTL anywhere, and no key of a lease.
-func (v *verdict) residue(h *history, r *run) {
+func (v *Verdict) residue(h *History, r *Run) {
 	for _, l := range h.lives {
 		switch {
 		case l.killed:
@@ -94,14 +94,12 @@ func (v *verdict) residue(h *history, r *run) {
 				l.proc, l.number, l.closed.Goroutines, l.closed.Files, l.closed.Err)
 		}
 	}
-	for name, ms := range r.left {
+	for name, ms := range r.Left {
 		if ms < 0 {
 			v.violate(residue, "%s has no TTL", name)
 		}
-		for key := range r.cfg.keys {
-			if slices.Contains(r.lib.Keys(keyName(key)), name) {
-				v.violate(residue, "%s is held by nobody, for %d ms more", name, ms)
-			}
+		if slices.Contains(r.Leases, name) {
+			v.violate(residue, "%s is held by nobody, for %d ms more", name, ms)
 		}
 	}
 }

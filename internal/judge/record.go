@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"bufio"
@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// record is one line of a worker's history. A visit that gets its key writes
+// Record is one line of a worker's history. A visit that gets its key writes
 // one record before it uses the key, and one before it releases the key. So a
 // worker that is killed has left everything that is known.
-type record struct {
+type Record struct {
 	Kind string `json:"e"`
 	N    int64  `json:"n,omitempty"` // number of the visit in this life
 	Key  int    `json:"k,omitempty"`
@@ -38,7 +38,7 @@ type record struct {
 	Wrote   int64  `json:"wrote,omitempty"`   // when its write to the store was answered
 	Refused bool   `json:"refused,omitempty"` // by the fence
 	Broken  bool   `json:"broken,omitempty"`  // whether its read and write are not known to have worked
-	Probe   *probe `json:"probe,omitempty"`
+	Probe   *Probe `json:"probe,omitempty"`
 	// token of a call for the same key inside the section; 0 if none, or not
 	// known
 	Inner  uint64 `json:"inner,omitempty"`
@@ -60,9 +60,9 @@ type record struct {
 	Files      int `json:"files,omitempty"`
 }
 
-// probe is a question to the server, past the failing network, how long the key
+// Probe is a question to the server, past the failing network, how long the key
 // of a section would last.
-type probe struct {
+type Probe struct {
 	Until int64 `json:"until"` // the library trusted the lease until then, before the question
 	At    int64 `json:"at"`    // when the answer had arrived
 	TTL   int64 `json:"ttl"`   // ms; -2: there was no key, -1: it has no TTL
@@ -70,26 +70,28 @@ type probe struct {
 
 // Kinds of records.
 const (
-	kindGot    = "got"
-	kindNot    = "not"
-	kindEnd    = "end"
-	kindFreed  = "freed"
-	kindStall  = "stall"
-	kindClosed = "closed"
+	KindGot    = "got"
+	KindNot    = "not"
+	KindEnd    = "end"
+	KindFreed  = "freed"
+	KindStall  = "stall"
+	KindClosed = "closed"
 )
 
-// diary writes records, each at once.
-type diary struct {
+// Diary writes records to a file, each at once.
+type Diary struct {
 	mu   sync.Mutex // held while a line is written
 	file *os.File
 }
 
-func openDiary(file string) (*diary, error) {
+// OpenDiary opens the file, or makes it. Its end is that of the process.
+func OpenDiary(file string) (*Diary, error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) //nolint:gosec // a file of the parent's own
-	return &diary{file: f}, err
+	return &Diary{file: f}, err
 }
 
-func (d *diary) write(r record) error {
+// Write writes one record.
+func (d *Diary) Write(r Record) error {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -100,9 +102,9 @@ func (d *diary) write(r record) error {
 	return err
 }
 
-// readDiary returns the records in a file. The last may be torn if its writer
+// ReadDiary returns the records in a file. The last may be torn if its writer
 // was killed.
-func readDiary(file string) (records []record, err error) {
+func ReadDiary(file string) (records []Record, err error) {
 	f, err := os.Open(file) //nolint:gosec // a file of the parent's own
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -120,7 +122,7 @@ func readDiary(file string) (records []record, err error) {
 		if err != nil {
 			return nil, err
 		}
-		var r record
+		var r Record
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}

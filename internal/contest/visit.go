@@ -1,4 +1,4 @@
-package main
+package contest
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/lab/torture/libs"
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
 // plan is the plan of one call.
@@ -54,23 +54,18 @@ func upTo(rnd *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(rnd.Int64N(int64(most)))
 }
 
-// tryLimit is the max time of one try, and of a wait if that is shorter.
-// releaseLimit is the max time of a release.
-func tryLimit(ttl time.Duration) time.Duration     { return min(ttl/4, 500*time.Millisecond) }
-func releaseLimit(ttl time.Duration) time.Duration { return min(ttl/2, time.Second) }
-
 // bound returns the max duration of the wait of p. A caller that leaves when
 // the key comes releases it first.
 func (p plan) bound(ttl time.Duration) time.Duration {
-	bound := max(p.wait, tryLimit(ttl))
+	bound := max(p.wait, judge.TryLimit(ttl))
 	if p.cancel > 0 {
-		bound = min(bound, p.cancel+tryLimit(ttl)) + releaseLimit(ttl)
+		bound = min(bound, p.cancel+judge.TryLimit(ttl)) + judge.ReleaseLimit(ttl)
 	}
 	return bound
 }
 
 // visit makes one call. An error means that the worker cannot go on.
-func (w *worker) visit(rnd *rand.Rand) error {
+func (w *Worker) visit(rnd *rand.Rand) error {
 	p := newPlan(rnd, w.Keys, w.Long, w.TTL, w.Roles)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -79,16 +74,16 @@ func (w *worker) visit(rnd *rand.Rand) error {
 	}
 	rest := upTo(rnd, 10*time.Millisecond) // after a refusal: a server that is down refuses quickly
 	switch p.role {
-	case partition:
+	case judge.Partition:
 		p.key = w.part(rnd)
-	case cart:
+	case judge.Cart:
 		return w.fill(ctx, p, rest)
-	case once, payment:
+	case judge.Once, judge.Payment:
 		return w.ask(ctx, p, rnd, rest)
 	}
-	r := record{N: w.visits.Add(1), Key: p.key, Limit: p.limit(w.Proc), Bound: int64(p.bound(w.TTL)), Asked: now()}
+	r := judge.Record{N: w.visits.Add(1), Key: p.key, Limit: p.limit(w.Proc), Bound: int64(p.bound(w.TTL)), Asked: judge.Now()}
 	lease, err := w.acquire(ctx, p)
-	r.At = now()
+	r.At = judge.Now()
 	if err != nil {
 		time.Sleep(rest)
 		return w.refused(r, err)
@@ -98,20 +93,20 @@ func (w *worker) visit(rnd *rand.Rand) error {
 
 // section is a caller's time with its key.
 type section struct {
-	*worker
+	*Worker
 	plan  plan
-	lease libs.Lease
-	end   record
+	lease Lease
+	end   judge.Record
 }
 
-func (w *worker) section(p plan, got record, lease libs.Lease) error {
-	s := &section{worker: w, plan: p, lease: lease, end: record{Kind: kindEnd, N: got.N, Key: got.Key}}
+func (w *Worker) section(p plan, got judge.Record, lease Lease) error {
+	s := &section{Worker: w, plan: p, lease: lease, end: judge.Record{Kind: judge.KindEnd, N: got.N, Key: got.Key}}
 	token, err := lease.Token(context.Background())
-	if err != nil && !errors.Is(err, libs.ErrNoToken) {
+	if err != nil && !errors.Is(err, ErrNoToken) {
 		s.end.Err = err.Error()
 	}
-	got.Kind, got.Token, got.Until = kindGot, token, stamp(lease.Deadline())
-	if err := w.diary.write(got); err != nil {
+	got.Kind, got.Token, got.Until = judge.KindGot, token, judge.Stamp(lease.Deadline())
+	if err := w.Diary.Write(got); err != nil {
 		return err
 	}
 	over := make(chan struct{})
@@ -126,20 +121,20 @@ func (w *worker) section(p plan, got record, lease libs.Lease) error {
 				return
 			}
 		}
-		s.end.Lost = now()
+		s.end.Lost = judge.Now()
 	})
 	if s.holds() || p.stubborn {
 		s.use(token)
 	}
 	close(over)
 	ear.Wait()
-	s.end.At, s.end.Until, s.end.Closing = now(), stamp(lease.Deadline()), w.closing.Load()
-	if err := w.diary.write(s.end); err != nil {
+	s.end.At, s.end.Until, s.end.Closing = judge.Now(), judge.Stamp(lease.Deadline()), w.closing.Load()
+	if err := w.Diary.Write(s.end); err != nil {
 		return err
 	}
 	if err := lease.Release(context.Background()); err != nil {
-		return w.diary.write(record{
-			Kind: kindFreed, N: got.N, At: now(), Taken: errors.Is(err, guard.ErrLeaseLost), Err: err.Error(),
+		return w.Diary.Write(judge.Record{
+			Kind: judge.KindFreed, N: got.N, At: judge.Now(), Taken: errors.Is(err, guard.ErrLeaseLost), Err: err.Error(),
 		})
 	}
 	return nil
@@ -153,7 +148,7 @@ func (s *section) use(token uint64) {
 		s.stay(ctx)
 		return
 	}
-	r, ok, err := s.store.read(ctx, s.plan.key, token)
+	r, ok, err := s.Store.Read(ctx, s.plan.key, token)
 	switch {
 	case err != nil:
 		s.end.Broken = true
@@ -166,8 +161,8 @@ func (s *section) use(token uint64) {
 	if stubborn := s.plan.stubborn && token > 0; !held && !stubborn {
 		return
 	}
-	ok, err = s.store.write(ctx, s.plan.key, token, s.id(), r, held)
-	s.end.Wrote, s.end.Refused, s.end.Broken = now(), !ok, err != nil
+	ok, err = s.Store.Write(ctx, s.plan.key, token, s.id(), r, held)
+	s.end.Wrote, s.end.Refused, s.end.Broken = judge.Now(), !ok, err != nil
 }
 
 // stay takes the time of the section. It reports whether the lease was held to
@@ -188,7 +183,7 @@ func (s *section) stay(ctx context.Context) (held bool) {
 // call is a part of the turn of s. A refusal counts only if s held the key all
 // the time.
 func (s *section) nest(ctx context.Context) {
-	lease, ok := s.lease.(libs.Reentrant)
+	lease, ok := s.lease.(Reentrant)
 	if !ok || !s.holds() {
 		return
 	}
@@ -200,15 +195,15 @@ func (s *section) nest(ctx context.Context) {
 // probe asks the server how long the key will last, if the key and the server
 // are known.
 func (s *section) probe() {
-	if s.direct == nil {
+	if s.Probe == nil {
 		return
 	}
-	until := stamp(s.lease.Deadline())
+	until := judge.Stamp(s.lease.Deadline())
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
-	ms, err := s.direct.Do(ctx, "pttl", s.lib.Keys(keyName(s.plan.key))[0]).Int64()
+	ms, err := s.Probe(ctx, s.plan.key)
 	if err == nil {
-		s.end.Probe = &probe{Until: until, At: now(), TTL: ms}
+		s.end.Probe = &judge.Probe{Until: until, At: judge.Now(), TTL: ms}
 	}
 }
 
@@ -236,7 +231,7 @@ func (s *section) work(d time.Duration) bool {
 // holds records a time at which the lease was held, which is the time before
 // the look.
 func (s *section) holds() bool {
-	at := now()
+	at := judge.Now()
 	held := s.lease.Held()
 	if held {
 		s.end.Held = at
@@ -244,4 +239,5 @@ func (s *section) holds() bool {
 	return held
 }
 
-func keyName(key int) string { return guard.Key(fmt.Sprint("torture", key)) }
+// KeyName returns the name of a key.
+func KeyName(key int) string { return guard.Key(fmt.Sprint("torture", key)) }

@@ -1,8 +1,7 @@
-package main
+package judge
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -33,7 +32,7 @@ type visit struct {
 	refused bool
 	taken   bool  // its release found that another holder had the key
 	freed   int64 // when that was
-	probe   *probe
+	probe   *Probe
 	inner   uint64 // token of a call for the same key inside; 0 if none, or not known
 	denied  bool   // whether that call was refused
 }
@@ -41,59 +40,78 @@ type visit struct {
 // lifetime is one worker process, as the judge sees it.
 type lifetime struct {
 	proc, number int
+	ttl          time.Duration
 	from, to     int64
 	killed       bool
-	frozen       []span // times in which it was stopped or felt a stall, without overlaps
-	stops        []span // only the times in which it was stopped
+	failure      string // what it did wrong
+	frozen       []Span // times in which it was stopped or felt a stall, without overlaps
+	stops        []Span // only the times in which it was stopped
 	visits       []*visit
-	asked        []record // of calls whose result is kept
-	closed       *record
+	asked        []Record // of calls whose result is kept
+	closed       *Record
 }
 
 func (v *visit) id() string { return fmt.Sprintf("%d.%d.%d", v.proc, v.number, v.nth) }
 
-// history is everything that is known of a run.
-type history struct {
+// History is everything that is known of a run.
+type History struct {
 	lives  []*lifetime
 	keys   [][]*visit // visits that got their key, by key, in that order
 	byID   map[string]*visit
-	log    [][]entry // of the store, by key
-	faults []fault
+	log    [][]Entry // of the guarded resource, by key
+	faults []Fault
+	most   time.Duration // the longest TTL
 
 	forgetful []forgetful
 
 	complete bool // whether the run is over
 }
 
-func (r *run) history(ctx context.Context, complete bool) (*history, error) {
-	h := &history{
-		complete: complete, keys: make([][]*visit, r.cfg.keys), byID: map[string]*visit{},
-		faults: r.nemesis.happened(),
+// Life is one worker process and what it has recorded.
+type Life struct {
+	Proc, Number int
+	TTL          time.Duration // of its leases
+	From, To     int64         // when it ran; To is 0 while it runs
+	Killed       bool
+	Failure      string // what it did wrong
+	Stops        []Span // times in which it was stopped
+	Records      []Record
+}
+
+// Past is what is known of a run.
+type Past struct {
+	Lives     []Life
+	Faults    []Fault
+	Elections []Span        // times in which servers became primaries or ceased to be
+	Log       [][]Entry     // of the guarded resource, by key, in its order
+	Most      time.Duration // the longest TTL
+	Complete  bool          // whether the run is over
+}
+
+// Entry is one write of the guarded resource.
+type Entry struct {
+	Kind  byte // f: to the fenced counter, r: refused there, u: to the other
+	ID    string
+	Token uint64
+	Base  int64 // the value that was read
+}
+
+// NewHistory puts the records of a run in order.
+func NewHistory(p Past) *History {
+	h := &History{
+		complete: p.Complete, most: p.Most, keys: make([][]*visit, len(p.Log)), byID: map[string]*visit{},
+		log: p.Log, faults: p.Faults,
 	}
 	for _, f := range h.faults {
-		if slices.Contains(kinds[f.Kind].forgets, r.cfg.topology) {
-			h.forgetful = append(h.forgetful, newForgetful(f))
+		if f.Forgets {
+			h.forgetful = append(h.forgetful, h.newForgetful(f))
 		}
 	}
-	for _, s := range r.nemesis.elected() {
-		h.forgetful = append(h.forgetful, newForgetful(fault{span: s}))
+	for _, s := range p.Elections {
+		h.forgetful = append(h.forgetful, h.newForgetful(Fault{Span: s}))
 	}
-	// before the diaries: a write is in them if it is here, or its worker has
-	// died
-	store := openStore(r.world.store.Addr)
-	defer store.close()
-	for key := range r.cfg.keys {
-		log, err := store.log(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		h.log = append(h.log, log)
-	}
-	for _, l := range r.crew.all() {
-		life, err := readLife(l)
-		if err != nil {
-			return nil, err
-		}
+	for _, l := range p.Lives {
+		life := readLife(l)
 		h.lives = append(h.lives, life)
 		for _, v := range life.visits {
 			if v.has {
@@ -105,54 +123,39 @@ func (r *run) history(ctx context.Context, complete bool) (*history, error) {
 	for _, visits := range h.keys {
 		slices.SortFunc(visits, func(a, b *visit) int { return cmp.Compare(a.got, b.got) })
 	}
-	return h, nil
+	return h
 }
 
-// all returns copies of all lives.
-func (c *crew) all() (all []life) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, l := range c.lives {
-		all = append(all, life{
-			proc: l.proc, number: l.number, diary: l.diary, from: l.from, to: l.to,
-			killed: l.killed, failure: l.failure,
-			stops: slices.Clone(l.stops),
-		})
+func readLife(l Life) *lifetime {
+	t := &lifetime{
+		proc: l.Proc, number: l.Number, ttl: l.TTL, from: l.From, to: l.To,
+		killed: l.Killed, failure: l.Failure, stops: l.Stops,
 	}
-	return all
-}
-
-func readLife(l life) (*lifetime, error) {
-	records, err := readDiary(l.diary)
-	if err != nil {
-		return nil, err
-	}
-	t := &lifetime{proc: l.proc, number: l.number, from: l.from, to: l.to, killed: l.killed, stops: l.stops}
-	frozen := slices.Clone(l.stops)
+	frozen := slices.Clone(l.Stops)
 	byNumber := map[int64]*visit{}
-	for _, r := range records {
+	for _, r := range l.Records {
 		switch r.Kind {
-		case kindGot, kindNot:
+		case KindGot, KindNot:
 			v := &visit{
 				lifetime: t, nth: r.N, key: r.Key, asked: r.Asked, bound: r.Bound, got: r.At,
 				token: r.Token, err: r.Err, limit: r.Limit, cart: r.Cart,
-				has: r.Kind == kindGot, until: r.Until, held: r.At, closing: r.Closing,
+				has: r.Kind == KindGot, until: r.Until, held: r.At, closing: r.Closing,
 			}
 			t.visits = append(t.visits, v)
 			byNumber[r.N] = v
-		case kindEnd:
+		case KindEnd:
 			if v := byNumber[r.N]; v != nil {
 				v.end(r)
 			}
-		case kindFreed:
+		case KindFreed:
 			if v := byNumber[r.N]; v != nil {
 				v.freed, v.taken, v.err = r.At, r.Taken, r.Err
 			}
-		case kindStall:
-			frozen = append(frozen, span{r.Asked, r.At})
-		case kindClosed:
+		case KindStall:
+			frozen = append(frozen, Span{r.Asked, r.At})
+		case KindClosed:
 			t.closed = &r
-		case kindBegan, kindUndone, kindResult:
+		case KindBegan, KindUndone, KindResult:
 			t.asked = append(t.asked, r)
 		}
 	}
@@ -162,10 +165,10 @@ func readLife(l life) (*lifetime, error) {
 			v.held = max(v.got, t.to)
 		}
 	}
-	return t, nil
+	return t
 }
 
-func (v *visit) end(r record) {
+func (v *visit) end(r Record) {
 	v.until, v.lost, v.exit, v.closing, v.wrote, v.refused, v.err = r.Until, r.Lost, r.At, r.Closing,
 		r.Wrote, r.Refused, r.Err
 	v.held, v.probe = max(v.got, r.Held), r.Probe
@@ -217,41 +220,41 @@ func (v *visit) String() string {
 // lost confirmed changes. It lasts from such a fault until all earlier leases
 // have ended.
 type forgetful struct {
-	span
+	Span
 	token uint64 // a grant with a higher token came after the loss; 0 if not known
 }
 
-func newForgetful(f fault) forgetful {
+func (h *History) newForgetful(f Fault) forgetful {
 	if f.To == math.MaxInt64 {
-		return forgetful{span: f.span}
+		return forgetful{Span: f.Span}
 	}
-	w := forgetful{span: span{f.From, f.To + int64(mostTTL+200*time.Millisecond)}}
-	if kinds[f.Kind].atOnce {
-		w.token = uint64(f.over.UnixMicro()) // the server's clock is this machine's
+	w := forgetful{Span: Span{f.From, f.To + int64(h.most+200*time.Millisecond)}}
+	if f.AtOnce {
+		w.token = uint64(f.Over.UnixMicro()) // the server's clock is this machine's
 	}
 	return w
 }
 
 // forgets reports whether the servers may have lost x's lease, or one that its
 // holder had before, between two times.
-func (h *history) forgets(x *visit, from, to int64) bool {
+func (h *History) forgets(x *visit, from, to int64) bool {
 	return slices.ContainsFunc(h.forgetful, func(w forgetful) bool {
 		return w.touches(from, to) && (w.token == 0 || x.token <= w.token)
 	})
 }
 
 // around returns the faults near a span, for a text.
-func (h *history) around(from, to int64) fmt.Stringer { return surroundings{h, span{from, to}} }
+func (h *History) around(from, to int64) fmt.Stringer { return surroundings{h, Span{from, to}} }
 
 type surroundings struct {
-	history *history
-	span    span
+	history *History
+	span    Span
 }
 
 func (s surroundings) String() string {
 	var text strings.Builder
 	for _, f := range s.history.faults {
-		if f.touches(s.span.From-int64(mostTTL), s.span.To) {
+		if f.touches(s.span.From-int64(s.history.most), s.span.To) {
 			text.WriteString("\n    fault: " + f.String())
 		}
 	}
@@ -259,9 +262,9 @@ func (s surroundings) String() string {
 }
 
 // apart returns spans in order of time, without overlaps.
-func apart(spans []span) []span {
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.From, b.From) })
-	var out []span
+func apart(spans []Span) []Span {
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	var out []Span
 	for _, s := range spans {
 		if n := len(out); n > 0 && s.From <= out[n-1].To {
 			out[n-1].To = max(out[n-1].To, s.To)

@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"cmp"
@@ -14,11 +14,11 @@ const mostStarved = 2 * time.Second
 // and so is time in which the caller's process did not run. Waits with a lower
 // limit are not examined. Nor are runs with carts, because a cart has its first
 // keys while it waits for a long section on another.
-func (v *verdict) starvation(h *history, r *run) {
-	if slices.Contains(r.cfg.roles, cart) {
+func (v *Verdict) starvation(h *History, r *Run) {
+	if slices.Contains(r.Roles, Cart) {
 		return
 	}
-	busy := make([][]span, len(h.keys)) // the long sections of each key
+	busy := make([][]Span, len(h.keys)) // the long sections of each key
 	for key, turns := range h.keys {
 		busy[key] = longSections(turns)
 	}
@@ -39,10 +39,10 @@ func (v *verdict) starvation(h *history, r *run) {
 
 // longSections returns the times of sections that take long. Those of readers
 // overlap others, also ones that began later.
-func longSections(turns []*visit) (spans []span) {
+func longSections(turns []*visit) (spans []Span) {
 	const long = 20 * time.Millisecond
 	for _, x := range turns {
-		if s := (span{x.got, x.over()}); s.length() > long {
+		if s := (Span{x.got, x.over()}); s.length() > long {
 			spans = append(spans, s)
 		}
 	}

@@ -1,21 +1,19 @@
-package main
+package judge
 
 import (
 	"time"
-
-	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
 // exclusion is C3. While a lease is promised no other holder gets its key or
 // takes it.
-func (v *verdict) exclusion(h *history) {
+func (v *Verdict) exclusion(h *History) {
 	for _, visits := range h.keys {
 		v.crowds(h, visits)
 		for _, x := range visits {
 			if h.forgets(x, x.got, x.promised()+1) {
 				continue
 			}
-			if v.lib == libs.Guard && x.early(h) {
+			if v.lib.Own && x.early(h) {
 				v.violate(exclusion, "it was lost before its time: %v%v", x, h.around(x.got, x.over()))
 			}
 		}
@@ -25,8 +23,8 @@ func (v *verdict) exclusion(h *history) {
 // early reports whether the key was lost while it was promised. The holder of a
 // cart is told with the first of its keys that is lost. A loss that only the
 // release has found may be younger than the section's end.
-func (v *visit) early(h *history) bool {
-	end, seen := v.until-int64(ttl(v.proc)/100), v.over()
+func (v *visit) early(h *History) bool {
+	end, seen := v.until-int64(v.ttl/100), v.over()
 	lost := v.lost != 0 && v.lost < end && !v.cart
 	if v.taken && v.lost == 0 {
 		lost, seen = v.freed < end, max(seen, v.freed)
@@ -42,10 +40,10 @@ func afterDeadline(ttl time.Duration) time.Duration {
 }
 
 // times checks C5 and C6.
-func (v *verdict) times(h *history, cfg config) {
+func (v *Verdict) times(h *History, r *Run) {
 	for _, l := range h.lives {
 		for _, x := range l.visits {
-			v.wait(h, x, cfg)
+			v.wait(h, x, r)
 			if x.has && x.exit != 0 && x.until != 0 {
 				v.toldInTime(x)
 			}
@@ -68,13 +66,13 @@ const endless = -1
 const promisedSlack = 50 * time.Millisecond
 
 // wait is C6. A wait ends when it should, if its process runs.
-func (v *verdict) wait(h *history, x *visit, cfg config) {
+func (v *Verdict) wait(h *History, x *visit, r *Run) {
 	excess := time.Duration(x.got-x.asked-x.bound) - within(x.frozen, x.asked, x.got)
 	v.excess = max(v.excess, excess)
 	if excess > promisedSlack {
 		v.beyond++
 	}
-	if excess > cfg.slack {
+	if excess > r.Slack {
 		v.violate(boundedWait, "%v beyond its bound of %v: %v%v", excess, time.Duration(x.bound), x,
 			h.around(x.asked, x.got))
 	}
@@ -82,17 +80,17 @@ func (v *verdict) wait(h *history, x *visit, cfg config) {
 
 // toldInTime is C5. A holder that uses a key beyond its deadline was told
 // before the key could end, if its process ran.
-func (v *verdict) toldInTime(x *visit) {
+func (v *Verdict) toldInTime(x *visit) {
 	end := x.exit
 	if x.lost != 0 {
 		end = x.lost
 	}
-	if x.lost != 0 && end <= x.until-int64(ttl(x.proc)/100) {
+	if x.lost != 0 && end <= x.until-int64(x.ttl/100) {
 		return // by a renewal
 	}
-	limit := ttl(x.proc) / 100 // the max drift that is allowed for
+	limit := x.ttl / 100 // the max drift that is allowed for
 	if v.lib.Tells {
-		limit = afterDeadline(ttl(x.proc))
+		limit = afterDeadline(x.ttl)
 	}
 	late := time.Duration(end-x.until) - within(x.frozen, x.until-int64(20*time.Millisecond), end)
 	if x.lost != 0 {
@@ -104,3 +102,8 @@ func (v *verdict) toldInTime(x *visit) {
 		v.violate(toldInTime, "%v too late: %v", late-limit, x)
 	}
 }
+
+// TryLimit is the max time of one try, and of a wait if that is shorter.
+// ReleaseLimit is the max time of a release.
+func TryLimit(ttl time.Duration) time.Duration     { return min(ttl/4, 500*time.Millisecond) }
+func ReleaseLimit(ttl time.Duration) time.Duration { return min(ttl/2, time.Second) }

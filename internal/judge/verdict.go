@@ -1,11 +1,9 @@
-package main
+package judge
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
 // The checks, by their names in the table.
@@ -47,11 +45,11 @@ var promises = []string{
 	oneResult, soundRun,
 }
 
-// verdict holds the findings of the judge.
-type verdict struct {
-	lib        *libs.Library
+// Verdict holds the findings of the judge.
+type Verdict struct {
+	lib        Library
 	replay     string
-	grants     int
+	Grants     int
 	refusals   int // waits that ended without the key
 	fenced     int // writes that the fence refused
 	lost       int // updates that were lost on the unfenced counter
@@ -69,37 +67,38 @@ type verdict struct {
 	runs       map[string]int      // functions that began, of calls whose result is kept; by role
 	names      map[string]int      // keys of such calls, by role
 	violations map[string]int
-	texts      []string // of the first violations of each check
+	Texts      []string // of the first violations of each check
 }
 
-func newVerdict(lib *libs.Library) *verdict {
-	return &verdict{
+func newVerdict(lib Library) *Verdict {
+	return &Verdict{
 		lib: lib, faults: map[string]int{}, violations: map[string]int{}, free: map[string]gapTally{}, closeness: -1,
 		atOnce: map[string]int{}, turns: map[string]int{}, runs: map[string]int{}, names: map[string]int{},
 	}
 }
 
-func (v *verdict) violate(check, format string, args ...any) {
+func (v *Verdict) violate(check, format string, args ...any) {
 	most := 1
-	if v.lib == libs.Guard {
+	if v.lib.Own {
 		most = 5
 	}
 	v.violations[check]++
 	if v.violations[check] <= most {
-		v.texts = append(v.texts, check+": "+fmt.Sprintf(format, args...))
+		v.Texts = append(v.Texts, check+": "+fmt.Sprintf(format, args...))
 	}
 }
 
-func (v *verdict) total() (n int) {
+// Total returns how many violations were found.
+func (v *Verdict) Total() (n int) {
 	for _, count := range v.violations {
 		n += count
 	}
 	return n
 }
 
-// fails reports whether a promise of guard was broken, or there was no run.
-func (v *verdict) fails() bool {
-	if v.lib != libs.Guard {
+// Fails reports whether a promise of guard was broken, or there was no run.
+func (v *Verdict) Fails() bool {
+	if !v.lib.Own {
 		return v.violations[soundRun] > 0
 	}
 	for _, check := range promises {
@@ -110,15 +109,37 @@ func (v *verdict) fails() bool {
 	return false
 }
 
-// judge looks at the history so far. If the history is complete, the checks of
-// the end apply too.
-func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
-	h, err := r.history(ctx, complete)
-	if err != nil {
-		return nil, err
-	}
-	v := newVerdict(r.lib)
-	v.replay = r.cfg.replay(r.lib)
+// Library is what the judge must know of a lock library.
+type Library struct {
+	Name   string
+	Own    bool // it is guard, whose promises are known
+	Tokens bool // its leases have fencing tokens
+	Tells  bool // it tells a holder of a loss by itself
+}
+
+// Run is what a history is judged by.
+type Run struct {
+	Library Library
+	Replay  string // the command that does the same again
+	Roles   []string
+
+	Most     time.Duration // the longest TTL
+	Late     time.Duration // how long after its TTL a key may be free for others, see locker.Limits
+	Slack    time.Duration // what a wait may take beyond its bound
+	GapSlack time.Duration // what a key may be free beyond a TTL, or an offer
+	Seen     bool          // the role of a killed worker for a key is known
+	Least    int           // grants
+
+	Calm, To int64            // when the last fault was over, and when the run was
+	Left     map[string]int64 // names in the servers at the end, with their TTLs in ms
+	Leases   []string         // which of such names are leases
+}
+
+// Judge looks at a history. If that is complete, the checks of the end apply
+// too.
+func (r *Run) Judge(h *History) *Verdict {
+	v := newVerdict(r.Library)
+	v.replay = r.Replay
 	for _, f := range h.faults {
 		v.faults[f.Kind]++
 	}
@@ -128,22 +149,41 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	v.tokens(h)
 	v.exclusion(h)
 	v.handOffs(h)
-	v.times(h, r.cfg)
+	v.times(h, r)
 	v.gaps(h, r)
 	v.results(h)
-	v.deaths(r.crew)
-	if complete {
+	v.deaths(h)
+	if h.complete {
 		v.liveness(h, r)
 		v.residue(h, r)
 		v.starvation(h, r)
-		if v.grants < r.leastGrants() {
-			v.violate(soundRun, "only %d grants in %v", v.grants, r.cfg.length)
+		if v.Grants < r.Least {
+			v.violate(soundRun, "only %d grants", v.Grants)
 		}
 	}
-	return v, nil
+	return v
 }
 
-func (v *verdict) count(h *history) {
+// Enough reports whether a history is enough to judge the run. Each key needs a
+// grant after the last fault. A run without faults must have seen hand-overs
+// too, because they are its purpose.
+func (r *Run) Enough(h *History, faults bool) bool {
+	grants := 0
+	for _, visits := range h.keys {
+		grants += len(visits)
+		if !slices.ContainsFunc(visits, func(x *visit) bool { return x.got > r.Calm }) {
+			return false
+		}
+	}
+	if !faults {
+		if overs, _ := new(Verdict).handOvers(h, r); overs < leastSeen {
+			return false
+		}
+	}
+	return grants >= r.Least
+}
+
+func (v *Verdict) count(h *History) {
 	for _, l := range h.lives {
 		for _, x := range l.visits {
 			switch {
@@ -156,7 +196,7 @@ func (v *verdict) count(h *history) {
 			if x.lost != 0 && !x.closing {
 				v.told++
 			}
-			v.grants++
+			v.Grants++
 			v.turns[x.countedAs()]++
 		}
 		for _, s := range l.frozen {
@@ -166,10 +206,10 @@ func (v *verdict) count(h *history) {
 }
 
 // deaths looks for workers that have failed.
-func (v *verdict) deaths(c *crew) {
-	for _, l := range c.all() {
+func (v *Verdict) deaths(h *History) {
+	for _, l := range h.lives {
 		if l.failure != "" {
-			v.violate(soundRun, "worker %v %s", &l, l.failure)
+			v.violate(soundRun, "worker %d.%d %s", l.proc, l.number, l.failure)
 		}
 	}
 }
