@@ -284,3 +284,34 @@ func TestStallsAreNoTimeInWhichAKeyCouldBeGranted(t *testing.T) {
 		}
 	}
 }
+
+// Calls whose result is kept leave no turns, but what they have noted.
+func TestTheJudgeFindsASecondResult(t *testing.T) {
+	t.Parallel()
+	result := func(n int64, text string, fresh bool) Record {
+		return Record{Kind: KindResult, N: n, Result: text, Fresh: fresh}
+	}
+	began, undone := Record{Kind: KindBegan}, Record{Kind: KindUndone}
+	for name, c := range map[string]struct {
+		role    string
+		records []Record
+		want    int
+	}{
+		"one function, one result":          {Once, []Record{began, result(1, "a", true), result(2, "a", false)}, 0},
+		"it runs again after a crash":       {Once, []Record{began, began, result(2, "b", true)}, 0},
+		"two results":                       {Once, []Record{began, result(1, "a", true), result(2, "b", false)}, 1},
+		"two functions made a result":       {Once, []Record{began, result(1, "a", true), began, result(2, "a", true)}, 1},
+		"a payment that had done nothing":   {Payment, []Record{began, undone, began, result(2, "b", true)}, 0},
+		"a payment that runs again":         {Payment, []Record{began, began, result(2, "b", true)}, 1},
+		"a payment that was said to be one": {Payment, []Record{result(1, "a", false), result(2, "b", false)}, 1},
+	} {
+		for i := range c.records {
+			c.records[i].Name = c.role + "1"
+		}
+		v := newVerdict(own)
+		v.results(&History{lives: []*lifetime{{asked: c.records}}})
+		if v.violations[oneResult] != c.want {
+			t.Errorf("%s: %d violations, want %d: %q", name, v.violations[oneResult], c.want, v.Texts)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func (e *eyes) veteran(ctx context.Context, c *crew) int {
 			if s.Owner != leases[key].owner {
 				leases[key] = lease{s.Owner, time.Now()}
 			}
-			if proc, ok := c.place(s.Holder.PID); ok && isOld(s, ttl(proc), leases[key].since) {
+			if proc, ok := c.place(s.Holder.PID); ok && isOld(s, c.cfg.ttl(proc), leases[key].since) {
 				return s.Holder.PID
 			}
 		}

@@ -67,7 +67,7 @@ func (c *crew) start(proc, number int) error {
 	l := &life{proc: proc, number: number, gone: make(chan struct{})}
 	l.diary = filepath.Join(c.dir, "worker-"+l.String()+".jsonl")
 	j := c.job
-	j.Wire, j.Diary, j.Proc, j.Life, j.TTL = c.wires[proc].addr, l.diary, proc, number, ttl(proc)
+	j.Wire, j.Diary, j.Proc, j.Life, j.TTL = c.wires[proc].addr, l.diary, proc, number, c.cfg.ttl(proc)
 	text, err := json.Marshal(j)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (c *crew) past() (all []judge.Life, err error) {
 			return nil, err
 		}
 		all = append(all, judge.Life{
-			Proc: l.proc, Number: l.number, TTL: ttl(l.proc), From: l.from, To: l.to,
+			Proc: l.proc, Number: l.number, TTL: c.cfg.ttl(l.proc), From: l.from, To: l.to,
 			Killed: l.killed, Failure: l.failure, Stops: slices.Clone(l.stops), Records: records,
 		})
 	}

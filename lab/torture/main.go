@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
 const (
@@ -36,7 +37,7 @@ func main() {
 		}
 		return
 	}
-	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(etcdtest.Main(func() int { return command(os.Args[1:], os.Stdout, os.Stderr) }))
 }
 
 // command is the parent process.

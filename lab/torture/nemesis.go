@@ -75,7 +75,7 @@ func (n *nemesis) strike(ctx context.Context, s strike) {
 	victim := n.crew.at(s.Proc).cmd.Process.Pid
 	k := kinds[s.Kind]
 	f := &judge.Fault{
-		Kind: s.Kind, Text: s.String(), TTL: ttl(s.Proc), Span: judge.Span{From: judge.Now(), To: math.MaxInt64},
+		Kind: s.Kind, Text: s.String(), TTL: n.crew.cfg.ttl(s.Proc), Span: judge.Span{From: judge.Now(), To: math.MaxInt64},
 		Forgets: slices.Contains(k.forgets, n.world.topology), AtOnce: k.atOnce,
 	}
 	n.mu.Lock()

@@ -28,11 +28,11 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 		}
 	}()
 	fmt.Fprintf(progress, "%s: %s\n", lib.Name, cfg.replay(lib))
-	w, err := newWorld(dir, cfg.topology)
+	w, err := newWorld(ctx, dir, cfg.topology)
 	if err != nil {
 		return nil, err
 	}
-	defer w.lab.Close()
+	defer w.close()
 	c := &crew{cfg: cfg, dir: dir, job: job{
 		Library: lib.Name, Mutant: cfg.mutant, Topology: cfg.topology, Addrs: w.addrs,
 		Master: w.master, Store: w.store.Addr,
@@ -51,11 +51,7 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 		return nil, err
 	}
 	defer diary.Close()
-	eyes, err := newEyes(w, lib)
-	if err != nil {
-		return nil, err
-	}
-	defer eyes.close()
+	eyes := newEyes(w, lib, cfg)
 	n := &nemesis{crew: c, world: w, log: progress, diary: diary, eyes: eyes}
 	r := &run{seen: eyes != nil, cfg: cfg, lib: lib, dir: dir, crew: c, nemesis: n, world: w, from: judge.Now()}
 	if err := c.startAll(); err != nil {
@@ -184,7 +180,7 @@ func (r *run) end(ctx context.Context, progress io.Writer) (*judge.Verdict, erro
 // history is everything that is known of the run.
 func (r *run) history(ctx context.Context, complete bool) (*judge.History, error) {
 	p := judge.Past{
-		Faults: r.nemesis.happened(), Elections: r.nemesis.elected(), Most: mostTTL, Complete: complete,
+		Faults: r.nemesis.happened(), Elections: r.nemesis.elected(), Most: r.cfg.mostTTL(), Complete: complete,
 	}
 	// before the diaries: a write is in them if it is here, or its worker has
 	// died
@@ -210,10 +206,12 @@ func (r *run) rules() *judge.Run {
 		Library: judge.Library{
 			Name: r.lib.Name, Own: r.lib == libs.Guard, Tokens: r.lib.Tokens, Tells: r.lib.Tells,
 		},
-		Replay: r.cfg.replay(r.lib), Roles: r.cfg.roles, Most: mostTTL, Slack: r.cfg.slack, GapSlack: r.cfg.gapSlack,
+		Replay: r.cfg.replay(r.lib), Roles: r.cfg.roles, Most: r.cfg.mostTTL(), Slack: r.cfg.slack, GapSlack: r.cfg.gapSlack,
+		Late: max(libs.LimitsOf(r.cfg.topology).Late, libs.LimitsOf(r.cfg.topology).LateForOthers),
 		Seen: r.seen, Least: r.leastGrants(), Calm: r.calm, To: r.to, Left: r.left,
 	}
 	for key := range r.cfg.keys {
+		rules.Leases = append(rules.Leases, contest.KeyName(key))
 		rules.Leases = append(rules.Leases, r.lib.Keys(contest.KeyName(key))...)
 	}
 	return rules

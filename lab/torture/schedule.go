@@ -61,7 +61,7 @@ func newSchedule(cfg config) (all []strike) {
 			if slices.Contains(aimed, s.Kind) {
 				s.Aim = aims[aim.IntN(len(aims))]
 			}
-			s.Length = kinds[s.Kind].length(rnd, ttl(s.Proc))
+			s.Length = kinds[s.Kind].length(rnd, cfg.ttl(s.Proc))
 			if s.At+s.Length < end {
 				all = append(all, s)
 			}

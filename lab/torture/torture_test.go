@@ -14,22 +14,30 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/lab/torture/libs"
+	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
 func TestMain(m *testing.M) {
-	text := os.Getenv(jobEnv)
-	if text == "" {
-		flag.Parse()
-		_ = flag.Set("test.parallel", "4")                            // they wait most of the time
-		os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // or every worker takes a second to end
-		goleak.VerifyTestMain(m)
+	if text := os.Getenv(jobEnv); text != "" {
+		if err := workerMain(text, os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(exitFailed)
+		}
+		os.Exit(exitOK)
 	}
-	if err := workerMain(text, os.Stdin); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(exitFailed)
-	}
-	os.Exit(exitOK)
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4")                            // they wait most of the time
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // or every worker takes a second to end
+	os.Exit(etcdtest.Main(func() int {
+		code := m.Run()
+		if err := goleak.Find(); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, err)
+			code = exitFailed
+		}
+		return code
+	}))
 }
 
 // tortured runs the program on a machine that may be very busy. It returns its
@@ -55,23 +63,39 @@ func TestGuardKeepsItsPromises(t *testing.T) {
 }
 
 func TestGuardKeepsThemOnManyServers(t *testing.T) {
-	for _, topology := range []libs.Topology{libs.Sentinel, libs.Cluster, libs.Redlock} {
-		t.Run(string(topology), func(t *testing.T) {
-			if status, report := tortured(t, "-for 5s -topology "+string(topology)); status != exitOK {
-				t.Errorf("status %d\n%s", status, report)
-			}
-		})
+	for _, topology := range testsize.Pick(libs.Redises[1:], []libs.Topology{libs.Sentinel}) {
+		keeps(t, "-for 5s", topology)
 	}
+}
+
+func TestGuardKeepsThemInOtherStores(t *testing.T) {
+	for _, topology := range testsize.Pick(libs.Stores, []libs.Topology{libs.SQLite}) {
+		keeps(t, "-for 8s", topology)
+	}
+}
+
+// keeps wants a clean run on a topology.
+func keeps(t *testing.T, args string, topology libs.Topology) {
+	t.Helper()
+	t.Run(string(topology), func(t *testing.T) {
+		if status, report := tortured(t, args+" -topology "+string(topology)); status != exitOK {
+			t.Errorf("status %d\n%s", status, report)
+		}
+	})
 }
 
 // Readers, permits, writers and carts meet on the same keys.
 func TestModesKeepTheirPromises(t *testing.T) {
-	for _, args := range []string{"-for 8s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster"} {
-		status, report := tortured(t, args+" -roles reader,writer,permit,cart")
+	roles := []string{judge.Reader, judge.Writer, judge.Permit, judge.Cart}
+	for _, args := range testsize.Pick([]string{
+		"-for 8s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster", "-for 8s -topology etcd",
+		"-for 8s -topology postgres",
+	}, []string{"-for 5s -seed 7"}) {
+		status, report := tortured(t, args+" -roles "+strings.Join(roles, ","))
 		if status != exitOK {
 			t.Errorf("%s: status %d\n%s", args, status, report)
 		}
-		for _, role := range []string{judge.Reader, judge.Writer, judge.Permit, judge.Cart} {
+		for _, role := range roles {
 			if !regexp.MustCompile(`turns: ` + role + ` +[1-9]`).MatchString(report) {
 				t.Errorf("%s: no turn of a %s\n%s", args, role, report)
 			}
@@ -81,7 +105,10 @@ func TestModesKeepTheirPromises(t *testing.T) {
 
 // Results are kept once, and payments are made once.
 func TestResultsKeepTheirPromises(t *testing.T) {
-	for _, args := range []string{"-for 6s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster"} {
+	for _, args := range testsize.Pick([]string{
+		"-for 6s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster", "-for 8s -topology etcd",
+		"-for 8s -topology postgres",
+	}, []string{"-for 5s -seed 7"}) {
 		status, report := tortured(t, args+" -roles writer,once,payment -long 20")
 		if status != exitOK {
 			t.Errorf("%s: status %d\n%s", args, status, report)
@@ -189,7 +216,8 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, args := range []string{
 		"-for 1ms", "-topology no", "-libs no", "-mutant no", "-faults no", "-procs 1", "-callers 0", "-keys 0", "x",
 		"-mutant leak -libs redislock", "-roles no", "-roles reader -libs redislock", "-roles cart -topology redlock",
-		"-mutant leak -topology cluster", "-faults migrate",
+		"-mutant leak -topology cluster", "-faults migrate", "-roles reader -topology zookeeper",
+		"-libs redsync -topology etcd -faults flush", "-topology sqlite -faults cut",
 	} {
 		if _, err := parseFlags(strings.Fields(args), t.Output()); err == nil {
 			t.Errorf("%q is taken", args)

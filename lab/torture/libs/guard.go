@@ -3,6 +3,7 @@ package libs
 import (
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,8 +23,10 @@ var Guard = &Library{
 }
 
 func openGuard(s Setup) (Locker, error) {
-	rdbs := s.clients()
-	store := newStore(s, rdbs)
+	store, end, err := newStore(s)
+	if err != nil {
+		return nil, err
+	}
 	if s.Wrap != nil {
 		store = s.Wrap(store)
 	}
@@ -33,22 +36,30 @@ func openGuard(s Setup) (Locker, error) {
 	}
 	g, err := guard.New(store, append(opts, s.Options...)...)
 	if err != nil {
-		return nil, errors.Join(err, closeAll(rdbs))
+		if end != nil {
+			err = errors.Join(err, end())
+		}
+		return nil, err
 	}
-	return &contest.Guard{Guard: g, End: func() error { return closeAll(rdbs) }}, nil
+	return &contest.Guard{Guard: g, End: end}, nil
 }
 
-func newStore(s Setup, rdbs []redis.UniversalClient) guard.Locker {
-	switch s.Topology {
-	case Sentinel:
-		return redislocker.New(rdbs[0], redislocker.WithSentinel(s.failover()))
-	case Redlock:
-		if s.RestartDelay > 0 {
-			return redlock.New(rdbs, redlock.WithRestartDelay(s.RestartDelay))
-		}
-		return redlock.New(rdbs)
+// newStore opens the store. end closes its clients; nil if the store does.
+func newStore(s Setup) (l guard.Locker, end func() error, err error) {
+	if !slices.Contains(Redises, s.Topology) {
+		return newOther(s)
 	}
-	return redislocker.New(rdbs[0])
+	rdbs := s.clients()
+	end = func() error { return closeAll(rdbs) }
+	switch {
+	case s.Topology == Sentinel:
+		return redislocker.New(rdbs[0], redislocker.WithSentinel(s.failover())), end, nil
+	case s.Topology == Redlock && s.RestartDelay > 0:
+		return redlock.New(rdbs, redlock.WithRestartDelay(s.RestartDelay)), end, nil
+	case s.Topology == Redlock:
+		return redlock.New(rdbs), end, nil
+	}
+	return redislocker.New(rdbs[0]), end, nil
 }
 
 func closeAll(rdbs []redis.UniversalClient) (err error) {

@@ -46,8 +46,11 @@ const (
 	Redlock  Topology = "redlock"  // independent servers and a majority
 )
 
+// Redises are the topologies of Redis.
+var Redises = []Topology{Single, Sentinel, Cluster, Redlock}
+
 // Topologies lists all topologies.
-var Topologies = []Topology{Single, Sentinel, Cluster, Redlock}
+var Topologies = slices.Concat(Redises, Stores)
 
 // Tries is a way in which a library tries again while it waits. The ways differ
 // for the competitors only.
@@ -129,7 +132,7 @@ next:
 
 // Offers reports whether the library is made for t.
 func (l *Library) Offers(t Topology) bool {
-	return slices.Contains(l.Topologies, t)
+	return slices.Contains(l.Topologies, t) || t.Runs() && l == Guard
 }
 
 // Open sets the library up. It may need the servers for that, as rueidislock
