@@ -1,35 +1,13 @@
-package lockertest
+package lockercheck
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
-
-// RunFaulty runs every [FaultyCheck] as a subtest of t. They test a locker's
-// duties to the guard while its store gives no answer.
-//
-// newPair is as for [Run]. It also returns breakStore, which breaks the store
-// for both lockers. From then on no request is answered, until mend is called.
-// Leases go on and end meanwhile.
-//
-// A store can fail in several ways, and each deserves a run: the server hangs
-// (SIGSTOP), requests get lost, answers get lost, connections are refused.
-//
-// RunFaulty takes some 15 seconds on the real clock. It does not look for
-// goroutines that Close leaves running. A leak detector in TestMain finds them.
-func RunFaulty(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func()))) {
-	for _, c := range FaultyChecks() {
-		t.Run(c.Name, func(t *testing.T) {
-			a, b, breakStore := newPair(t)
-			report(t, c.Test(a, b, breakStore))
-		})
-	}
-}
 
 // FaultyCheck is one promise of a [locker.Locker] whose store gives no answer.
 type FaultyCheck struct {
@@ -38,8 +16,7 @@ type FaultyCheck struct {
 	check Check
 }
 
-// FaultyChecks returns all of these checks, for a test that needs more than
-// [RunFaulty] gives, such as virtual time.
+// FaultyChecks returns all of these checks.
 func FaultyChecks() []FaultyCheck {
 	all := make([]FaultyCheck, len(outage))
 	for i, c := range outage {

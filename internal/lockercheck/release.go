@@ -1,4 +1,4 @@
-package lockertest
+package lockercheck
 
 import (
 	"github.com/go-lockguard/guard/locker"

@@ -1,4 +1,4 @@
-package lockertest
+package lockercheck
 
 import (
 	"sync"
