@@ -4,7 +4,9 @@ package keyspace
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -36,10 +38,13 @@ func (s *Space) In(l locker.Locker) locker.Locker {
 	return u
 }
 
-// name returns the name of key in the store. It has the end of a key that is too
-// long.
+// name returns the name of key in the store. Of a key that is too long it has a
+// hash.
 func (s *Space) name(key string) string {
-	name := s.prefix + key[max(0, len(s.prefix)+len(key)-locker.MaxKey):]
+	name := s.prefix + key
+	if len(name) > locker.MaxKey {
+		name = fmt.Sprintf("%s%x", s.prefix, sha256.Sum256([]byte(key)))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.names[name] = key
