@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
 // The workers that a fault may be aimed at. A key that was handed over lasts
@@ -16,7 +17,7 @@ const (
 	veteran = "veteran" // a worker that has held one lease for more than 2/5 of its TTL
 )
 
-var aims = []string{anybody, string(holder), string(waiter), veteran}
+var aims = []string{anybody, string(judge.Holder), string(judge.Waiter), veteran}
 
 // aimed are the faults that hit one worker itself, not its network.
 var aimed = []string{"kill", "quit", "stop"}
@@ -31,9 +32,9 @@ func (n *nemesis) target(ctx context.Context, s strike) int {
 	key := s.Server % n.crew.cfg.keys
 	pid := 0
 	switch s.Aim {
-	case string(holder):
+	case string(judge.Holder):
 		pid = n.eyes.state(ctx, key).Holder.PID
-	case string(waiter):
+	case string(judge.Waiter):
 		if waiters := n.eyes.state(ctx, key).Waiters; len(waiters) > 0 {
 			pid = waiters[0].Holder.PID
 		}
@@ -62,7 +63,7 @@ func (e *eyes) veteran(ctx context.Context, c *crew) int {
 			if s.Owner != leases[key].owner {
 				leases[key] = lease{s.Owner, time.Now()}
 			}
-			if proc, ok := c.place(s.Holder.PID); ok && isOld(s, ttl(proc), leases[key].since) {
+			if proc, ok := c.place(s.Holder.PID); ok && isOld(s, c.cfg.ttl(proc), leases[key].since) {
 				return s.Holder.PID
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
@@ -36,7 +37,8 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.DurationVar(&c.length, "for", time.Minute, "how long each library is tortured")
-	topology := fs.String("topology", string(libs.Single), "the servers: single, sentinel, cluster or redlock")
+	topology := fs.String("topology", string(libs.Single), "the servers: "+topologies()+"; or the address of a store that runs, for "+
+		"faults of processes alone")
 	fs.Uint64Var(&c.seed, "seed", 1, "of all that is random; the faults come at the same times again, the processes' "+
 		"own timing does not")
 	names := fs.String("libs", "guard", "libraries, as a `list`: guard,redislock,redsync,rueidislock")
@@ -47,7 +49,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.procs, "procs", 4, "worker processes")
 	fs.IntVar(&c.callers, "callers", 8, "callers in each, in closed loops")
 	fs.IntVar(&c.keys, "keys", 4, "keys that all of them want")
-	cast := fs.String("roles", writer, "what calls do, as a `list`: "+strings.Join(roles, ", ")+"; others than writer "+
+	cast := fs.String("roles", judge.Writer, "what calls do, as a `list`: "+strings.Join(judge.Roles, ", ")+"; others than writer "+
 		"are of guard alone")
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
 	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond,
@@ -64,7 +66,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	if c.libs, err = libs.Named(*names); err != nil {
 		return c, err
 	}
-	if c.roles, err = parseRoles(*cast); err != nil {
+	if c.roles, err = judge.ParseRoles(*cast); err != nil {
 		return c, err
 	}
 	if err := c.check(fs.NArg()); err != nil {
@@ -87,14 +89,14 @@ func (c config) check(rest int) error {
 	switch {
 	case rest > 0:
 		return fmt.Errorf("%d arguments that are no flags", rest)
-	case !slices.Contains(libs.Topologies, c.topology):
+	case !slices.Contains(libs.Topologies, c.topology) && !c.topology.Runs():
 		return fmt.Errorf("-topology: there is no %q", c.topology)
 	case c.length < time.Second:
 		return fmt.Errorf("-for is %v, want at least 1s", c.length)
 	case c.procs < 2 || c.callers < 1 || c.keys < 1:
 		return errors.New("want at least 2 -procs, 1 of -callers, and 1 of -keys")
-	case !c.onlyWriters() && (len(c.libs) != 1 || c.libs[0] != libs.Guard || c.topology == libs.Redlock):
-		return errors.New("-roles: others than writer are of guard alone, and not with redlock")
+	case !c.onlyWriters() && (len(c.libs) != 1 || c.libs[0] != libs.Guard || slices.Contains(plain, c.topology)):
+		return errors.New("-roles: others than writer are of guard alone, and not with redlock or zookeeper")
 	case c.mutant == "":
 		return nil
 	case !slices.Contains(mutantNames(), c.mutant):
@@ -106,7 +108,7 @@ func (c config) check(rest int) error {
 }
 
 func (c config) onlyWriters() bool {
-	return !slices.ContainsFunc(c.roles, func(r string) bool { return r != writer })
+	return !slices.ContainsFunc(c.roles, func(r string) bool { return r != judge.Writer })
 }
 
 // replay returns the command that runs a library with the same faults again.
@@ -125,13 +127,20 @@ func (c config) replay(lib *libs.Library) string {
 	return s + fmt.Sprintf(" -procs %d -callers %d -keys %d -long %d", c.procs, c.callers, c.keys, c.long)
 }
 
-// ttl returns the TTL of a worker's leases. It differs between workers.
-func ttl(proc int) time.Duration {
-	return []time.Duration{800 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, mostTTL}[proc%4]
+// ttl returns the TTL of a worker's leases. It differs between workers. Stores
+// that write to disks or ask a quorum have twice the time.
+func (c config) ttl(proc int) time.Duration {
+	ttl := []time.Duration{800 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, longest}[proc%4]
+	if !slices.Contains(libs.Redises, c.topology) {
+		ttl *= 2
+	}
+	return ttl
 }
 
+const longest = 1500 * time.Millisecond
+
 // mostTTL is the longest TTL.
-const mostTTL = 1500 * time.Millisecond
+func (c config) mostTTL() time.Duration { return c.ttl(3) }
 
 // calmEnd is the time without faults at the end of a run.
 func (c config) calmEnd() time.Duration {
@@ -139,3 +148,20 @@ func (c config) calmEnd() time.Duration {
 }
 
 func mutantNames() []string { return slices.Sorted(maps.Keys(mutants)) }
+
+// title is the first line of the report.
+func (c config) title() string {
+	return fmt.Sprintf("%s, %v each, seed %d, %d processes x %d callers on %d keys, TTLs of %v to %v",
+		c.topology, c.length, c.seed, c.procs, c.callers, c.keys, c.ttl(1), c.mostTTL())
+}
+
+// plain are the topologies that have exclusive leases of one key only.
+var plain = []libs.Topology{libs.Redlock, libs.ZooKeeper}
+
+func topologies() string {
+	var names []string
+	for _, t := range libs.Topologies {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ", ")
+}

@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
 // crew has the workers. Each place has one, and gets a new one when it has
@@ -39,8 +42,8 @@ type life struct {
 	// The crew's mutex guards the fields below.
 	from, to int64 // when it ran; to is 0 while it runs
 	killed   bool
-	failure  string // what it did wrong
-	stops    []span // times in which it was frozen
+	failure  string       // what it did wrong
+	stops    []judge.Span // times in which it was frozen
 }
 
 func (l *life) String() string { return fmt.Sprintf("%d.%d", l.proc, l.number) }
@@ -64,7 +67,7 @@ func (c *crew) start(proc, number int) error {
 	l := &life{proc: proc, number: number, gone: make(chan struct{})}
 	l.diary = filepath.Join(c.dir, "worker-"+l.String()+".jsonl")
 	j := c.job
-	j.Wire, j.Diary, j.Proc, j.Life, j.TTL = c.wires[proc].addr, l.diary, proc, number, ttl(proc)
+	j.Wire, j.Diary, j.Proc, j.Life, j.TTL = c.wires[proc].addr, l.diary, proc, number, c.cfg.ttl(proc)
 	text, err := json.Marshal(j)
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func (c *crew) start(proc, number int) error {
 	if l.stdin, err = l.cmd.StdinPipe(); err != nil {
 		return err
 	}
-	l.from = now()
+	l.from = judge.Now()
 	if err := l.cmd.Start(); err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func (c *crew) ended(l *life, at int64, killed bool, failure string) {
 func (c *crew) kill(proc int) error {
 	l := c.at(proc)
 	failure := l.diedAlone()
-	at := now()
+	at := judge.Now()
 	_ = l.cmd.Process.Kill()
 	<-l.gone
 	c.ended(l, at, true, failure)
@@ -145,7 +148,7 @@ func (c *crew) leave(l *life) {
 		if status := l.cmd.ProcessState; !status.Success() && failure == "" {
 			failure = fmt.Sprintf("ended with %v: %s", status, l.words())
 		}
-		c.ended(l, now(), false, failure)
+		c.ended(l, judge.Now(), false, failure)
 	case <-time.After(patience):
 		_ = l.cmd.Process.Signal(syscall.SIGQUIT) // for its stacks
 		select {
@@ -154,14 +157,14 @@ func (c *crew) leave(l *life) {
 			_ = l.cmd.Process.Kill()
 			<-l.gone
 		}
-		c.ended(l, now(), true, fmt.Sprintf("did not end in %v: %s", patience, l.words()))
+		c.ended(l, judge.Now(), true, fmt.Sprintf("did not end in %v: %s", patience, l.words()))
 	}
 }
 
 // stop freezes a worker for d.
 func (c *crew) stop(proc int, d time.Duration) {
 	l := c.at(proc)
-	from := now()
+	from := judge.Now()
 	_ = l.cmd.Process.Signal(syscall.SIGSTOP)
 	select {
 	case <-time.After(d):
@@ -170,7 +173,7 @@ func (c *crew) stop(proc int, d time.Duration) {
 	_ = l.cmd.Process.Signal(syscall.SIGCONT)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l.stops = append(l.stops, span{from, now()})
+	l.stops = append(l.stops, judge.Span{From: from, To: judge.Now()})
 }
 
 // endAll makes all workers end in good order.
@@ -190,4 +193,21 @@ func (c *crew) alive() string {
 		}
 	}
 	return ""
+}
+
+// past returns the lives so far, with what they have recorded.
+func (c *crew) past() (all []judge.Life, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lives {
+		records, err := judge.ReadDiary(l.diary)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, judge.Life{
+			Proc: l.proc, Number: l.number, TTL: c.cfg.ttl(l.proc), From: l.from, To: l.to,
+			Killed: l.killed, Failure: l.failure, Stops: slices.Clone(l.stops), Records: records,
+		})
+	}
+	return all, nil
 }

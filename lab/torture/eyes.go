@@ -2,47 +2,29 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/contest"
+	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 	"github.com/go-lockguard/guard/locker"
-	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 // eyes see in the store which process holds a key, and which processes wait for
-// it. They bypass the failing network. Only a guard on a single server has
-// eyes, because the entries of other libraries do not name a process.
+// it. They bypass the failing network. Only guard has eyes, because the entries
+// of other libraries do not name a process, and not on several servers of Redis.
 type eyes struct {
 	guard *guard.Guard
-	rdb   *redis.Client
+	offer time.Duration // the longest
 }
 
 // newEyes returns nil if there is nothing to see.
-func newEyes(w *world, lib *libs.Library) (*eyes, error) {
-	if lib != libs.Guard || w.topology != libs.Single {
-		return nil, nil
+func newEyes(w *world, lib *libs.Library, cfg config) *eyes {
+	if lib != libs.Guard || w.direct == nil {
+		return nil
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: w.addrs[0], MaxRetries: -1, ContextTimeoutEnabled: true})
-	g, err := guard.New(redislocker.New(rdb), guard.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		_ = rdb.Close()
-		return nil, err
-	}
-	return &eyes{g, rdb}, nil
-}
-
-func (e *eyes) close() {
-	if e == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = e.guard.Close(ctx)
-	_ = e.rdb.Close()
+	return &eyes{w.direct.Guard, judge.Offer(cfg.mostTTL())}
 }
 
 // state is empty if the server does not answer, because a fault may have
@@ -50,39 +32,30 @@ func (e *eyes) close() {
 func (e *eyes) state(ctx context.Context, key int) guard.KeyState {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	s, _ := e.guard.Inspect(ctx, keyName(key))
+	s, _ := e.guard.Inspect(ctx, contest.KeyName(key))
 	return s
 }
-
-// role is the role of a worker for a key when it was killed.
-type role string
-
-const (
-	holder    role = "holder"
-	waiter    role = "waiter"
-	bystander role = "bystander"
-)
 
 // roles returns the role of the killed process for each key. It was the holder
 // if it owns the key at once, or for longer than an offer lasts. Otherwise it
 // was a waiter if the queue names it or the key is handed to it. roles blocks
 // for as long as an offer lasts, because requests of the dead process may still
 // be on their way.
-func (e *eyes) roles(ctx context.Context, pid, keys int) map[int]role {
-	roles := map[int]role{}
+func (e *eyes) roles(ctx context.Context, pid, keys int) map[int]judge.Role {
+	roles := map[int]judge.Role{}
 	first := true
-	for end := time.Now().Add(offer(mostTTL)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(e.offer); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		for key := range keys {
 			s := e.state(ctx, key)
 			owns := s.Holder.PID == pid || named(s.Owners, pid)
 			switch {
-			case owns && (first || s.Remaining > offer(mostTTL)):
-				roles[key] = holder
-			case roles[key] == holder:
+			case owns && (first || s.Remaining > e.offer):
+				roles[key] = judge.Holder
+			case roles[key] == judge.Holder:
 			case owns || named(s.Waiters, pid):
-				roles[key] = waiter
+				roles[key] = judge.Waiter
 			case roles[key] == "":
-				roles[key] = bystander
+				roles[key] = judge.Bystander
 			}
 		}
 		first = false

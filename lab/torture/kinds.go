@@ -38,32 +38,37 @@ var kinds = map[string]kind{
 	"quit": {lane: workerLane, weight: 1, length: instant, do: doQuit},
 	"stop": {lane: workerLane, weight: 4, length: ofTTL, do: doStop},
 
-	"up":     {lane: workerLane, weight: 2, length: ofTTL, do: doHold(true, false)},
-	"down":   {lane: workerLane, weight: 2, length: ofTTL, do: doHold(false, true)},
-	"both":   {lane: workerLane, weight: 2, length: ofTTL, do: doHold(true, true)},
-	"hole":   {lane: workerLane, weight: 2, length: ofTTL, do: doHole},
-	"cut":    {lane: workerLane, weight: 2, length: ofTTL, do: doCut},
-	"delay":  {lane: workerLane, weight: 2, length: ofTTL, do: doDelay},
-	"reply":  {lane: workerLane, weight: 2, length: instant, do: doReply},
-	"cutall": {lane: workerLane, weight: 1, length: upToSecond, do: doCutAll},
+	"up":     {lane: workerLane, weight: 2, length: ofTTL, do: doHold(true, false), only: served},
+	"down":   {lane: workerLane, weight: 2, length: ofTTL, do: doHold(false, true), only: served},
+	"both":   {lane: workerLane, weight: 2, length: ofTTL, do: doHold(true, true), only: served},
+	"hole":   {lane: workerLane, weight: 2, length: ofTTL, do: doHole, only: served},
+	"cut":    {lane: workerLane, weight: 2, length: ofTTL, do: doCut, only: served},
+	"delay":  {lane: workerLane, weight: 2, length: ofTTL, do: doDelay, only: served},
+	"reply":  {lane: workerLane, weight: 2, length: instant, do: doReply, only: served},
+	"cutall": {lane: workerLane, weight: 1, length: upToSecond, do: doCutAll, only: served},
 
-	"pause": {lane: serverLane, weight: 3, length: upToHalf, do: doPause},
+	"pause": {lane: serverLane, weight: 3, length: upToHalf, do: doPause, only: served},
 	"restart": {
 		lane: serverLane, weight: 2, length: upToSecond, do: doRestart,
-		only: []libs.Topology{libs.Single, libs.Redlock},
+		only: slices.Concat([]libs.Topology{libs.Single, libs.Redlock}, others),
+	},
+	"freeze": {lane: serverLane, weight: 2, length: ofTTL, do: doPause, only: others},
+	"pooler": {
+		lane: serverLane, weight: 2, length: upToSecond, do: doPooler,
+		only: []libs.Topology{libs.PostgresListen, libs.PostgresPoll},
 	},
 	"wipe": {
 		lane: serverLane, weight: 1, length: upToSecond, do: doWipe, forgets: []libs.Topology{libs.Single},
 		atOnce: true, only: []libs.Topology{libs.Single, libs.Redlock},
 	},
-	"clients": {lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "normal")},
-	"pubsub":  {lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "pubsub")},
-	"slow":    {lane: serverLane, weight: 2, length: upToHalf, do: doClientPause},
-	"scripts": {lane: serverLane, weight: 2, length: instant, do: doCommand("script", "flush")},
-	"full":    {lane: serverLane, weight: 1, length: upToSecond, do: doFull},
+	"clients": {lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "normal"), only: libs.Redises},
+	"pubsub":  {lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "pubsub"), only: libs.Redises},
+	"slow":    {lane: serverLane, weight: 2, length: upToHalf, do: doClientPause, only: libs.Redises},
+	"scripts": {lane: serverLane, weight: 2, length: instant, do: doCommand("script", "flush"), only: libs.Redises},
+	"full":    {lane: serverLane, weight: 1, length: upToSecond, do: doFull, only: libs.Redises},
 	"flush": {
 		lane: serverLane, weight: 1, length: instant, do: doCommand("flushall"),
-		forgets: libs.Topologies, atOnce: true,
+		forgets: libs.Redises, atOnce: true, only: libs.Redises,
 	},
 
 	"failover": {lane: serverLane, weight: 2, length: instant, do: doFailover, forgets: replicated, only: replicated},
@@ -71,7 +76,11 @@ var kinds = map[string]kind{
 	"migrate":  {lane: serverLane, weight: 2, length: upToSecond, do: doMigrate, only: []libs.Topology{libs.Cluster}},
 }
 
-var replicated = []libs.Topology{libs.Sentinel, libs.Cluster}
+var (
+	replicated = []libs.Topology{libs.Sentinel, libs.Cluster}
+	served     = libs.Topologies[:len(libs.Topologies)-1] // SQLite has no server
+	others     = served[len(libs.Redises):]
+)
 
 // kindsFor returns the kinds of faults that a topology has.
 func kindsFor(t libs.Topology) []string {
@@ -154,7 +163,7 @@ func doReply(_ context.Context, n *nemesis, s strike) error {
 }
 
 func doPause(_ context.Context, n *nemesis, s strike) error {
-	srv, err := n.world.server(s.Server)
+	srv, err := n.world.machine(s.Server)
 	if err != nil {
 		return err
 	}
@@ -168,13 +177,20 @@ func doPause(_ context.Context, n *nemesis, s strike) error {
 // doRestart kills the server with kill -9 and starts it again. The server has
 // written every confirmed change into its file.
 func doRestart(_ context.Context, n *nemesis, s strike) error {
-	srv, err := n.world.server(s.Server)
+	srv, err := n.world.machine(s.Server)
 	if err != nil {
 		return err
 	}
 	srv.Kill()
 	time.Sleep(s.Length)
 	return srv.Restart()
+}
+
+// doPooler kills what stands in front of the database, and starts it again.
+func doPooler(_ context.Context, n *nemesis, s strike) error {
+	n.world.pooler.Kill()
+	time.Sleep(s.Length)
+	return n.world.pooler.Restart()
 }
 
 // doWipe is doRestart without the file.

@@ -17,6 +17,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
 const (
@@ -34,7 +37,7 @@ func main() {
 		}
 		return
 	}
-	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(etcdtest.Main(func() int { return command(os.Args[1:], os.Stdout, os.Stderr) }))
 }
 
 // command is the parent process.
@@ -57,7 +60,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop) // a second signal ends the run at once
 
 	failed := false
-	var verdicts []*verdict
+	var verdicts []*judge.Verdict
 	for _, lib := range cfg.libs {
 		if !lib.Offers(cfg.topology) {
 			fmt.Fprintf(stderr, "%s is not made for %s\n", lib.Name, cfg.topology)
@@ -69,12 +72,12 @@ func command(args []string, stdout, stderr io.Writer) int {
 			return exitFailed
 		}
 		verdicts = append(verdicts, v)
-		failed = failed || v.fails()
+		failed = failed || v.Fails()
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	report(stdout, cfg, verdicts)
+	judge.Report(stdout, cfg.title(), cfg.faults, cfg.roles, verdicts)
 	switch {
 	case failed:
 		return exitFailed

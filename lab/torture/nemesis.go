@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
 // nemesis executes the schedule.
@@ -20,29 +22,8 @@ type nemesis struct {
 	looks sync.WaitGroup // looks after kills; joined by run
 
 	mu        sync.Mutex // guards the fields below and the faults
-	faults    []*fault
-	elections []span // times in which servers became primaries or ceased to be
-}
-
-// fault is a strike that happened. While it lasts, To is the end of all time.
-type fault struct {
-	strike
-	span
-	over time.Time // the time of day at To
-	err  error
-
-	roles map[int]role // of a kill: the role of the dead for each key; nil if not known yet
-}
-
-func (f fault) String() string {
-	s := fmt.Sprintf("%s, from %.6f to %.6f", f.strike, float64(f.From)/1e9, float64(f.To)/1e9)
-	if f.roles != nil {
-		s += fmt.Sprint(", was ", f.roles)
-	}
-	if f.err != nil {
-		s += ": " + f.err.Error()
-	}
-	return s
+	faults    []*judge.Fault
+	elections []judge.Span // times in which servers became primaries or ceased to be
 }
 
 // run returns when all faults are over. If ctx ends it returns when the faults
@@ -72,18 +53,18 @@ func (n *nemesis) run(ctx context.Context, schedule []strike) {
 // watch records elections until ctx ends, because a server that is slow for
 // another reason may be taken for dead.
 func (n *nemesis) watch(ctx context.Context) {
-	from, before := now(), n.world.primaries()
+	from, before := judge.Now(), n.world.primaries()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(200 * time.Millisecond):
 		}
-		at, primaries := now(), n.world.primaries()
+		at, primaries := judge.Now(), n.world.primaries()
 		if primaries != before {
 			n.mu.Lock()
-			n.elections = append(n.elections, span{from, now()})
+			n.elections = append(n.elections, judge.Span{From: from, To: judge.Now()})
 			n.mu.Unlock()
-			fmt.Fprintf(n.diary, "election: %s, from %.6f to %.6f\n", primaries, float64(from)/1e9, float64(now())/1e9)
+			fmt.Fprintf(n.diary, "election: %s, from %.6f to %.6f\n", primaries, float64(from)/1e9, float64(judge.Now())/1e9)
 		}
 		from, before = at, primaries
 	}
@@ -92,17 +73,21 @@ func (n *nemesis) watch(ctx context.Context) {
 func (n *nemesis) strike(ctx context.Context, s strike) {
 	s.Proc = n.target(ctx, s)
 	victim := n.crew.at(s.Proc).cmd.Process.Pid
-	f := &fault{strike: s, span: span{now(), math.MaxInt64}}
+	k := kinds[s.Kind]
+	f := &judge.Fault{
+		Kind: s.Kind, Text: s.String(), TTL: n.crew.cfg.ttl(s.Proc), Span: judge.Span{From: judge.Now(), To: math.MaxInt64},
+		Forgets: slices.Contains(k.forgets, n.world.topology), AtOnce: k.atOnce,
+	}
 	n.mu.Lock()
 	n.faults = append(n.faults, f)
 	n.mu.Unlock()
-	err := kinds[s.Kind].do(ctx, n, s)
+	err := k.do(ctx, n, s)
 	if s.Kind == "kill" && n.eyes != nil {
 		n.looks.Go(func() { n.look(ctx, f, victim) })
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	f.To, f.over, f.err = now(), time.Now(), err
+	f.To, f.Over, f.Err = judge.Now(), time.Now(), err
 	fmt.Fprintln(n.diary, *f)
 	if err != nil {
 		fmt.Fprintln(n.log, *f)
@@ -110,11 +95,11 @@ func (n *nemesis) strike(ctx context.Context, s strike) {
 }
 
 // look finds the role of the process that f has killed for each key.
-func (n *nemesis) look(ctx context.Context, f *fault, pid int) {
+func (n *nemesis) look(ctx context.Context, f *judge.Fault, pid int) {
 	roles := n.eyes.roles(ctx, pid, n.crew.cfg.keys)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	f.roles = roles
+	f.Roles = roles
 	fmt.Fprintln(n.diary, "seen:", *f)
 }
 
@@ -131,14 +116,14 @@ func (n *nemesis) tell(ctx context.Context, s strike, args ...any) error {
 }
 
 // elected returns the elections so far.
-func (n *nemesis) elected() []span {
+func (n *nemesis) elected() []judge.Span {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.elections)
 }
 
 // happened returns the faults so far.
-func (n *nemesis) happened() (faults []fault) {
+func (n *nemesis) happened() (faults []judge.Fault) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, f := range n.faults {

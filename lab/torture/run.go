@@ -7,31 +7,32 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/contest"
+	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
 // torture does the whole run of one library. An error means that there was no
 // run.
-func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Writer) (v *verdict, err error) {
+func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Writer) (v *judge.Verdict, err error) {
 	dir, keep, err := historyDir(cfg, lib)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if !keep && v != nil && !v.fails() {
+		if !keep && v != nil && !v.Fails() {
 			_ = os.RemoveAll(dir)
 		}
 	}()
 	fmt.Fprintf(progress, "%s: %s\n", lib.Name, cfg.replay(lib))
-	w, err := newWorld(dir, cfg.topology)
+	w, err := newWorld(ctx, dir, cfg.topology)
 	if err != nil {
 		return nil, err
 	}
-	defer w.lab.Close()
+	defer w.close()
 	c := &crew{cfg: cfg, dir: dir, job: job{
 		Library: lib.Name, Mutant: cfg.mutant, Topology: cfg.topology, Addrs: w.addrs,
 		Master: w.master, Store: w.store.Addr,
@@ -50,18 +51,14 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 		return nil, err
 	}
 	defer diary.Close()
-	eyes, err := newEyes(w, lib)
-	if err != nil {
-		return nil, err
-	}
-	defer eyes.close()
+	eyes := newEyes(w, lib, cfg)
 	n := &nemesis{crew: c, world: w, log: progress, diary: diary, eyes: eyes}
-	r := &run{seen: eyes != nil, cfg: cfg, lib: lib, dir: dir, crew: c, nemesis: n, world: w, from: now()}
+	r := &run{seen: eyes != nil, cfg: cfg, lib: lib, dir: dir, crew: c, nemesis: n, world: w, from: judge.Now()}
 	if err := c.startAll(); err != nil {
 		return nil, err
 	}
 	v, err = r.last(ctx, progress)
-	if v != nil && v.fails() {
+	if v != nil && v.Fails() {
 		fmt.Fprintf(progress, "%s: history in %s\n", lib.Name, dir)
 	}
 	return v, err
@@ -97,16 +94,16 @@ type run struct {
 
 // last lets workers and nemesis go on until the time is over, and then judges.
 // A mutant's run ends as soon as the mutant is caught.
-func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
+func (r *run) last(ctx context.Context, progress io.Writer) (*judge.Verdict, error) {
 	limited, cancel := context.WithTimeout(ctx, r.cfg.length)
 	defer cancel()
 	var struck sync.WaitGroup // ends with the schedule, or the run
 	struck.Go(func() {
 		r.nemesis.run(limited, newSchedule(r.cfg))
-		r.calm = now()
+		r.calm = judge.Now()
 	})
 	struck.Go(func() { r.nemesis.watch(limited) })
-	var caught *verdict
+	var caught *judge.Verdict
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	for limited.Err() == nil && caught == nil {
@@ -117,7 +114,7 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 				cancel()
 			}
 			if r.cfg.mutant != "" {
-				if v, err := r.judge(ctx, false); err != nil || v.fails() {
+				if v, err := r.judge(ctx, false); err != nil || v.Fails() {
 					caught = v
 					cancel()
 				}
@@ -130,7 +127,7 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 			return nil, err
 		}
 	}
-	r.to = now()
+	r.to = judge.Now()
 	r.crew.endAll()
 	if caught != nil {
 		return caught, nil
@@ -147,10 +144,10 @@ const settleMost = time.Minute
 func (r *run) settle(ctx context.Context) error {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
-	for limit := now() + int64(settleMost); now() < limit; {
+	for limit := judge.Now() + int64(settleMost); judge.Now() < limit; {
 		h, err := r.history(ctx, false)
-		r.to = now()
-		if err != nil || r.enough(h) {
+		r.to = judge.Now()
+		if err != nil || r.rules().Enough(h, len(r.cfg.faults) > 0) {
 			return err
 		}
 		select {
@@ -162,29 +159,10 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// enough reports whether the run has seen enough grants to judge it. Each key
-// needs one after the last fault. A run without faults must have seen
-// hand-overs too, because they are its purpose.
-func (r *run) enough(h *history) bool {
-	grants := 0
-	for _, visits := range h.keys {
-		grants += len(visits)
-		if !slices.ContainsFunc(visits, func(x *visit) bool { return x.got > r.calm }) {
-			return false
-		}
-	}
-	if len(r.cfg.faults) == 0 {
-		if overs, _ := new(verdict).handOvers(h, r); overs < leastSeen {
-			return false
-		}
-	}
-	return grants >= r.leastGrants()
-}
-
 // leastGrants is the min number of grants in a run.
 func (r *run) leastGrants() int { return int(r.cfg.length.Seconds()) * 10 }
 
-func (r *run) end(ctx context.Context, progress io.Writer) (*verdict, error) {
+func (r *run) end(ctx context.Context, progress io.Writer) (*judge.Verdict, error) {
 	ctx = context.WithoutCancel(ctx)
 	left, err := r.world.leftovers(ctx)
 	if err != nil {
@@ -195,6 +173,55 @@ func (r *run) end(ctx context.Context, progress io.Writer) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(progress, "%s: %d grants, %d violations\n", r.lib.Name, v.grants, v.total())
+	fmt.Fprintf(progress, "%s: %d grants, %d violations\n", r.lib.Name, v.Grants, v.Total())
 	return v, nil
+}
+
+// history is everything that is known of the run.
+func (r *run) history(ctx context.Context, complete bool) (*judge.History, error) {
+	p := judge.Past{
+		Faults: r.nemesis.happened(), Elections: r.nemesis.elected(), Most: r.cfg.mostTTL(), Complete: complete,
+	}
+	// before the diaries: a write is in them if it is here, or its worker has
+	// died
+	store := openStore(r.world.store.Addr)
+	defer func() { _ = store.close() }()
+	for key := range r.cfg.keys {
+		log, err := store.log(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		p.Log = append(p.Log, log)
+	}
+	var err error
+	if p.Lives, err = r.crew.past(); err != nil {
+		return nil, err
+	}
+	return judge.NewHistory(p), nil
+}
+
+// rules are what the run is judged by.
+func (r *run) rules() *judge.Run {
+	rules := &judge.Run{
+		Library: judge.Library{
+			Name: r.lib.Name, Own: r.lib == libs.Guard, Tokens: r.lib.Tokens, Tells: r.lib.Tells,
+		},
+		Replay: r.cfg.replay(r.lib), Roles: r.cfg.roles, Most: r.cfg.mostTTL(), Slack: r.cfg.slack, GapSlack: r.cfg.gapSlack,
+		Late: max(libs.LimitsOf(r.cfg.topology).Late, libs.LimitsOf(r.cfg.topology).LateForOthers),
+		Seen: r.seen, Least: r.leastGrants(), Calm: r.calm, To: r.to, Left: r.left,
+	}
+	for key := range r.cfg.keys {
+		rules.Leases = append(rules.Leases, contest.KeyName(key))
+		rules.Leases = append(rules.Leases, r.lib.Keys(contest.KeyName(key))...)
+	}
+	return rules
+}
+
+// judge looks at the history so far, or at all of it.
+func (r *run) judge(ctx context.Context, complete bool) (*judge.Verdict, error) {
+	h, err := r.history(ctx, complete)
+	if err != nil {
+		return nil, err
+	}
+	return r.rules().Judge(h), nil
 }

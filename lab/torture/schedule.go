@@ -61,7 +61,7 @@ func newSchedule(cfg config) (all []strike) {
 			if slices.Contains(aimed, s.Kind) {
 				s.Aim = aims[aim.IntN(len(aims))]
 			}
-			s.Length = kinds[s.Kind].length(rnd, ttl(s.Proc))
+			s.Length = kinds[s.Kind].length(rnd, cfg.ttl(s.Proc))
 			if s.At+s.Length < end {
 				all = append(all, s)
 			}
@@ -89,3 +89,7 @@ func upToHalf(rnd *rand.Rand, _ time.Duration) time.Duration {
 }
 
 func kindNames() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+func upTo(rnd *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(rnd.Int64N(int64(most)))
+}

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/contest"
+	"github.com/go-lockguard/guard/internal/judge"
 )
 
-// store is the guarded resource. It is a server without faults, with two
-// counters for each key. The fenced counter takes a token with each read and
-// write, and refuses tokens below the highest that it has seen. The other
-// counter trusts the lock.
+// store is the guarded resource, a [contest.Store]. It is a server without
+// faults.
 type store struct{ rdb *redis.Client }
 
 // openStore returns a store that sends nothing twice and is patient. A worker
@@ -55,26 +56,21 @@ func storeKeys(key int) []string {
 	return []string{fmt.Sprint("fenced:", key), fmt.Sprint("unfenced:", key), fmt.Sprint("log:", key)}
 }
 
-// reading is the result of a section's read.
-type reading struct{ fenced, unfenced int64 }
-
-// read begins a section at the store. ok is false if the fence refuses its
-// token.
-func (s *store) read(ctx context.Context, key int, token uint64) (r reading, ok bool, err error) {
+// Read implements [contest.Store].
+func (s *store) Read(ctx context.Context, key int, token uint64) (r contest.Reading, ok bool, err error) {
 	v, err := readScript.Run(ctx, s.rdb, storeKeys(key)[:2], strconv.FormatUint(token, 10)).Int64Slice()
 	if err != nil || len(v) != 3 {
 		return r, false, err
 	}
-	return reading{v[1], v[2]}, v[0] == 1, nil
+	return contest.Reading{Fenced: v[1], Unfenced: v[2]}, v[0] == 1, nil
 }
 
-// write writes the value that was read plus one. It writes to the fenced
-// counter if there is a token, and to the other if it is trusted.
-func (s *store) write(ctx context.Context, key int, token uint64, id string, r reading,
+// Write implements [contest.Store].
+func (s *store) Write(ctx context.Context, key int, token uint64, id string, r contest.Reading,
 	trusted bool,
 ) (ok bool, err error) {
 	n, err := writeScript.Run(ctx, s.rdb, storeKeys(key), strconv.FormatUint(token, 10), id,
-		r.fenced, r.unfenced, flag01(token > 0), flag01(trusted)).Int()
+		r.Fenced, r.Unfenced, flag01(token > 0), flag01(trusted)).Int()
 	return n == 1, err
 }
 
@@ -85,17 +81,8 @@ func flag01(b bool) string {
 	return "0"
 }
 
-// entry is one line of the store's log, which has the writes in the order of
-// the store.
-type entry struct {
-	kind  byte // f: to the fenced counter, r: refused there, u: to the other
-	id    string
-	token uint64
-	base  int64 // the value that was read
-}
-
 // log returns the writes to a key.
-func (s *store) log(ctx context.Context, key int) (entries []entry, err error) {
+func (s *store) log(ctx context.Context, key int) (entries []judge.Entry, err error) {
 	const page = 10_000
 	for from := int64(0); ; from += page {
 		lines, err := s.rdb.LRange(ctx, storeKeys(key)[2], from, from+page-1).Result()
@@ -109,7 +96,7 @@ func (s *store) log(ctx context.Context, key int) (entries []entry, err error) {
 			}
 			token, _ := strconv.ParseUint(f[2], 10, 64)
 			base, _ := strconv.ParseInt(f[3], 10, 64)
-			entries = append(entries, entry{f[0][0], f[1], token, base})
+			entries = append(entries, judge.Entry{Kind: f[0][0], ID: f[1], Token: token, Base: base})
 		}
 		if len(lines) < page {
 			return entries, nil

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/contest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
@@ -24,8 +27,28 @@ type world struct {
 	sentinel *redisproc.Sentinel
 	cluster  *redisproc.Cluster
 
+	// Of other stores.
+	machines []machine
+	behind   *sqltest.Server // the database
+	pooler   machine         // in front of it
+	ends     []func()        // of what was started
+
 	addrs  []string // for the workers
 	master string
+
+	// direct looks at the store past the failing network; nil if the servers are
+	// not always there to be asked.
+	direct *contest.Guard
+}
+
+// ending has f called when the run is over, before what was started earlier.
+func (w *world) ending(f func()) { w.ends = append(w.ends, f) }
+
+// close ends all servers.
+func (w *world) close() {
+	for _, f := range slices.Backward(w.ends) {
+		f()
+	}
 }
 
 // keepAll makes a server write each change to a file before it answers. The
@@ -35,21 +58,43 @@ var keepAll = []string{"--appendonly", "yes", "--appendfsync", "no"}
 // redlockNodes is the number of independent servers.
 const redlockNodes = 3
 
-func newWorld(dir string, t libs.Topology) (w *world, err error) {
+func newWorld(ctx context.Context, dir string, t libs.Topology) (w *world, err error) {
 	dir = filepath.Join(dir, "servers")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
 	w = &world{topology: t, lab: &redisproc.Lab{Dir: dir}}
+	w.ending(w.lab.Close)
 	defer func() {
 		if err != nil {
-			w.lab.Close()
+			w.close()
 		}
 	}()
 	if w.store, err = w.lab.Start(); err != nil {
 		return nil, err
 	}
-	switch t {
+	if err := w.start(ctx, dir); err != nil {
+		return nil, err
+	}
+	if t != libs.Single && slices.Contains(libs.Redises, t) {
+		return w, nil
+	}
+	l, err := libs.Guard.Open(libs.Setup{Topology: t, Addrs: w.addrs})
+	if err != nil {
+		return nil, err
+	}
+	w.direct = l.(*contest.Guard)
+	w.ending(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = w.direct.Close(ctx)
+	})
+	return w, nil
+}
+
+// start starts the servers of the topology.
+func (w *world) start(ctx context.Context, dir string) (err error) {
+	switch w.topology {
 	case libs.Sentinel:
 		if w.sentinel, err = w.lab.StartSentinel(); err == nil {
 			w.addrs, w.master, w.nodes = w.sentinel.Addrs(), redisproc.SentinelName, w.sentinel.Nodes
@@ -58,20 +103,30 @@ func newWorld(dir string, t libs.Topology) (w *world, err error) {
 		if w.cluster, err = w.lab.StartCluster(true); err == nil {
 			w.addrs, w.nodes = w.cluster.Addrs(), w.cluster.Nodes
 		}
-	default:
+	case libs.Single, libs.Redlock:
 		n := 1
-		if t == libs.Redlock {
+		if w.topology == libs.Redlock {
 			n = redlockNodes
 		}
 		w.nodes, err = w.lab.StartN(n, keepAll...)
 		for _, s := range w.nodes {
 			w.addrs = append(w.addrs, s.Addr)
 		}
+	default:
+		return w.startOther(ctx, dir)
 	}
-	return w, err
+	return err
 }
 
-// server returns a server that serves leases now, chosen by a random number.
+// machine returns a server that serves leases now, chosen by a random number.
+func (w *world) machine(n int) (machine, error) {
+	if len(w.machines) > 0 {
+		return w.ofOther(n), nil
+	}
+	return w.server(n)
+}
+
+// server is machine for Redis.
 func (w *world) server(n int) (*redisproc.Server, error) {
 	switch w.topology {
 	case libs.Sentinel:
@@ -112,7 +167,7 @@ func (w *world) death(n int) error {
 
 // migrate moves the slot of a key that is in use to another primary.
 func (w *world) migrate(n int, slow time.Duration) error {
-	slot, err := w.cluster.Slot(libs.Guard.Keys(keyName(n % 4))[0])
+	slot, err := w.cluster.Slot(libs.Guard.Keys(contest.KeyName(n % 4))[0])
 	if err != nil {
 		return err
 	}
@@ -144,6 +199,9 @@ func (w *world) primaries() string {
 
 // leftovers returns the remaining keys with their TTLs in ms.
 func (w *world) leftovers(ctx context.Context) (left map[string]int64, err error) {
+	if len(w.nodes) == 0 {
+		return w.listed(ctx)
+	}
 	left = map[string]int64{}
 	for _, s := range w.nodes {
 		if primary, err := w.primary(s); err != nil || !primary {

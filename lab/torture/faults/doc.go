@@ -6,5 +6,5 @@
 //
 // Guard must do what a row says. With -update its results are written into
 // testdata/seen.json, which has what was seen in detail, and the page is made
-// anew. The rows of the competitors are in lab/bench/peers.
+// anew. What the competitors did was seen in autumn 2026, and stays there.
 package faults

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/contest"
 )
 
 // Library is one lock library and its properties.
@@ -45,8 +46,11 @@ const (
 	Redlock  Topology = "redlock"  // independent servers and a majority
 )
 
+// Redises are the topologies of Redis.
+var Redises = []Topology{Single, Sentinel, Cluster, Redlock}
+
 // Topologies lists all topologies.
-var Topologies = []Topology{Single, Sentinel, Cluster, Redlock}
+var Topologies = slices.Concat(Redises, Stores)
 
 // Tries is a way in which a library tries again while it waits. The ways differ
 // for the competitors only.
@@ -94,70 +98,17 @@ type Setup struct {
 	Options []guard.Option
 }
 
-// Locker is a library that is set up. Its methods are safe for concurrent use.
-type Locker interface {
-	// Acquire waits for key for at most wait, by the library's own means. If
-	// wait is 0 it tries once. The end of ctx ends the wait, never the lease.
-	Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error)
-
-	// Close ends the library's own connections and goroutines. It waits for
-	// them if the library can, at most until ctx ends.
-	Close(ctx context.Context) error
-}
-
-// Moded is a Locker with leases that need not be alone, and with several keys
-// at once. Its methods block and end as Acquire does.
-type Moded interface {
-	// AcquireLimited waits for a lease that at most limit may have at once.
-	// Shared leases have the limit locker.NoLimit and no token.
-	AcquireLimited(ctx context.Context, key string, wait time.Duration, limit int) (Lease, error)
-
-	// AcquireAll runs fn under a lease of each key, in the order of keys, and
-	// releases them. An error before fn runs means that it has none of them.
-	// The Release of such a lease does nothing.
-	AcquireAll(ctx context.Context, keys []string, wait time.Duration, fn func([]Lease)) error
-}
-
-// Recording is a [Locker] that keeps the results of functions.
-type Recording interface {
-	// Once returns the result that is kept for key, and runs fn if there is
-	// none. fresh reports that fn ran. atMostOnce asks that fn never runs twice.
-	Once(ctx context.Context, key string, wait, ttl time.Duration, atMostOnce bool,
-		fn func(context.Context) ([]byte, error)) (result []byte, fresh bool, err error)
-}
-
-// Lease is a held lock. Its methods are safe for concurrent use, except a
-// second Release.
-type Lease interface {
-	// Lost returns a channel that is closed when the holder is told that the
-	// lock was lost. Release may close it too.
-	Lost() <-chan struct{}
-
-	// Held reports whether the library considers the lock held now. A library
-	// with its own clock for that may notice a loss before Lost is closed.
-	Held() bool
-
-	// Deadline returns the time until which the library trusts the lock if it
-	// is not renewed. It is zero if the library does not tell.
-	Deadline() time.Time
-
-	// Token returns the fencing token, or ErrNoToken.
-	Token(ctx context.Context) (uint64, error)
-
-	// Release releases the lock. It returns nil if the library says that the
-	// lock was held to the end.
-	Release(ctx context.Context) error
-}
-
-// Reentrant is a Lease of a library whose holders may take their keys again.
-type Reentrant interface {
-	// Again takes the key of the lease in a call inside it and ends that call.
-	// It returns the token of the call. The lease is still held.
-	Again(ctx context.Context) (token uint64, err error)
-}
+// What a library that is set up is, for the workload of package contest.
+type (
+	Locker    = contest.Locker
+	Moded     = contest.Moded
+	Recording = contest.Recording
+	Lease     = contest.Lease
+	Reentrant = contest.Reentrant
+)
 
 // ErrNoToken means that a library has no fencing tokens.
-var ErrNoToken = errors.New("libs: this library has no fencing tokens")
+var ErrNoToken = contest.ErrNoToken
 
 var all = []*Library{Guard, Redislock, Redsync, Rueidislock}
 
@@ -181,7 +132,7 @@ next:
 
 // Offers reports whether the library is made for t.
 func (l *Library) Offers(t Topology) bool {
-	return slices.Contains(l.Topologies, t)
+	return slices.Contains(l.Topologies, t) || t.Runs() && l == Guard
 }
 
 // Open sets the library up. It may need the servers for that, as rueidislock

@@ -16,7 +16,7 @@ import (
 // has one pool for each server, which is its intended use.
 var Redsync = &Library{
 	Name:       "redsync",
-	Topologies: Topologies,
+	Topologies: Redises,
 	Keys:       itself,
 	open:       openRedsync,
 }

@@ -1,0 +1,243 @@
+// Package keyspace gives a part of a store to who wants a store of its own, for
+// the time of a test: each key gets a prefix.
+package keyspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Space is the part of a store whose keys begin with a prefix. It is safe for
+// concurrent use.
+type Space struct {
+	prefix string
+
+	mu    sync.Mutex        // guards names
+	names map[string]string // of the keys that were used, by their names in the store
+}
+
+// New returns a Space. Nobody else may use the prefix.
+func New(prefix string) *Space { return &Space{prefix: prefix, names: map[string]string{}} }
+
+// In returns l as a Locker that sees only this Space. It has the optional
+// interfaces of l but Listener and Noder.
+func (s *Space) In(l locker.Locker) locker.Locker {
+	u := under{l, s}
+	if m, ok := l.(locker.Marker); ok {
+		return all{u, m}
+	}
+	return u
+}
+
+// name returns the name of key in the store. Of a key that is too long it has a
+// hash.
+func (s *Space) name(key string) string {
+	name := s.prefix + key
+	if len(name) > locker.MaxKey {
+		name = fmt.Sprintf("%s%x", s.prefix, sha256.Sum256([]byte(key)))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[name] = key
+	return name
+}
+
+// key returns the key of a name in the store.
+func (s *Space) key(name string) (key string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key, ok = s.names[name]; ok {
+		return key, true
+	}
+	return strings.CutPrefix(name, s.prefix)
+}
+
+// Clear frees all keys that were used in the Space, and deletes their records.
+// l is open, and not of the Space.
+func (s *Space) Clear(ctx context.Context, l locker.Locker) (err error) {
+	s.mu.Lock()
+	names := slices.Collect(maps.Keys(s.names))
+	s.mu.Unlock()
+	for _, name := range names {
+		if r, ok := l.(locker.Recorder); ok {
+			_, e := r.Forget(ctx, name)
+			err = errors.Join(err, e)
+		}
+		in, ok := l.(locker.Inspector)
+		if !ok {
+			continue
+		}
+		state, e := in.Inspect(ctx, name)
+		err = errors.Join(err, e)
+		for _, o := range append(state.Owners, locker.Waiter{Owner: state.Owner}) {
+			if e := in.ForceRelease(ctx, name, o.Owner); o.Owner != "" && !errors.Is(e, locker.ErrLeaseLost) {
+				err = errors.Join(err, e)
+			}
+		}
+	}
+	return err
+}
+
+// claim returns c as the store sees it.
+func (s *Space) claim(c *locker.Claim) *locker.Claim {
+	if c == nil {
+		return nil
+	}
+	d := *c
+	d.Key = s.name(c.Key)
+	return &d
+}
+
+func (s *Space) claims(cs []*locker.Claim) []*locker.Claim {
+	ds := make([]*locker.Claim, len(cs))
+	for i, c := range cs {
+		ds[i] = s.claim(c)
+	}
+	return ds
+}
+
+// back gives c what the store has noted in d.
+func back(c, d *locker.Claim) { c.State, c.Holder.Instance = d.State, d.Holder.Instance }
+
+// under is a Locker in a Space.
+type under struct {
+	locker.Locker
+	space *Space
+}
+
+func (u under) Open(w locker.Waker) error { return u.Locker.Open(waker{w, u.space}) }
+
+func (u under) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	d := u.space.claim(c)
+	defer back(c, d)
+	return u.Locker.Acquire(ctx, d, t)
+}
+
+func (u under) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	u.Locker.Renew(ctx, u.space.claims(cs), answered)
+}
+
+func (u under) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
+	return u.Locker.Fence(ctx, u.space.claim(c))
+}
+
+func (u under) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	d := u.space.claim(next)
+	if next != nil {
+		defer back(next, d)
+	}
+	return u.Locker.Release(ctx, u.space.claim(c), d)
+}
+
+func (u under) Abandon(c *locker.Claim, late bool) { u.Locker.Abandon(u.space.claim(c), late) }
+
+// Limits implements [locker.Limiter].
+func (u under) Limits() locker.Limits { return locker.LimitsOf(u.Locker) }
+
+// Inspect implements [locker.Inspector], as the next two do.
+func (u under) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
+	state, err := u.Locker.(locker.Inspector).Inspect(ctx, u.space.name(key))
+	state.Key = key
+	return state, err
+}
+
+func (u under) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
+	return func(yield func(locker.KeyState, error) bool) {
+		for state, err := range u.Locker.(locker.Inspector).List(ctx) {
+			key, ok := u.space.key(state.Key)
+			if !ok && state.Key != "" {
+				continue
+			}
+			state.Key = key
+			if !yield(state, err) {
+				return
+			}
+		}
+	}
+}
+
+func (u under) ForceRelease(ctx context.Context, key, owner string) error {
+	return u.Locker.(locker.Inspector).ForceRelease(ctx, u.space.name(key), owner)
+}
+
+// all is a Locker in a Space that has shares, permits, several keys and
+// records.
+type all struct {
+	under
+	marker locker.Marker
+}
+
+func (a all) Shares(limit int) bool { return a.Locker.(locker.Sharer).Shares(limit) }
+
+func (a all) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) ([]locker.Answer, int, error) {
+	ds := a.space.claims(cs)
+	defer func() {
+		for i, c := range cs {
+			back(c, ds[i])
+		}
+	}()
+	return a.Locker.(locker.Several).AcquireAll(ctx, ds, prefix)
+}
+
+func (a all) ReleaseAll(
+	ctx context.Context, cs, nexts []*locker.Claim, answered func(int, locker.Released, error),
+) {
+	a.Locker.(locker.Several).ReleaseAll(ctx, a.space.claims(cs), a.space.claims(nexts), answered)
+}
+
+func (a all) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+	return a.marker.Keep(ctx, a.space.claim(c), a.space.claim(next), r)
+}
+
+func (a all) Forget(ctx context.Context, key string) (bool, error) {
+	return a.marker.Forget(ctx, a.space.name(key))
+}
+
+func (a all) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
+	d := a.space.claim(c)
+	defer back(c, d)
+	return a.marker.Begin(ctx, d, r)
+}
+
+func (a all) Unmark(c *locker.Claim) {
+	d := a.space.claim(c)
+	a.marker.Unmark(d)
+	back(c, d)
+}
+
+// waker hears of keys by their names in the store.
+type waker struct {
+	to    locker.Waker
+	space *Space
+}
+
+func (w waker) Granted(name, owner string, o locker.Offer) bool {
+	key, ok := w.space.key(name)
+	return ok && w.to.Granted(key, owner, o)
+}
+
+func (w waker) Wanted(name string) { w.tell(name, w.to.Wanted) }
+func (w waker) Wake(name string)   { w.tell(name, w.to.Wake) }
+func (w waker) WakeAll()           { w.to.WakeAll() }
+
+// Recorded implements [locker.Joiner].
+func (w waker) Recorded(name, owner, value string) {
+	if j, ok := w.to.(locker.Joiner); ok {
+		w.tell(name, func(key string) { j.Recorded(key, owner, value) })
+	}
+}
+
+func (w waker) tell(name string, f func(key string)) {
+	if key, ok := w.space.key(name); ok {
+		f(key)
+	}
+}

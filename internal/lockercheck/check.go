@@ -1,0 +1,90 @@
+// Package lockercheck has the checks of package lockertest, without package
+// testing, for a command that makes them.
+package lockercheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Check is one promise of a [locker.Locker], with its test.
+type Check struct {
+	Name string // the promise
+
+	rule string // the place in package locker that makes it
+	run  func(p *pair)
+}
+
+// Checks returns all checks.
+func Checks() []Check {
+	var all []Check
+	for _, of := range [][]Check{
+		ownership, renewal, ended, release, abandoning, handover, queueing, moment, resting, outsiders, granting,
+		fencing, crowd, inspection, sharing, sharedQueue, permits,
+		several, recording, marking, listening,
+		life,
+	} {
+		all = append(all, of...)
+	}
+	return all
+}
+
+// ErrSkipped is returned by [Check.Test] for a promise that the lockers do not
+// make because they lack an optional interface. The error names the interface.
+var ErrSkipped = errors.New("not checked")
+
+// Test opens a and b, which are two lockers on one new store, checks the
+// promise, and closes them. It returns nil, an ErrSkipped, or the fault that it
+// found. It blocks for about a minute at most, if the lockers heed their
+// contexts.
+func (c Check) Test(a, b locker.Locker) error {
+	return c.on(&pair{a: newSide("a", a), b: newSide("b", b)})
+}
+
+func (c Check) on(p *pair) error {
+	if err := c.check(p); err != nil {
+		return fmt.Errorf("%w (%s)", err, c.rule)
+	}
+	return nil
+}
+
+func (c Check) check(p *pair) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p.ctx, p.limits = ctx, locker.LimitsOf(p.a.Locker)
+	for _, s := range []*side{p.a, p.b} {
+		if err := s.Open(s.ear); err != nil {
+			return fmt.Errorf("Open: %w", err)
+		}
+		defer func() {
+			err = errors.Join(err, s.close(ctx))
+		}()
+	}
+	return caught(func() error { c.run(p); return nil })
+}
+
+// failure is the panic by which a check ends at its first mistake. A function
+// that starts a goroutine catches it there.
+type failure struct{ error }
+
+// caught returns the error of f, or the failure that ended it.
+func caught(f func() error) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r.error
+		default:
+			panic(r)
+		}
+	}()
+	return f()
+}
+
+func fail(format string, args ...any) {
+	panic(failure{fmt.Errorf(format, args...)})
+}

@@ -1,0 +1,241 @@
+package lockercheck
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// The answers of a locker that is a [locker.Marker]. For other lockers these
+// checks are skipped.
+var marking = []Check{
+	{"a mark is found when its claim has released the key", "law 20", findsMark},
+	{"a mark is found when its claim has died", "law 20", findsMarkOfDead},
+	{"a mark is not found while its claim owns the key", "law 20", hidesMark},
+	{"a record takes the place of a mark", "Marker.Begin", keepReplacesMark},
+	{"a mark is no record that its claim has kept", "laws 19 and 20", markIsNotKept},
+	{"only the owner of a key marks it", "law 20", marksForOwner},
+	{"a mark does not replace that of another claim", "law 20", marksBesideNothing},
+	{"a claim in the queue finds a mark and leaves", "law 20", leavesForMark},
+	{"a claim under which nothing was done leaves no mark", "Marker.Unmark", unmarks},
+	{"a mark is forgotten only when its claim has ended", "Recorder.Forget, law 20", forgetsMark},
+	{"a mark ends by its TTL", "law 20", markEnds},
+}
+
+// mark is a mark of the greatest length.
+var mark = locker.Record{Value: "mark: 64 bytes, as many as fit.\x00 \xff mark: 64 bytes, as many as.", TTL: long}
+
+// marker returns the locker of s as a Marker. Without one it ends the check as
+// skipped.
+func (p *pair) marker(s *side) locker.Marker {
+	l, ok := s.Locker.(locker.Marker)
+	if !ok {
+		fail("%w: %T is no locker.Marker", ErrSkipped, s.Locker)
+	}
+	return l
+}
+
+// begins marks the key of c, which must succeed.
+func (p *pair) begins(s *side, c *locker.Claim) {
+	if record, err := p.marker(s).Begin(p.ctx, c, mark); record != "" || err != nil {
+		fail("Begin by the owner of %q: record %q, %v, want neither", c.Key, record, err)
+	}
+}
+
+// marked acquires a claim and marks its key.
+func (p *pair) marked(s *side, key string) *locker.Claim {
+	p.marker(s)
+	c := recalling(key, long)
+	p.acquire(s, c)
+	p.begins(s, c)
+	return c
+}
+
+func findsMark(p *pair) {
+	p.release(p.a, p.marked(p.a, "released"), nil)
+	p.finds("released", mark.Value)
+	p.abandon(p.a, p.marked(p.a, "abandoned"))
+	p.release(p.b, p.eventually(p.b, "abandoned", long), nil)
+	p.finds("abandoned", mark.Value)
+	again := p.marked(p.b, "again")
+	p.begins(p.b, again)
+	p.release(p.b, again, nil)
+	p.finds("again", mark.Value)
+}
+
+// mortal acquires a claim that will end by its TTL, and marks its key. On a busy
+// machine that may take longer than the TTL.
+func (p *pair) mortal(key string) *locker.Claim {
+	m := p.marker(p.a)
+	for {
+		c := recalling(key, short)
+		p.comes(p.a, c, locker.Try{})
+		if _, err := m.Begin(p.ctx, c, mark); err == nil {
+			return c
+		}
+	}
+}
+
+func findsMarkOfDead(p *pair) {
+	p.mortal("k")
+	plain := p.eventually(p.b, "k", long)
+	p.finds("k", mark.Value) // beside another owner too
+	p.owns(p.b, plain)
+	p.release(p.b, plain, nil)
+	p.finds("k", mark.Value)
+}
+
+func hidesMark(p *pair) {
+	c := p.marked(p.a, "k")
+	for _, s := range []*side{p.a, p.b} {
+		if a := p.refused(s, recalling("k", long)); a.Record != "" {
+			fail("Acquire beside the owner of a mark finds the record %q, want the holder", a.Record)
+		}
+	}
+	if a := p.try(p.a, c, locker.Try{}); !a.Acquired || a.Record != "" {
+		fail("Acquire again by the owner of a mark: %+v, want the key", a)
+	}
+	p.owns(p.a, c)
+	p.release(p.a, c, nil)
+	p.finds("k", mark.Value)
+}
+
+func keepReplacesMark(p *pair) {
+	c := p.marked(p.a, "k")
+	p.keep(p.a, c, nil, locker.Record{Value: "one", TTL: long})
+	p.finds("k", "one")
+	p.keep(p.a, c, nil, locker.Record{Value: "one", TTL: long})
+	p.finds("k", "one")
+}
+
+// A claim that has lost its key must not take its mark for the record that it
+// wants to keep.
+func markIsNotKept(p *pair) {
+	c := p.marked(p.a, "k")
+	p.release(p.a, c, nil)
+	p.wantKeepLost("a claim that has left a mark and released its key", p.a, c, locker.Record{Value: "late", TTL: long})
+	p.finds("k", mark.Value)
+}
+
+func marksForOwner(p *pair) {
+	m := p.marker(p.a)
+	lost := func(what string, c *locker.Claim) {
+		record, err := m.Begin(p.ctx, c, mark)
+		wantLost("Begin by "+what, err)
+		if record != "" {
+			fail("Begin by %s finds the record %q", what, record)
+		}
+	}
+	stranger, owner := recalling("k", long), recalling("k", long)
+	lost("a claim that was never acquired", stranger)
+	p.finds("k", "")
+	p.acquire(p.b, owner)
+	lost("a claim beside the owner", stranger)
+	p.owns(p.b, owner)
+	p.release(p.b, owner, nil)
+	lost("a claim that was released", owner)
+	p.finds("k", "")
+}
+
+// A release may hand the key over beside the mark, which stays.
+func marksBesideNothing(p *pair) {
+	p.marker(p.b)
+	p.rounds(func(key string) error {
+		first, second := p.marked(p.a, key), recalling(key, long)
+		if err := p.wait(p.b, second); err != nil {
+			return err
+		}
+		p.release(p.a, first, nil)
+		switch a := p.try(p.b, second, locker.Try{Wait: true, Queued: true}); {
+		case a.Record == mark.Value && !a.Acquired:
+			return nil
+		case !a.Acquired:
+			return fmt.Errorf("a claim that waits has neither its key nor the mark of the one before it: %+v", a)
+		}
+		record, err := p.marker(p.b).Begin(p.ctx, second, locker.Record{Value: "second", TTL: long})
+		if record != mark.Value || err != nil {
+			fail("Begin beside the mark of another claim: record %q, %v, want that mark", record, err)
+		}
+		p.owns(p.b, second)
+		p.release(p.b, second, nil)
+		p.finds(key, mark.Value)
+		return nil
+	})
+}
+
+func leavesForMark(p *pair) {
+	p.marker(p.a)
+	p.rounds(func(key string) error {
+		p.mortal(key)
+		waits := recalling(key, long)
+		if a := p.try(p.b, waits, locker.Try{Wait: true}); !a.Queued {
+			return errNotQueued // a slow machine
+		}
+		plain := claim(key, long)
+		p.comes(p.a, plain, locker.Try{})
+		if a := p.try(p.b, waits, locker.Try{Wait: true, Queued: true}); a.Record != mark.Value || a.Queued ||
+			a.Acquired {
+			fail("Acquire by a claim in the queue, when there is a mark: %+v, want the mark alone", a)
+		}
+		if r := p.release(p.a, plain, nil); r.Handed {
+			fail("a claim that has found a mark was handed the key")
+		}
+		return nil
+	})
+}
+
+func unmarks(p *pair) {
+	m := p.marker(p.a)
+	released := p.marked(p.a, "released")
+	m.Unmark(released)
+	p.release(p.a, released, nil)
+	p.finds("released", "")
+
+	abandoned := p.marked(p.a, "abandoned")
+	m.Unmark(abandoned)
+	p.abandon(p.a, abandoned)
+	p.release(p.b, p.eventually(p.b, "abandoned", long), nil)
+	p.finds("abandoned", "")
+
+	lost := p.marked(p.a, "lost")
+	p.release(p.a, lost, nil)
+	m.Unmark(lost)
+	p.wantReleaseLost("Release by a claim that had lost its key", p.a, lost)
+	p.finds("lost", "")
+
+	other := p.marked(p.b, "other")
+	stranger := recalling("other", long)
+	m.Unmark(stranger)
+	p.wantReleaseLost("Release by a claim that never owned its key", p.a, stranger)
+	p.release(p.b, other, nil)
+	p.finds("other", mark.Value)
+}
+
+func forgetsMark(p *pair) {
+	c := p.marked(p.a, "k")
+	forget := func(s *side, want bool) {
+		if found, err := p.recorder(s).Forget(p.ctx, "k"); found != want || err != nil {
+			fail("Forget: %v, %v, want %v", found, err, want)
+		}
+	}
+	forget(p.b, false)
+	p.owns(p.a, c)
+	p.release(p.a, c, nil)
+	p.finds("k", mark.Value)
+	forget(p.b, true)
+	forget(p.b, false)
+	p.finds("k", "")
+}
+
+func markEnds(p *pair) {
+	m := p.marker(p.a)
+	c := recalling("k", long)
+	p.acquire(p.a, c)
+	if _, err := m.Begin(p.ctx, c, locker.Record{Value: "mark", TTL: short}); err != nil {
+		fail("Begin by the owner: %v", err)
+	}
+	time.Sleep(2*short + max(p.limits.Late, p.limits.LateForOthers))
+	p.release(p.a, c, nil)
+	p.finds("k", "")
+}

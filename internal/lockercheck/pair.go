@@ -1,0 +1,274 @@
+package lockercheck
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	// short is the TTL of a lease that a check waits out.
+	short = 200 * time.Millisecond
+
+	// long is the TTL of a lease that must not expire during a check, on any
+	// machine.
+	long = 40 * time.Second
+
+	// patience bounds the wait for an event that must come. It is less than
+	// long, so that waiting for the TTL is no way to pass.
+	patience = 20 * time.Second
+
+	// rounding is the part of a TTL that a store may lose by keeping whole
+	// milliseconds.
+	rounding = 2 * time.Millisecond
+)
+
+// pair is the material of a check: two open lockers on one store. Its methods
+// end the check if their comments do not hold.
+type pair struct {
+	ctx    context.Context
+	a, b   *side
+	limits locker.Limits // of the store
+
+	breakStore func() (mend func()) // nil, except in a FaultyCheck
+
+	came []arrival // the claims of this round, in the order in which they first came
+
+	round   int           // the number of this round, for its keys
+	hearing time.Duration // how long this round listens for a message that might not come
+}
+
+// side is one locker and its Waker.
+type side struct {
+	locker.Locker
+	name   string
+	ear    *ear
+	closed bool
+}
+
+func newSide(name string, l locker.Locker) *side { return &side{Locker: l, name: name, ear: newEar()} }
+
+// close closes s. It may close s a second time.
+func (s *side) close(ctx context.Context) error {
+	again := s.closed
+	s.closed = true
+	switch err := s.Close(ctx); {
+	case err == nil:
+		return nil
+	case again:
+		return fmt.Errorf("a second Close: %w, want nil (it is idempotent)", err)
+	default:
+		return fmt.Errorf("Close: %w, want nil", err)
+	}
+}
+
+// self is the holder that the contenders of this suite claim to be.
+var self = locker.Holder{
+	Host:  "näme \"quoted\"\n",
+	PID:   4711,
+	Since: time.Date(2024, 2, 29, 23, 59, 59, 123_000_000, time.UTC),
+	Name:  "lockertest: {1}",
+
+	Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+}
+
+// claim makes a claim with an owner of its own.
+func claim(key string, ttl time.Duration) *locker.Claim {
+	return &locker.Claim{Key: key, Owner: rand.Text()[:locker.OwnerLen], TTL: ttl, Holder: self}
+}
+
+// fencedClaim is claim with Fencing.
+func fencedClaim(key string, ttl time.Duration) *locker.Claim {
+	c := claim(key, ttl)
+	c.Fencing = true
+	return c
+}
+
+// heard makes a request for c that must have an answer. On a busy machine an
+// answer may come too late for a short TTL, or if it brings a record. Then heard
+// does what the guard would do: it tries again.
+func heard(c *locker.Claim, request func() error) error {
+	err := request()
+	for n := 0; n < 10 && (c.TTL <= short || c.Recall) && errors.Is(err, locker.ErrUnavailable); n++ {
+		time.Sleep(short)
+		err = request()
+	}
+	return err
+}
+
+// try tries to acquire c. It must have an answer.
+func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
+	p.note(s, c)
+	err := heard(c, func() (err error) {
+		a, err = s.Acquire(p.ctx, c, t)
+		return err
+	})
+	switch {
+	case err != nil:
+		fail("Acquire of %q: %v, want an answer", c.Key, err)
+	case a.Acquired && (a.Queued || a.Place != 0):
+		fail("Answer of an Acquire that succeeds: Queued %v, Place %d, want false and 0: who owns the key has "+
+			"left the queue", a.Queued, a.Place)
+	}
+	return a
+}
+
+// acquire acquires c, which must succeed. It returns the fencing token, or 0
+// without Fencing.
+func (p *pair) acquire(s *side, c *locker.Claim) uint64 {
+	a := p.try(s, c, locker.Try{})
+	if !a.Acquired {
+		fail("Acquire of %q, which nobody else owns: refused, want success; "+
+			"the Answer's holder is Name %q, Instance %q (was a claim queued that was refused without Try.Wait?)",
+			c.Key, a.Holder.Name, a.Holder.Instance)
+	}
+	if !c.Fencing {
+		return 0
+	}
+	return a.Token
+}
+
+// refused tries to acquire c. It must find that another claim owns the key.
+func (p *pair) refused(s *side, c *locker.Claim) locker.Answer {
+	a := p.try(s, c, locker.Try{})
+	if a.Acquired {
+		fail("Acquire of %q, which another owns: acquired, want a refusal", c.Key)
+	}
+	return a
+}
+
+// release releases c, which must succeed.
+func (p *pair) release(s *side, c, next *locker.Claim) locker.Released {
+	if next != nil {
+		p.note(s, next)
+	}
+	r, err := s.Release(p.ctx, c, next)
+	if err != nil {
+		fail("Release of %q by its owner: %v, want success", c.Key, err)
+	}
+	return r
+}
+
+// renew renews one claim and returns its answer.
+func (p *pair) renew(s *side, c *locker.Claim) error {
+	return heard(c, func() error { return p.renewAll(s, []*locker.Claim{c})[0] })
+}
+
+// renewAll renews the claims and returns their answers. Each claim must have
+// one answer when Renew returns.
+func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
+	type answer struct {
+		i   int
+		err error
+	}
+	answers := make(chan answer, 2*len(cs)+1)
+	s.Renew(p.ctx, cs, func(i int, err error) {
+		select {
+		case answers <- answer{i, err}:
+		default: // there are too many already
+		}
+	})
+	if got := len(answers); got != len(cs) {
+		fail("Renew of %d claims called answered %d times, want once for each before it returns", len(cs), got)
+	}
+	errs, seen := make([]error, len(cs)), make([]bool, len(cs))
+	for range cs {
+		a := <-answers
+		if a.i < 0 || a.i >= len(cs) || seen[a.i] {
+			fail("Renew of %d claims called answered for claim %d, which is none of them or "+
+				"had its answer", len(cs), a.i)
+		}
+		errs[a.i], seen[a.i] = a.err, true
+	}
+	return errs
+}
+
+// owns checks from both sides that c owns its key. Others are refused, and the
+// owner can renew.
+func (p *pair) owns(s *side, c *locker.Claim) {
+	p.refused(p.a, claim(c.Key, long))
+	p.refused(p.b, claim(c.Key, long))
+	if err := p.renew(s, c); err != nil {
+		fail("Renew of %q by its owner: %v, want success", c.Key, err)
+	}
+}
+
+// free checks that nobody owns key.
+func (p *pair) free(key string) {
+	c := claim(key, long)
+	p.acquire(p.b, c)
+	p.release(p.b, c, nil)
+}
+
+// hasFullTTL checks that key has all of ttl left, counted from sent. The
+// request that acquired or renewed it was sent no earlier than that.
+func (p *pair) hasFullTTL(key string, ttl time.Duration, sent time.Time) {
+	remaining := p.refused(p.b, claim(key, ttl)).Remaining
+	if least := ttl - time.Since(sent) - rounding; remaining != 0 && (remaining < least || remaining > ttl) {
+		fail("the lease has %v of its TTL left, want %v to %v", remaining, least, ttl)
+	}
+}
+
+// eventually acquires a claim on key as soon as it is free. That must not take
+// as long as a lease.
+func (p *pair) eventually(s *side, key string, ttl time.Duration) *locker.Claim {
+	c := claim(key, ttl)
+	p.comes(s, c, locker.Try{})
+	return c
+}
+
+// comes tries to acquire c until that succeeds. It returns when the last
+// request was sent.
+func (p *pair) comes(s *side, c *locker.Claim, t locker.Try) (sent time.Time) {
+	sent, ok := p.tries(s, c, t)
+	if !ok {
+		fail("Acquire of %q is refused after %v, want the key to be free by now; %s", c.Key, patience, p.saw(c.Key))
+	}
+	return sent
+}
+
+// tries is comes, but it reports whether it succeeded.
+func (p *pair) tries(s *side, c *locker.Claim, t locker.Try) (sent time.Time, ok bool) {
+	for start := time.Now(); time.Since(start) <= patience; pause() {
+		sent = time.Now()
+		if p.try(s, c, t).Acquired {
+			return sent, true
+		}
+		t.Held = true
+	}
+	return sent, false
+}
+
+// rounds repeats a check on keys of their own until a round returns nil. An
+// error names what a round missed. A store may miss that while it cannot be
+// told things yet, or because the machine was slow.
+func (p *pair) rounds(round func(key string) error) {
+	start := time.Now()
+	for n := 0; ; n++ {
+		p.hearing = min(short<<min(n, 5), time.Second)
+		p.came = nil // each round has its own keys, also in a second loop of one check
+		err := round(fmt.Sprintf("k%d", p.round))
+		p.round++
+		if err == nil {
+			return
+		}
+		if time.Since(start) > patience {
+			fail("%w, in each of %d tries", err, n+1)
+		}
+		pause()
+	}
+}
+
+// pause is the time between two looks at the same thing.
+func pause() { time.Sleep(2 * time.Millisecond) }
+
+// wantLost checks that what answered ErrLeaseLost.
+func wantLost(what string, err error) {
+	if !errors.Is(err, locker.ErrLeaseLost) {
+		fail("%s: %v, want ErrLeaseLost", what, err)
+	}
+}
