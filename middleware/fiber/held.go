@@ -1,7 +1,10 @@
 package lockmw
 
 import (
+	"crypto/tls"
+	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/gofiber/fiber/v3"
 
@@ -36,10 +39,26 @@ func (x *heldExchange) Value(f keyfunc.Func) (v string, err error) {
 	return v, err
 }
 
-// Begun reports whether nobody can hold the answer back, because it is a stream
-// or the handler takes over the connection.
+// Begun reports whether nobody can hold the answer back. It is a stream, or the
+// handler takes over the connection, or has closed it, or a timeout has
+// answered.
 func (x *heldExchange) Begun() bool {
-	return x.c.Response().IsBodyStream() || x.c.RequestCtx().Hijacked()
+	return abandoned(x.c) || x.c.Response().IsBodyStream() || x.c.RequestCtx().Hijacked() ||
+		dropped(x.c.RequestCtx().Conn())
+}
+
+// dropped reports whether the handler has closed conn, as c.Drop does. Its
+// client gets no answer.
+func dropped(conn net.Conn) bool {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	return err != nil || raw.Control(func(uintptr) {}) != nil
 }
 
 // Next runs the rest of the chain under l, and answers its error. A status that
@@ -47,6 +66,9 @@ func (x *heldExchange) Begun() bool {
 func (x *heldExchange) Next(l *guard.Lease) {
 	x.outer = headers(x.c.Response())
 	x.exchange.Next(l)
+	if abandoned(x.c) {
+		return
+	}
 	if x.c.Response().StatusCode() < http.StatusOK && !x.c.RequestCtx().Hijacked() {
 		x.c.Status(http.StatusOK)
 	}
