@@ -13,6 +13,15 @@ import (
 // the error of other work that ended its wait.
 type Ran bool
 
+// Refused is a note that a middleware has not let a request through, so nothing
+// inside of it was done. Inside of another middleware it looks like a refusal
+// that a handler got.
+type Refused bool
+
+// NoLock is a note that a value which a request lacks is not for the key of a
+// lock.
+type NoLock bool
+
 // NothingDone is a note of whether a function has done nothing. Once notes
 // false at what it returns, because a function around it may have done
 // something.

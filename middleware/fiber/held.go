@@ -80,12 +80,16 @@ func (x *heldExchange) Next(l *guard.Lease) {
 func (x *heldExchange) Held() httpguard.Answer {
 	res := x.c.Response()
 	a := httpguard.Answer{Status: res.StatusCode(), Header: headers(res), Outer: x.outer, Body: res.Body()}
-	delete(a.Header, fiber.HeaderContentLength) // fiber sends the length of the body, whatever was set
-	if x.err != nil {                           // the ErrorHandler has failed
+	a.Silent = a.Status == http.StatusOK && len(a.Body) == 0 // fiber does not tell it from an empty answer
+	delete(a.Header, fiber.HeaderContentLength)              // fiber sends the length of the body, whatever was set
+	if x.err != nil {                                        // the ErrorHandler has failed
 		a.Status = 0
 	}
 	return a
 }
+
+// Whole returns false, because of an answer that has begun nothing is held.
+func (*heldExchange) Whole() bool { return false }
 
 // Send does nothing, because fiber sends the answer.
 func (*heldExchange) Send() {}
