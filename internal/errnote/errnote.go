@@ -39,6 +39,19 @@ type noted[T any] struct {
 }
 
 func (e *noted[T]) Unwrap() error { return e.error }
+func (e *noted[T]) bare() error   { return e.error }
+
+// Bare returns err without the notes around it, for code that looks at the type
+// of an error.
+func Bare(err error) error {
+	for {
+		e, found := err.(interface{ bare() error }) //nolint:errorlint // only what is outermost
+		if !found {
+			return err
+		}
+		err = e.bare()
+	}
+}
 
 // With returns err, which must not be nil, with a note.
 func With[T any](err error, note T) error { return &noted[T]{err, note} }
