@@ -78,11 +78,11 @@ func isForm(r *http.Request) bool {
 
 // JSON returns the Func of a member of a body that is one JSON object. The
 // member must be a string that is not empty, or an integer. A null is
-// [ErrMissing]. Other kinds of values are [ErrInvalid]. Fractions and exponents
-// are [ErrInvalid] too, because they spell one number in many ways. So are
-// integers beyond 2^53 and -2^53, because a handler that reads numbers as
-// float64 rounds them. If the handler reads an integer of 64 bits, use
-// JSON(name).Int(), or {json.id|int} in a template.
+// [ErrMissing]. Other kinds of values are [ErrInvalid]. An integer has one
+// value, however it is spelled: 100, 100.0 and 1e2 are all "100". Fractions are
+// [ErrInvalid]. So are integers beyond 2^53 and -2^53, because a handler that
+// reads numbers as float64 rounds them. If the handler reads an integer of 64
+// bits, use JSON(name).Int(), or {json.id|int} in a template.
 //
 // JSON does not look into nested objects. It leaves the body to be read again.
 // A body of more than 64 KiB is [ErrTooLarge], unless an option of the
@@ -237,11 +237,43 @@ func scalar(value json.RawMessage) (string, error) {
 		return s, nil
 	case value[0] != '-' && (value[0] < '0' || value[0] > '9'):
 		return "", ErrInvalid // true, false, an object or an array
-	case bytes.ContainsAny(value, ".eE") || string(value) == "-0":
+	}
+	number, ok := integer(string(value))
+	if !ok {
 		return "", ErrInvalid
 	}
-	if n, err := strconv.ParseInt(string(value), 10, 64); err != nil || n > maxFloat || n < -maxFloat {
-		return "", inexact(value)
+	if n, err := strconv.ParseInt(number, 10, 64); err != nil || n > maxFloat || n < -maxFloat {
+		return "", inexact(number)
 	}
-	return string(value), nil
+	return number, nil
+}
+
+// integer returns the integer that a JSON number spells, in digits alone. It
+// returns false for a fraction, for -0, and for more digits than 64 bits need.
+func integer(number string) (digits string, ok bool) {
+	number, negative := strings.CutPrefix(number, "-")
+	mantissa, exponent, zeros := number, "", 0
+	if i := strings.IndexAny(number, "eE"); i >= 0 {
+		mantissa, exponent = number[:i], number[i+1:]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	all := strings.TrimLeft(whole+fraction, "0")
+	digits = strings.TrimRight(all, "0")
+	if digits == "" {
+		return "0", !negative
+	}
+	if exponent != "" {
+		var err error
+		if zeros, err = strconv.Atoi(exponent); err != nil {
+			return "", false
+		}
+	}
+	zeros += len(all) - len(digits) - len(fraction)
+	if zeros < 0 || len(digits)+zeros > len("18446744073709551615") {
+		return "", false
+	}
+	if negative {
+		digits = "-" + digits
+	}
+	return digits + strings.Repeat("0", zeros), true
 }

@@ -22,8 +22,10 @@
 // The first three carry Retry-After. They do not if part of the work may be
 // done, because then nobody is asked to repeat the request. That is so if
 // [guard.Ran] is true of the error, or if the request's context carries a
-// lease. The refused key was then one inside another. The status and the code
-// stay, and the text says that part of the request may have been carried out.
+// lease. The refused key was then one that a handler wanted. The status and the
+// code stay, and the text says that part of the request may have been carried
+// out. A middleware that refuses a request inside of another one knows that its
+// handler has not run, so its answer carries Retry-After.
 //
 // The bodies are RFC 9457 problem details with fixed texts. For 400, 413 and
 // 415 the text names the parameter, header or field. It never contains a key, a
@@ -102,7 +104,8 @@ const (
 // request, because the same request may go through later.
 //
 // The outcome has no Retry-After if part of the work may be done. That is so if
-// [guard.Ran] is true of err, or if ctx carries a lease.
+// [guard.Ran] is true of err, or if ctx carries a lease and err is not the one
+// that a middleware gives to its error handler.
 //
 // Of is safe for concurrent use. Two calls for one error may give different
 // Retry-After.
@@ -176,7 +179,8 @@ type refusal struct {
 func refused(ctx context.Context, r refusal, err error) Outcome {
 	o := r.Outcome
 	_, inside := guard.LeaseFrom(ctx)
-	begun := inside || ctx.Value(leasekey.Unguarded) == true || guard.Ran(err)
+	inside = inside || ctx.Value(leasekey.Unguarded) == true
+	begun := guard.Ran(err) || inside && !errnote.Is(err, errnote.Refused(true))
 	status, noted := errnote.Of[errnote.HeldStatus](err)
 	repeated := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable // by clients themselves
 	if noted && o.Code == CodeHeld && (!begun || !repeated) {

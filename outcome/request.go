@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -30,6 +31,10 @@ func badRequest(err error) Outcome {
 	subject := where
 	if what := source(at); what != "" {
 		where, subject = what, what+", which names the resource to lock,"
+	}
+	if errnote.Is(err, errnote.NoLock(true)) {
+		where = cmp.Or(source(at), "value that the request needs")
+		subject = where
 	}
 	switch {
 	case errors.Is(err, keyfunc.ErrTooLarge):

@@ -13,6 +13,15 @@ import (
 // the error of other work that ended its wait.
 type Ran bool
 
+// Refused is a note that a middleware has not let a request through, so nothing
+// inside of it was done. Inside of another middleware it looks like a refusal
+// that a handler got.
+type Refused bool
+
+// NoLock is a note that a value which a request lacks is not for the key of a
+// lock.
+type NoLock bool
+
 // NothingDone is a note of whether a function has done nothing. Once notes
 // false at what it returns, because a function around it may have done
 // something.
@@ -30,6 +39,19 @@ type noted[T any] struct {
 }
 
 func (e *noted[T]) Unwrap() error { return e.error }
+func (e *noted[T]) bare() error   { return e.error }
+
+// Bare returns err without the notes around it, for code that looks at the type
+// of an error.
+func Bare(err error) error {
+	for {
+		e, found := err.(interface{ bare() error }) //nolint:errorlint // only what is outermost
+		if !found {
+			return err
+		}
+		err = e.bare()
+	}
+}
 
 // With returns err, which must not be nil, with a note.
 func With[T any](err error, note T) error { return &noted[T]{err, note} }

@@ -3,24 +3,31 @@ package httpguard
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"net"
 	"net/http"
+	"strings"
+	"time"
 )
 
 // Capture is a ResponseWriter that holds an answer back until Send. An answer
 // that the handler flushes, or that is longer than the limit, goes to the
 // client as it comes. An answer that takes over the connection does so too. If
 // there is no limit, nothing goes to the client before Send.
+//
+// Capture has no Unwrap, so no answer can leave past it.
 type Capture struct {
 	under  http.ResponseWriter
 	limit  int
-	header http.Header
-	status int // 0 if none was written, which means 200
+	header http.Header // as it was when the answer began to go to the client
+	status int         // 0 if none was written, which means 200
 	body   bytes.Buffer
-	passed bool // the answer goes to the client
+	outer  http.Header // those below, before an answer began that is flushed
+	passed bool        // the answer goes to the client
+	parted bool        // body is not all of the answer, or the client has not got all of body
 }
 
 // NewCapture returns a Capture that holds back at most limit bytes for w, as
@@ -44,18 +51,38 @@ func (i *Idempotent) Limit() int {
 // handler has taken over the connection. A nil Capture has held nothing yet.
 func (c *Capture) Passed() bool { return c != nil && c.passed }
 
+// Whole reports whether Held is all of an answer that goes to the client. A
+// stream of events is never whole. A nil Capture has held nothing yet.
+func (c *Capture) Whole() bool { return c.Passed() && !c.parted }
+
 // Silent reports whether the handler has not begun an answer. Informational
 // ones are none.
 func (c *Capture) Silent() bool { return !c.passed && c.status == 0 }
 
-// Unwrap is for the deadlines of an http.ResponseController.
-func (c *Capture) Unwrap() http.ResponseWriter { return c.under }
+// SetReadDeadline, SetWriteDeadline and EnableFullDuplex are for an
+// http.ResponseController.
+func (c *Capture) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(c.under).SetReadDeadline(t)
+}
+
+// SetWriteDeadline is like SetReadDeadline.
+func (c *Capture) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(c.under).SetWriteDeadline(t)
+}
+
+// EnableFullDuplex is like SetReadDeadline.
+func (c *Capture) EnableFullDuplex() error {
+	return http.NewResponseController(c.under).EnableFullDuplex()
+}
 
 // Held returns what is held back.
 func (c *Capture) Held() Answer {
 	a := Answer{Status: c.status, Header: c.header, Outer: c.under.Header(), Body: c.body.Bytes(), Silent: c.Silent()}
 	if a.Status == 0 {
 		a.Status = http.StatusOK
+	}
+	if c.passed {
+		a.Outer = c.outer
 	}
 	return a
 }
@@ -66,12 +93,14 @@ func (c *Capture) Send() {
 		return
 	}
 	c.passed = true
+	c.parted = c.parted || strings.HasPrefix(c.header.Get("Content-Type"), "text/event-stream")
 	replace(c.under.Header(), c.header)
 	if c.status != 0 {
 		c.under.WriteHeader(c.status)
 	}
 	if c.body.Len() > 0 {
-		_, _ = c.under.Write(c.body.Bytes()) // an error here means that the client has gone
+		_, err := c.under.Write(c.body.Bytes()) // an error here means that the client has gone
+		c.parted = c.parted || err != nil
 	}
 }
 
@@ -94,7 +123,7 @@ func (c *Capture) WriteHeader(status int) {
 	case c.passed:
 		c.under.WriteHeader(status)
 	case status == http.StatusSwitchingProtocols && c.limit != noLimit:
-		c.status = status
+		c.status, c.parted = status, true
 		c.Send()
 	case status < 200 && status != http.StatusSwitchingProtocols:
 		c.inform(status)
@@ -125,22 +154,29 @@ func (c *Capture) Write(b []byte) (int, error) {
 	switch {
 	case !c.passed && (c.status == http.StatusNoContent || c.status == http.StatusNotModified):
 		return 0, http.ErrBodyNotAllowed
-	case !c.passed && len(b) > c.limit-c.body.Len():
+	case len(b) > c.limit-c.body.Len():
+		c.parted = true
 		c.Send()
-	}
-	if c.passed {
-		return c.under.Write(b)
 	}
 	if c.status == 0 {
 		c.status = http.StatusOK
 	}
-	return c.body.Write(b)
+	if !c.parted {
+		c.body.Write(b)
+	}
+	if !c.passed {
+		return len(b), nil
+	}
+	n, err := c.under.Write(b)
+	c.parted = c.parted || err != nil
+	return n, err
 }
 
 // Flush is for handlers that look for an http.Flusher.
 func (c *Capture) Flush() { _ = c.FlushError() }
 
-// FlushError sends the answer so far, if there is a limit.
+// FlushError sends the answer so far, if there is a limit. What is sent, and
+// what follows it within the limit, is held too.
 func (c *Capture) FlushError() error {
 	if c.status == 0 {
 		c.status = http.StatusOK
@@ -148,8 +184,13 @@ func (c *Capture) FlushError() error {
 	if c.limit == noLimit {
 		return nil
 	}
+	if !c.passed {
+		c.outer = maps.Clone(c.under.Header())
+	}
 	c.Send()
-	return http.NewResponseController(c.under).Flush()
+	err := http.NewResponseController(c.under).Flush()
+	c.parted = c.parted || err != nil && !errors.Is(err, http.ErrNotSupported)
+	return err
 }
 
 // Hijack lets the handler take over the connection, if the server can and there
@@ -159,7 +200,9 @@ func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, fmt.Errorf("%w: an answer in a transaction is held back until COMMIT", http.ErrNotSupported)
 	}
 	conn, buf, err := http.NewResponseController(c.under).Hijack()
-	c.passed = c.passed || err == nil
+	if err == nil {
+		c.passed, c.parted = true, true
+	}
 	return conn, buf, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/internal/readahead"
 	"github.com/go-lockguard/guard/keyfunc"
@@ -60,15 +61,29 @@ func (l *Lock) Serve(x Exchange) error {
 	if err != nil {
 		err = overLimit(err)
 		l.logKeyFunc(x, err)
-		return err
+		return Refused(err)
 	}
 	ran, err := l.pass(x, keys)
 	switch {
-	case err != nil && ran && x.Begun():
+	case err == nil:
+		return nil
+	case ran && x.Begun():
 		l.logLost(x, keys, err)
 		return nil
+	case ran:
+		return err
 	case keys.fromRequest() && errors.Is(err, guard.ErrInvalidKey):
-		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
+		err = fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
+	}
+	return Refused(err)
+}
+
+// Refused returns err as that of a request whose handler has not run. Refused
+// leaves errors alone that are not guard's, because frameworks look at their
+// type.
+func Refused(err error) error {
+	if errors.Is(err, guard.ErrNotAcquired) || errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrClosed) {
+		return errnote.With(err, errnote.Refused(true))
 	}
 	return err
 }

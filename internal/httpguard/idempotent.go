@@ -22,6 +22,7 @@ type HeldExchange interface {
 
 	Value(f keyfunc.Func) (string, error) // of the request, with its path parameters
 	Held() Answer                         // what Next has held back
+	Whole() bool                          // whether Held is all of an answer that has begun
 	Send()                                // sends what Next has held back
 	Replay(Answer)                        // sends the answer of an earlier request
 }
@@ -59,7 +60,7 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 	if err != nil {
 		err = overLimit(err)
 		i.logKeyFunc(x, err)
-		return err
+		return Refused(err)
 	}
 	ran, inner := false, new(leasekey.Refusal)
 	ctx := leasekey.WithRefusal(x.Request().Context(), inner)
@@ -74,7 +75,9 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 	case ran && i.once == nil:
 		return i.finish(x, key, err)
 	case i.once != nil && (err != nil || ran):
-		if done, err := i.committed(x, key, ran, result, err); done {
+		if done, err := i.committed(x, key, ran, result, err); done && err != nil && !ran {
+			return Refused(err)
+		} else if done {
 			return err
 		}
 	}
@@ -88,11 +91,14 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 			i.replayed(x)
 		}
 		x.Replay(kept)
-	case errors.Is(err, guard.ErrOtherPayload), errors.Is(err, guard.ErrResultGone),
-		errors.Is(err, guard.ErrInterrupted):
+		return nil
+	case errors.Is(err, guard.ErrInterrupted):
+		i.logInterrupted(x, key)
+		return BlameKey(err)
+	case errors.Is(err, guard.ErrOtherPayload), errors.Is(err, guard.ErrResultGone):
 		return BlameKey(err)
 	}
-	return err
+	return Refused(err)
 }
 
 // errNotForKeeping ends a turn whose answer is not kept. Callers never see it.
@@ -101,7 +107,8 @@ var errNotForKeeping = errors.New("the answer is not one to keep")
 // record returns what is kept of the answer that x.Next has given. Its error
 // tells the guard that nothing is, and perhaps that nothing was done.
 func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, error) {
-	if x.Begun() {
+	end := context.Cause(x.Request().Context()) // nil as long as somebody waits for the answer
+	if x.Begun() && (!x.Whole() || end != nil) {
 		return goneAnswer(), nil
 	}
 	a := x.Held()
@@ -109,21 +116,19 @@ func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, er
 		i.noteLeft(x)
 	}
 	noted, ran := inner.Noted(a.Status)
+	clientLeft := errors.Is(end, context.Canceled) // all others are deadlines, or of a middleware
 	switch {
 	case noted && ran:
 		return nil, errNotForKeeping
-	case noted, a.refused():
+	case noted, a.refused(), a.Unrouted:
 		return nil, guard.NothingDone(errNotForKeeping)
-	case a.failed():
+	case a.failed(), a.Silent && end != nil && !clientLeft:
 		return nil, errNotForKeeping
-	case a.cut(), a.Silent && clientLeft(x):
+	case a.cut(), a.Silent && clientLeft:
 		return i.ending(a, goneAnswer()) // nobody may take it for the whole, or knows what the handler has done
 	}
 	return i.ending(a, a.encode(i.headers))
 }
-
-// clientLeft reports whether the request of x has ended before its answer.
-func clientLeft(x Exchange) bool { return x.Request().Context().Err() != nil }
 
 // finish sends what x.Next has held back. If the lease was lost, it returns the
 // loss instead, because another request may have got another answer.

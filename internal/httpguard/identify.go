@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
+	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/readahead"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -51,7 +55,7 @@ func (i *Identity[R]) Of(r R) (key string, fingerprint []byte, err error) {
 	}
 	scope, err := i.Scope(r)
 	if err != nil {
-		return "", nil, err
+		return "", nil, noLock(err)
 	}
 	if scope == "" {
 		return "", nil, fmt.Errorf("%w: the scope is empty", guard.ErrInvalidKey)
@@ -60,6 +64,15 @@ func (i *Identity[R]) Of(r R) (key string, fingerprint []byte, err error) {
 		fingerprint, err = i.Whole(r)
 	}
 	return guard.Key("idempotent", scope, name), fingerprint, err
+}
+
+// noLock returns an error of keyfunc as that of a value which is not for the key
+// of a lock.
+func noLock(err error) error {
+	if at := (*keyfunc.Error)(nil); errors.As(err, &at) {
+		return errnote.With(err, errnote.NoLock(true))
+	}
+	return err
 }
 
 // keyHeader is the header that names a request, in its canonical form.
@@ -107,7 +120,7 @@ func (i *Identity[R]) chosen(r R) ([]byte, error) {
 	for _, value := range i.Values {
 		v, err := value(r)
 		if err != nil {
-			return nil, err
+			return nil, noLock(err)
 		}
 		text = append(binary.AppendUvarint(text, uint64(len(v))), v...)
 	}
@@ -147,9 +160,9 @@ func BlameKey(err error) error {
 	return &keyfunc.Error{Source: "idempotency", Name: keyHeader, Err: err}
 }
 
-// wholeRequest returns a hash of the method, path, query and body of the
-// request of x. None of the first three has a line break. wholeRequest blocks
-// until the whole body is there.
+// wholeRequest returns a hash of the method, host, path, query, media type and
+// body of the request of x. None but the body has a line break. wholeRequest
+// blocks until the whole body is there.
 func wholeRequest(x HeldExchange) ([]byte, error) {
 	r := x.Request()
 	body, whole, err := readahead.Body(r)
@@ -160,7 +173,26 @@ func wholeRequest(x HeldExchange) ([]byte, error) {
 		return nil, &keyfunc.Error{Source: "body", Err: keyfunc.ErrTooLarge}
 	}
 	h := sha256.New()
-	_, _ = io.WriteString(h, r.Method+"\n"+r.URL.EscapedPath()+"\n"+r.URL.RawQuery+"\n")
+	_, _ = io.WriteString(h, r.Method+"\n"+hostname(r)+"\n"+r.URL.EscapedPath()+"\n"+r.URL.RawQuery+"\n")
+	if len(body) > 0 {
+		_, _ = io.WriteString(h, mediaType(r)+"\n")
+	}
 	_, _ = h.Write(body)
 	return h.Sum(nil)[:16], nil
+}
+
+// hostname returns the host that the client has asked, without the port, which
+// may be that of one instance.
+func hostname(r *http.Request) string {
+	return strings.ToLower((&url.URL{Host: r.Host}).Hostname())
+}
+
+// mediaType returns the media type of r's body without its parameters, which
+// say nothing that the body does not.
+func mediaType(r *http.Request) string {
+	given := strings.Join(r.Header.Values("Content-Type"), ", ")
+	if media, _, err := mime.ParseMediaType(given); err == nil {
+		return media
+	}
+	return given
 }

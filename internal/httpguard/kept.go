@@ -21,6 +21,8 @@ type Answer struct {
 	Outer  http.Header // those of Header that a middleware outside had set before; it sets them again
 	Body   []byte
 	Silent bool // the handler has written nothing, which means Status
+
+	Unrouted bool // the router has found no route, and answers itself
 }
 
 // Write writes a, and in place of headers that w has already those of a.
@@ -30,14 +32,17 @@ func (a Answer) Write(w http.ResponseWriter) {
 	_, _ = w.Write(a.Body) // an error here means that the client has gone
 }
 
-// refused reports whether a asks the client to come again, and so is no result.
-// A success with a Retry-After is one: the client looks at it later.
+// refused reports whether a asks the client to come again, and so says that
+// nothing was done. A success with a Retry-After is a result: the client looks
+// at it later.
 func (a Answer) refused() bool {
 	switch a.Status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
+	case outcome.ClientGone:
+		return false
 	}
-	return a.Status != outcome.ClientGone && a.Status >= 400 && a.Status < 500 && a.Header.Get("Retry-After") != ""
+	return a.Status >= 400 && a.Header.Get("Retry-After") != ""
 }
 
 // failed reports whether a is a server error, none of the handler's, or for a
@@ -55,8 +60,8 @@ func (a Answer) cut() bool {
 
 // keptHeaders are the headers that are always kept.
 var keptHeaders = []string{
-	"Content-Type", "Content-Language", "Content-Disposition", "Content-Encoding", "Content-Range", "Location", "Etag",
-	"Last-Modified", "Link", "Cache-Control", "Vary", "X-Content-Type-Options",
+	"Content-Type", "Content-Language", "Content-Disposition", "Content-Encoding", "Content-Range", "Location", "Allow",
+	"Etag", "Last-Modified", "Link", "Cache-Control", "Vary", "X-Content-Type-Options",
 }
 
 // neverKept are the headers that are for one client, one connection or one

@@ -32,18 +32,12 @@ func (l *Lock) lookAtServer(x Exchange) {
 	}
 }
 
-// NoteTimeout logs once for a route that an [http.TimeoutHandler] inside the
-// lock has answered. The handler may still run then, without the key. An
-// adapter must call NoteTimeout when a response begins with status 503, in the
-// goroutine that writes it.
-func (l *Lock) NoteTimeout(r *http.Request) {
-	if !inTimeoutHandler() {
-		return
-	}
-	if _, told := l.told.LoadOrStore(note{"timeout", r.Pattern}, nil); !told {
-		l.logger(route(r, r.Pattern)).ErrorContext(r.Context(),
-			"guard: an http.TimeoutHandler inside the lock answers while its handler may run on without the key: "+
-				"put it outside")
+// NoteTimeout logs once for a route that what, a timeout inside the lock, has
+// answered. The handler may still run then, without the key.
+func (l *Lock) NoteTimeout(r *http.Request, pattern, what string) {
+	if _, told := l.told.LoadOrStore(note{"timeout", pattern}, nil); !told {
+		l.logger(route(r, pattern)).ErrorContext(r.Context(), "guard: "+what+
+			" inside the lock answers while its handler may run on without the key: put it outside")
 	}
 }
 

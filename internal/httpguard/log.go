@@ -84,6 +84,22 @@ func (l *Lock) logNotCommitted(x Exchange, key string, err error) {
 		"key_hash", guard.KeyHash(key), "error", err)
 }
 
+// logInterrupted logs once for a key that its requests are refused until
+// somebody forgets the mark of the first one. The key itself is logged, because
+// it is what guardctl forget takes.
+func (l *Lock) logInterrupted(x Exchange, key string) {
+	if _, told := l.told.LoadOrStore(note{"interrupted", key}, nil); told {
+		return
+	}
+	r := x.Request()
+	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), Interrupted, "key", key)
+}
+
+// Interrupted is the message about a request that was begun before, and whose
+// work nobody knows.
+const Interrupted = "guard: a request was begun before and not finished: find out what it did, " +
+	"then let it run again with guardctl forget"
+
 // noteLeft logs once for a route that its handler has only left an error. What
 // a middleware outside then answers is not kept.
 func (l *Lock) noteLeft(x Exchange) {

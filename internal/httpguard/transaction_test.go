@@ -34,6 +34,7 @@ func (x *exchange) Failed() bool                  { return false }
 func (x *exchange) Pattern() string               { return "/pay" }
 func (x *exchange) Held() httpguard.Answer        { return x.held.Held() }
 func (x *exchange) Send()                         { x.held.Send() }
+func (x *exchange) Whole() bool                   { return x.held.Whole() }
 func (x *exchange) Replay(a httpguard.Answer)     { a.Write(x.w) }
 
 func (x *exchange) Next(l *guard.Lease) {

@@ -60,8 +60,8 @@ func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *Writer) WriteHeader(status int) {
 	if !w.begun && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.begun, w.status = true, status
-		if status == http.StatusServiceUnavailable && w.Lock != nil {
-			w.Lock.NoteTimeout(w.Req)
+		if status == http.StatusServiceUnavailable && w.Lock != nil && inTimeoutHandler() {
+			w.Lock.NoteTimeout(w.Req, w.Req.Pattern, "an http.TimeoutHandler")
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -1,6 +1,7 @@
 package lockmwtest_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -209,6 +210,8 @@ var keyFaults = []fault{
 	blind("ignores the body", func(r *http.Request) { r.Body, r.ContentLength = http.NoBody, 0 }),
 	blind("ignores the query", func(r *http.Request) { r.URL.RawQuery = "" }),
 	blind("ignores the path", func(r *http.Request) { r.URL.Path = "/" }),
+	blind("ignores the host", func(r *http.Request) { r.Host = "a" }),
+	blind("ignores the type of the body", func(r *http.Request) { r.Header.Del("Content-Type") }),
 	blind("ignores the method", func(r *http.Request) { r.Method = http.MethodPatch }),
 	{
 		name: "answers 409 for another request", caughtBy: []string{"a key that was used for another request"},
@@ -415,6 +418,22 @@ var sentFaults = []fault{
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return eager{w} }),
 	},
 	{
+		name: "does not see what is written past it", caughtBy: []string{"an answer that is written past what holds it back"},
+		outside: reachable, inside: digs(func(b below) http.ResponseWriter { return b }),
+	},
+	{
+		name: "takes a deadline for a client that has gone", caughtBy: []string{"a deadline outside"},
+		outside: asked(func(r *http.Request) {
+			ctx, leave := context.WithCancel(context.WithoutCancel(r.Context()))
+			context.AfterFunc(r.Context(), leave)
+			*r = *r.WithContext(ctx)
+		}),
+	},
+	{
+		name: "keeps what it has flushed of a stream", caughtBy: []string{goneRow},
+		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return eventless{w} }),
+	},
+	{
 		name: "takes silence for success", caughtBy: []string{"the client has gone meanwhile"},
 		inside: func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -434,7 +453,7 @@ var sentFaults = []fault{
 	},
 	{
 		name: "does not see that a connection is taken over", caughtBy: []string{"a connection that was taken over"},
-		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return deep{w} }),
+		outside: reachable, inside: digs(func(b below) http.ResponseWriter { return deep{b} }),
 	},
 	{
 		name: "does not look at the length", caughtBy: []string{"an answer that was cut"},

@@ -225,26 +225,55 @@ type hasty struct{ http.ResponseWriter }
 func (w hasty) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 	if status < 200 {
-		w.Flush()
+		w.ResponseWriter.WriteHeader(http.StatusNoContent)
 	}
 }
 
 func (w hasty) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 
-// deep takes over the connection of the server's own writer.
-type deep struct{ http.ResponseWriter }
+type serversKey struct{}
 
-func (w deep) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+// reachable lets digs find the server's own writer.
+func reachable(_ *guard.Guard, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serversKey{}, w)))
+	})
+}
+
+// digs gives the handler a writer that has found the server's own.
+func digs(wrap func(b below) http.ResponseWriter) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			server, _ := r.Context().Value(serversKey{}).(http.ResponseWriter)
+			next.ServeHTTP(wrap(below{w, server}), r)
+		})
+	}
+}
+
+// below has the server's own writer below it.
+type below struct {
+	http.ResponseWriter
+
+	server http.ResponseWriter
+}
+
+func (w below) Unwrap() http.ResponseWriter { return w.server }
+
+func (w below) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+
+// deep takes over the connection of the server's own writer.
+type deep struct{ below }
 
 func (w deep) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	server := w.ResponseWriter
-	for {
-		outer, ok := server.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return http.NewResponseController(server).Hijack()
-		}
-		server = outer.Unwrap()
-	}
+	return http.NewResponseController(w.server).Hijack()
+}
+
+// eventless takes a stream of events for any other answer.
+type eventless struct{ http.ResponseWriter }
+
+func (w eventless) Flush() {
+	w.Header().Set("Content-Type", "text/plain")
+	w.ResponseWriter.(http.Flusher).Flush()
 }
 
 // endless announces no length.

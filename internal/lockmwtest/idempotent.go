@@ -66,6 +66,8 @@ var idempotentRows = []struct {
 	{"constructors refuse what cannot work", refusedAtStart},
 	{"a body that is too large, and one that is not", idempotentBodies},
 	{"an answer that was flushed", flushed},
+	{pastRow, writtenPast},
+	{"a deadline outside", deadlineOutside},
 	{"one byte over the limit", overTheLimit},
 	{"nothing is sent before it is kept", heldBack},
 	{"a lost lease is a 500, and nothing is kept", lostIdempotent},
@@ -90,6 +92,7 @@ var idempotentRows = []struct {
 // returns, and about clients that the handler sees go.
 var unbufferedAnswers = []string{
 	"an answer that was flushed", "a lost lease after the answer was flushed", hintsRow, goneRow, takenRow, cutRow,
+	pastRow,
 }
 
 const (
@@ -97,6 +100,7 @@ const (
 	goneRow  = "the client has gone meanwhile"
 	takenRow = "a connection that was taken over"
 	cutRow   = "an answer that was cut"
+	pastRow  = "an answer that is written past what holds it back"
 )
 
 const keptFor = time.Hour
@@ -123,6 +127,7 @@ func (r *rig) payment() *http.Request {
 	req := httptest.NewRequestWithContext(r.Context(), http.MethodPost, path, strings.NewReader("10 EUR"))
 	req.Header.Set("X-User", "ann")
 	req.Header.Set("Idempotency-Key", "k1")
+	req.Header.Set("Content-Type", "text/plain")
 	return req
 }
 
@@ -274,22 +279,31 @@ func reused(r *rig) {
 	c := order()
 	one, two := r.instances(c.serve)
 	first := r.pay(one)
-	header := http.Header{"X-User": {"ann"}, "Idempotency-Key": {"k1"}}
-	for name, req := range map[string]*http.Request{
-		"another body":   httptest.NewRequestWithContext(r.Context(), "POST", path, strings.NewReader("11 EUR")),
-		"no body":        httptest.NewRequestWithContext(r.Context(), "POST", path, nil),
-		"another method": httptest.NewRequestWithContext(r.Context(), "PUT", path, strings.NewReader("10 EUR")),
-		"another path":   httptest.NewRequestWithContext(r.Context(), "POST", "/stock/8", strings.NewReader("10 EUR")),
-		"another query":  httptest.NewRequestWithContext(r.Context(), "POST", path+"?a=1", strings.NewReader("10 EUR")),
+	sends := func(body io.Reader) func(*http.Request) {
+		return func(req *http.Request) { req.Body = io.NopCloser(body) }
+	}
+	for name, change := range map[string]func(req *http.Request){
+		"another body":   sends(strings.NewReader("11 EUR")),
+		"no body":        func(req *http.Request) { req.Body, req.ContentLength = http.NoBody, 0 },
+		"another method": func(req *http.Request) { req.Method = http.MethodPut },
+		"another path":   func(req *http.Request) { req.URL.Path = "/stock/8" },
+		"another query":  func(req *http.Request) { req.URL.RawQuery = "a=1" },
+		"another host":   func(req *http.Request) { req.Host = "b.example" },
+		"another type":   func(req *http.Request) { req.Header.Set("Content-Type", "text/csv") },
+		"no type":        func(req *http.Request) { req.Header.Del("Content-Type") },
 	} {
-		req.Header = header
+		req := r.payment()
+		change(req)
 		w := send(two, req)
 		r.expectProblem(w, http.StatusUnprocessableEntity, "idempotency_key_reused", false)
 		if r.Failed() {
 			r.Fatal(name)
 		}
 	}
-	r.expectSame(first, r.pay(two))
+	again := r.payment()
+	again.Host = "EXAMPLE.com"
+	again.Header.Set("Content-Type", "TEXT/plain;charset=utf-8")
+	r.expectSame(first, send(two, again))
 	r.expectRuns(c, 1)
 }
 

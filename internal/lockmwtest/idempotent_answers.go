@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-lockguard/guard"
 )
@@ -16,7 +17,7 @@ import (
 func whichHeaders(r *rig) {
 	set := map[string]string{
 		"Content-Type": "text/plain; charset=x", "Content-Language": "de", "Content-Disposition": "inline",
-		"Location": "/orders/1", "Etag": `"1"`, "Last-Modified": "Mon, 02 Jan 2006 15:04:05 GMT", "Link": "</a>; rel=next",
+		"Location": "/orders/1", "Allow": "GET", "Etag": `"1"`, "Last-Modified": "Mon, 02 Jan 2006 15:04:05 GMT", "Link": "</a>; rel=next",
 		"Content-Range": "bytes 0-3/9", "Cache-Control": "no-store", "Vary": "Origin",
 		"X-Content-Type-Options": "nosniff",
 		"X-Order":                "1",
@@ -96,7 +97,7 @@ func whichAnswers(r *rig) {
 		{303, "", true},
 		{304, "", true},
 		{400, "", true},
-		{401, "", true},
+		{401, "", false},
 		{402, "", true},
 		{404, "", true},
 		{409, "", true},
@@ -189,7 +190,9 @@ func atMostOnce(r *rig) {
 		marked bool
 	}{
 		{500, "", nil, true},
-		{503, "1", nil, true},
+		{503, "1", nil, false},
+		{502, "1", nil, false},
+		{401, "", nil, false},
 		{200, "", http.ErrAbortHandler, true},
 		{499, "1", nil, true},
 		{429, "", nil, false},
@@ -205,7 +208,9 @@ func atMostOnce(r *rig) {
 		w := send(two, r.named(name))
 		if row.marked {
 			r.expectProblem(w, http.StatusConflict, "idempotency_interrupted", false)
+			r.expectProblem(send(two, r.named(name)), http.StatusConflict, "idempotency_interrupted", false)
 			r.expectRuns(c, 1)
+			r.expectForget(name)
 		} else if w.Code != status || c.runs != 2 {
 			r.Errorf("%d: then %d %s, %d runs", status, w.Code, w.Body, c.runs)
 		}
@@ -221,26 +226,123 @@ func atMostOnce(r *rig) {
 	// A lock in front of the handler has done nothing.
 	release := r.hold(r.other, key)
 	locked := r.Mount(r.guard.With(bound), c.serve, once, Lock{Template: template})
-	r.expectProblem(send(locked, r.named("locked")), http.StatusConflict, "lock_held", false)
+	r.expectProblem(send(locked, r.named("locked")), http.StatusConflict, "lock_held", true)
 	release()
 	if w := send(locked, r.named("locked")); w.Code != http.StatusCreated {
 		r.Errorf("after a refusal: %d %s", w.Code, w.Body)
 	}
 }
 
+// expectForget fails the test unless the log has told once which key Forget
+// wants for the request with that Idempotency-Key.
+func (r *rig) expectForget(name string) {
+	r.Helper()
+	line := `level=WARN msg="guard: a request was begun before and not finished: find out what it did, ` +
+		`then let it run again with guardctl forget" guard=shop route="POST /stock/`
+	wanted := 0
+	for _, l := range strings.Split(r.logs.String(), "\n") {
+		if strings.Contains(l, line) && strings.HasSuffix(l, " key="+guard.Key("idempotent", "ann", name)) {
+			wanted++
+		}
+	}
+	if wanted != 1 {
+		r.Errorf("%s: %d lines say what to forget, want 1:\n%s", name, wanted, r.logs.String())
+	}
+}
+
+// An answer that was flushed has gone to the client before it is kept. It is
+// kept only if all of it is known, and the client has got it.
 func flushed(r *rig) {
+	const limit = 300
+	for name, row := range map[string]struct {
+		kind, more string
+		leaves     bool
+		kept       bool
+	}{
+		"whole":     {"text/plain", " and more", false, true},
+		"too-long":  {"text/plain", strings.Repeat("x", limit), false, false},
+		"events":    {"text/event-stream", " and more", false, false},
+		"half-read": {"text/plain", "", true, false},
+	} {
+		ctx, leave := context.WithCancel(r.Context())
+		c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
+			w.Header().Set("Content-Type", row.kind)
+			w.Header().Set("Location", "/a")
+			err := ok(w, req)
+			w.(http.Flusher).Flush()
+			if row.leaves {
+				leave()
+			}
+			_, _ = io.WriteString(w, row.more)
+			return err
+		}}
+		bound := guard.WithResultLimit(limit)
+		one, two := r.Mount(r.guard.With(bound), c.serve, once), r.Mount(r.other.With(bound), c.serve, once)
+		first := send(one, r.named(name).WithContext(ctx))
+		if first.Code != http.StatusOK || first.Body.String() != "done"+row.more || !first.Flushed {
+			r.Errorf("%s: got %d %s, flushed %v", name, first.Code, first.Body, first.Flushed)
+		}
+		w := send(two, r.named(name))
+		if row.kept {
+			r.expectSame(first, w)
+			if w.Header().Get("Location") != "/a" || w.Header().Get("Content-Type") != row.kind {
+				r.Errorf("%s: replayed with %v", name, w.Header())
+			}
+		} else {
+			r.expectProblem(w, http.StatusConflict, "idempotency_answer_gone", false)
+		}
+		r.expectRuns(c, 1)
+		leave()
+	}
+}
+
+// Whatever a handler finds below its writer, what it sends there is the answer
+// of all requests, or that of none.
+func writtenPast(r *rig) {
 	c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
-		err := ok(w, req)
-		w.(http.Flusher).Flush()
-		_, _ = io.WriteString(w, " and more")
-		return err
+		for {
+			outer, found := w.(interface{ Unwrap() http.ResponseWriter })
+			if !found {
+				return ok(w, req)
+			}
+			w = outer.Unwrap()
+		}
 	}}
 	one, two := r.instances(c.serve)
-	if w := r.pay(one); w.Code != http.StatusOK || w.Body.String() != "done and more" || !w.Flushed {
-		r.Errorf("got %d %s, flushed %v", w.Code, w.Body, w.Flushed)
+	first := r.pay(one)
+	r.expectDone(first)
+	if w := r.pay(two); replayed(w) {
+		r.expectSame(first, w)
+	} else {
+		r.expectProblem(w, http.StatusConflict, "idempotency_answer_gone", false)
 	}
-	r.expectProblem(r.pay(two), http.StatusConflict, "idempotency_answer_gone", false)
 	r.expectRuns(c, 1)
+}
+
+// A deadline of a middleware outside is no client that has left: somebody gets
+// an answer, and sends the request again.
+func deadlineOutside(r *rig) {
+	for name, row := range map[string]struct {
+		h    Handler
+		kept bool
+	}{
+		"silence": {func(http.ResponseWriter, *http.Request) error { return nil }, false},
+		"answer":  {ok, true},
+	} {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
+			time.Sleep(2 * time.Second)
+			return row.h(w, req)
+		}}
+		one, two := r.instances(c.serve)
+		_ = send(one, r.named(name).WithContext(ctx))
+		runs := map[bool]int{false: 2, true: 1}
+		if w := send(two, r.named(name)); replayed(w) != row.kept || w.Code != http.StatusOK {
+			r.Errorf("%s: then %d %s, replay %v", name, w.Code, w.Body, replayed(w))
+		}
+		r.expectRuns(c, runs[row.kept])
+		cancel()
+	}
 }
 
 // The limit is that of what the store keeps, so the body must be a little

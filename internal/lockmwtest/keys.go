@@ -214,7 +214,7 @@ func bodies(r *rig) {
 	}
 	for _, body := range []string{
 		``, `{}`, `{"sku":""}`, `{"sku":"7","SKU":"8"}`, `{"sku":"7","sku":"7"}`,
-		`{"sku":7.0}`, `{"sku":"7"`,
+		`{"sku":7.5}`, `{"sku":"7"`,
 	} {
 		r.expectRefusal("{json.sku}", withBody("application/json", body), http.StatusBadRequest, "lock_key_invalid")
 	}

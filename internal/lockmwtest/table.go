@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // Adapter describes the adapter under test.
@@ -100,6 +101,7 @@ func Run(t *testing.T, a Adapter) {
 		{"readers go together, and a writer alone", readers},
 		{"so many requests at once as there are permits", permits},
 		{"nested middleware and service share one lease", nested},
+		{"a middleware inside another one is refused as what it is", refusedInside},
 		{"the default guard", defaultGuard},
 	} {
 		if a.Buffered && slices.Contains(unbuffered, c.name) {
@@ -295,6 +297,39 @@ func nested(r *rig) {
 	app.ServeHTTP(w, req)
 	r.expectDone(w)
 	r.mustBeFree(key)
+}
+
+// The handler has not run, whatever is around the middleware that refuses.
+func refusedInside(r *rig) {
+	r.hold(r.other, key)
+	r.hold(r.other, idempotencyKey)
+	g := r.guard.With(guard.WithMaxWait(0))
+	lock, outer := Lock{Template: template}, once
+	outer.Scope = keyfunc.Static("outer")
+	for name, locks := range map[string][]Lock{
+		"a lock in a lock":           {{Static: "a"}, lock},
+		"a lock in Idempotent":       {outer, lock},
+		"a lock in a lock in it":     {outer, {Static: "a"}, lock},
+		"several keys in a lock":     {{Static: "a"}, {Templates: []string{template, "b:{sku}"}}},
+		"Idempotent in a lock":       {{Static: "a"}, once},
+		"Idempotent in another one":  {outer, once},
+		"with a status of its own":   {{Static: "a"}, {Template: template, Held: http.StatusServiceUnavailable}},
+		"with a status from outside": {{Answers: true, Held: http.StatusTooManyRequests}, {Static: "a"}, lock},
+	} {
+		w := r.pay(r.Mount(g, r.never, locks...))
+		status := http.StatusConflict
+		for _, l := range locks {
+			status = max(status, l.Held)
+		}
+		r.expectProblem(w, status, "lock_held", true)
+		if strings.Contains(w.Body.String(), "may have been carried out") {
+			r.Errorf("%s: the answer says that something was done: %s", name, w.Body)
+		}
+	}
+	mend := r.locker.Break()
+	inside := r.Mount(g, r.never, Lock{Static: "a"}, lock)
+	r.expectProblem(r.pay(inside), http.StatusServiceUnavailable, "lock_unavailable", true)
+	mend()
 }
 
 func defaultGuard(r *rig) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard"
@@ -84,6 +85,8 @@ type idempotent struct {
 	ttl      time.Duration
 	answers  Answers
 	replayed func(context.Context) // called before each replay; nil: nobody is
+
+	interrupted sync.Map // the keys that were logged so
 }
 
 // call is a call as the functions of an [httpguard.Identity] see it.
@@ -171,14 +174,14 @@ func (i *idempotent) serve(
 		return handler(ctx)
 	}
 	if err != nil {
-		return nil, i.answers.Error(ctx, i.rule, err)
+		return nil, i.answers.Error(ctx, i.rule, refused(ctx, err))
 	}
 	called, inside, o := false, new(refusal), guard.OnceOptions{TTL: i.ttl, Fingerprint: mark}
 	var own error
 	result, err := g.OnceBytes(ctx, key, o, func(ctx context.Context) ([]byte, error) {
 		called = true
 		resp, own = handler(context.WithValue(ctx, refusalKey{}, inside))
-		if own != nil && inside.noted {
+		if own != nil && (inside.noted || errnote.Is(own, errnote.NothingDone(true))) {
 			return nil, guard.NothingDone(ErrNotForKeeping)
 		}
 		own = i.told(ctx, own)
@@ -202,11 +205,22 @@ func (i *idempotent) serve(
 			return resp, err
 		}
 	}
+	if errors.Is(err, guard.ErrInterrupted) {
+		i.logInterrupted(ctx, g, key)
+	}
 	if errors.Is(err, guard.ErrOtherPayload) || errors.Is(err, guard.ErrResultGone) ||
 		errors.Is(err, guard.ErrInterrupted) {
 		err = httpguard.BlameKey(err)
 	}
-	return nil, i.answers.Error(ctx, i.rule, err)
+	return nil, i.answers.Error(ctx, i.rule, refused(ctx, err))
+}
+
+// logInterrupted logs once for a key that its calls are refused until somebody
+// forgets the mark of the first one.
+func (i *idempotent) logInterrupted(ctx context.Context, g *guard.Guard, key string) {
+	if _, told := i.interrupted.LoadOrStore(key, nil); !told {
+		g.Logger().WarnContext(ctx, httpguard.Interrupted, "guard", g.Name(), "method", i.rule.Method, "key", key)
+	}
 }
 
 // told returns the error of a handler as clients see it.

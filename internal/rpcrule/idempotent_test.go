@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,41 @@ func TestACallWithoutAKey(t *testing.T) {
 		}
 		if _, _, err := pay("text"); !errors.Is(err, keyfunc.ErrNoSource) {
 			t.Errorf("a message of another type got %v", err)
+		}
+	}
+}
+
+// With WithAtMostOnce the next call runs only if the handler has said that it
+// has done nothing. Otherwise the log says once what to forget.
+func TestAHandlerSaysThatItHasDoneNothing(t *testing.T) {
+	refused := errors.New("connection refused")
+	for name, row := range map[string]struct {
+		own  error
+		runs int
+	}{
+		"nothing done": {guard.NothingDone(refused), 3},
+		"who knows":    {refused, 1},
+	} {
+		var text strings.Builder
+		g := guardtest.New(t).With(guard.WithAtMostOnce(), guard.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+		r := rpcrule.NewIdempotent(g, "/shop.Bank/Pay", func(context.Context) (string, error) { return "ann", nil },
+			time.Hour, rpcrule.Answers{
+				Record: func(context.Context, any, error) ([]byte, error) { return nil, rpcrule.ErrNotForKeeping },
+				Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
+			}, []rpcrule.Option{rpcrule.WithKey(of(id)), rpcrule.WithoutFingerprint()})
+		runs := 0
+		for range 3 {
+			_, err := r.Serve(t.Context(), g, payment{id: "k"}, func(context.Context) (any, error) {
+				runs++
+				return nil, row.own
+			})
+			if !errors.Is(err, refused) && !errors.Is(err, guard.ErrInterrupted) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		lines := strings.Count(text.String(), "guardctl forget\" guard=guard method=/shop.Bank/Pay key=idempotent:ann:k\n")
+		if runs != row.runs || (lines == 1) != (row.runs == 1) {
+			t.Errorf("%s: %d runs, want %d; %d lines:\n%s", name, runs, row.runs, lines, &text)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package rpcrule
 
-import "context"
+import (
+	"context"
+
+	"github.com/go-lockguard/guard/internal/httpguard"
+)
 
 // refusal notes that a rule inside of an Idempotent has not let the call
 // through, so nothing was done. Only the call's own goroutine uses it.
@@ -8,10 +12,11 @@ type refusal struct{ noted bool }
 
 type refusalKey struct{}
 
-// noteRefusal notes whether a rule has refused the call, if it passed an
-// Idempotent before.
-func noteRefusal(ctx context.Context, refused bool) {
+// refused returns err as that of a call whose handler has not run. refused
+// notes that for the Idempotent that the call has passed before.
+func refused(ctx context.Context, err error) error {
 	if outside, found := ctx.Value(refusalKey{}).(*refusal); found {
-		outside.noted = refused
+		outside.noted = true
 	}
+	return httpguard.Refused(err)
 }

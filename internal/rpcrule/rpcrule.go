@@ -135,16 +135,15 @@ func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any,
 	key, err := r.Key(ctx, message)
 	if err != nil {
 		var none T
-		return none, err
+		return none, refused(ctx, err)
 	}
 	called := false
 	resp, err := guard.Call(ctx, g, key, func(ctx context.Context) (T, error) {
 		called = true
 		return handler(ctx)
 	})
-	noteRefusal(ctx, !called)
 	if !called {
-		err = tooLong(err, key)
+		err = refused(ctx, tooLong(err, key))
 	}
 	return resp, err
 }
@@ -155,7 +154,7 @@ func runSeveral[T any](ctx context.Context, g *guard.Guard, r *Rule, message any
 ) (resp T, err error) {
 	keys, err := r.Keys(ctx, message)
 	if err != nil {
-		return resp, err
+		return resp, refused(ctx, err)
 	}
 	called := false
 	err = g.DoAll(ctx, keys, func(ctx context.Context) (err error) {
@@ -163,9 +162,8 @@ func runSeveral[T any](ctx context.Context, g *guard.Guard, r *Rule, message any
 		resp, err = handler(ctx)
 		return err
 	})
-	noteRefusal(ctx, !called)
 	if !called {
-		err = tooLong(err, keys...)
+		err = refused(ctx, tooLong(err, keys...))
 	}
 	return resp, err
 }
@@ -175,10 +173,13 @@ func runSeveral[T any](ctx context.Context, g *guard.Guard, r *Rule, message any
 func (r *Rule) Acquire(ctx context.Context, message any) (*guard.Lease, error) {
 	key, err := r.Key(ctx, message)
 	if err != nil {
-		return nil, err
+		return nil, refused(ctx, err)
 	}
 	l, err := r.Guard.Acquire(ctx, key)
-	return l, tooLong(err, key)
+	if err != nil {
+		return nil, refused(ctx, tooLong(err, key))
+	}
+	return l, nil
 }
 
 // tooLong marks an error for a key that guard refuses as the client's error,

@@ -8,12 +8,12 @@ package certmagiclock
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/certmagic"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasequeue"
 )
 
 // Storage is a certmagic.Storage whose locks are those of a guard. All else is
@@ -22,10 +22,8 @@ import (
 type Storage struct {
 	certmagic.Storage
 
-	guard *guard.Guard
-
-	mu     sync.Mutex                // guards leases, and is never held across I/O
-	leases map[string][]*guard.Lease // by name, the oldest first; all but the last were lost
+	guard  *guard.Guard
+	leases leasequeue.Queue // by name
 }
 
 var _ interface {
@@ -42,7 +40,7 @@ const forever = 365 * 24 * time.Hour
 // certmagic's contexts end a wait, and an order takes what the authority takes.
 func New(g *guard.Guard, s certmagic.Storage) *Storage {
 	g = g.With(guard.WithMaxWait(forever), guard.WithMaxHold(0))
-	return &Storage{Storage: s, guard: g, leases: map[string][]*guard.Lease{}}
+	return &Storage{Storage: s, guard: g}
 }
 
 // Lock implements [certmagic.Locker]. Lock waits for the name until ctx ends,
@@ -52,7 +50,7 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s.keep(name, lease)
+	s.leases.Put(name, lease)
 	return nil
 }
 
@@ -64,7 +62,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	} else if err != nil {
 		return false, err
 	}
-	s.keep(name, lease)
+	s.leases.Put(name, lease)
 	return true, nil
 }
 
@@ -73,35 +71,17 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 // only returns the error of a lease that is lost, and does not block. certmagic
 // does not begin the attempt then.
 func (s *Storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	leases := s.leases[name]
-	if len(leases) == 0 {
-		return guard.ErrNoLease
+	if lease := s.leases.Oldest(name); lease != nil {
+		return lease.Err()
 	}
-	return leases[0].Err()
+	return guard.ErrNoLease
 }
 
 // Unlock implements [certmagic.Locker]. Unlock blocks for at most 1 s, with the
 // errors of [guard.Lease.Release]. Without a lease it returns nil.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
-	s.mu.Lock()
-	leases := s.leases[name]
-	switch len(leases) {
-	case 0:
-		s.mu.Unlock()
-		return nil
-	case 1:
-		delete(s.leases, name)
-	default:
-		s.leases[name] = leases[1:]
+	if lease := s.leases.Take(name); lease != nil {
+		return lease.Release(ctx)
 	}
-	s.mu.Unlock()
-	return leases[0].Release(ctx)
-}
-
-func (s *Storage) keep(name string, lease *guard.Lease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leases[name] = append(s.leases[name], lease)
+	return nil
 }

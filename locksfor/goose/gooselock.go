@@ -15,18 +15,16 @@ package gooselock
 import (
 	"context"
 	"database/sql"
-	"sync"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasequeue"
 )
 
 // Locker is a lock.Locker of goose. Its methods are safe for concurrent use.
 type Locker struct {
-	guard *guard.Guard
-	key   string
-
-	mu     sync.Mutex     // guards leases, and is never held across I/O
-	leases []*guard.Lease // the oldest first; there are more than one only if those before were lost
+	guard  *guard.Guard
+	key    string
+	leases leasequeue.Queue // of key
 }
 
 // New returns a Locker for goose.WithLocker. All instances that migrate one
@@ -42,9 +40,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.leases = append(l.leases, lease)
+	l.leases.Put(l.key, lease)
 	return nil
 }
 
@@ -52,13 +48,8 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 // [guard.Lease.Release]: ErrLeaseLost says that another instance may have
 // migrated at the same time. Without a lease it returns ErrNoLease.
 func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
-	l.mu.Lock()
-	if len(l.leases) == 0 {
-		l.mu.Unlock()
-		return guard.ErrNoLease
+	if lease := l.leases.Take(l.key); lease != nil {
+		return lease.Release(ctx)
 	}
-	lease := l.leases[0]
-	l.leases = l.leases[1:]
-	l.mu.Unlock()
-	return lease.Release(ctx)
+	return guard.ErrNoLease
 }

@@ -264,7 +264,7 @@ func TestAtMostOnceNoCallRunsAgainThatMayHavePaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = s.call("binary", 0, "ann", "10", "k")
-	want(t, "a lock inside", err, connect.CodeInternal, "LOCK_HELD", false)
+	want(t, "a lock inside", err, connect.CodeAborted, "LOCK_HELD", true)
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

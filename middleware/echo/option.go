@@ -99,7 +99,8 @@ func WithFingerprint(values ...keyfunc.Func) Option { return with.Fingerprint(va
 func WithoutFingerprint() Option { return with.NoFingerprint() }
 
 // WithOptionalKey is an option of [Idempotent]. Requests without an idempotency
-// key pass, and their handler has no lease.
+// key pass, and their handler has no lease. Idempotent panics if it has
+// [InTransaction] too, because such a handler would have no transaction.
 func WithOptionalKey() Option { return with.OptionalKey() }
 
 // WithReplayHook is an option of [Idempotent]. f is called before the answer of

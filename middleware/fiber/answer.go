@@ -97,5 +97,9 @@ func carry(c fiber.Ctx, a answers) (undo func()) {
 	}
 	before := answersIn(c)
 	c.Locals(answersKey, a.Over(before))
-	return func() { c.Locals(answersKey, before) }
+	return func() {
+		if !abandoned(c) {
+			c.Locals(answersKey, before)
+		}
+	}
 }

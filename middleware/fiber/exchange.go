@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,6 +25,8 @@ type exchange struct {
 	bad  error   // why req is not whole
 	err  error   // returned by the handler
 
+	route string // its pattern, once the chain runs; an abandoned c must not be asked
+
 	stream *stream // the body of req; nil if it is in memory
 }
 
@@ -34,11 +37,24 @@ var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 func (x *exchange) Request() *http.Request { return x.req }
 func (x *exchange) Context() fiber.Ctx     { return x.c }
 func (x *exchange) Params() keyfunc.Params { return x }
-func (x *exchange) Pattern() string        { return x.c.Route().Path }
 
-// Begun always returns false, because fiber sends the response when all
-// handlers have returned.
-func (x *exchange) Begun() bool { return false }
+func (x *exchange) Pattern() string {
+	if abandoned(x.c) {
+		return x.route
+	}
+	return x.c.Route().Path
+}
+
+// Begun reports whether another answer than the response of c is sent. fiber
+// sends that when all handlers have returned, so it never begins before.
+func (x *exchange) Begun() bool { return abandoned(x.c) }
+
+// abandoned reports whether a timeout has answered for c. Its handler may run
+// on in another goroutine then and use c, so nothing may read or change c but
+// what is safe for concurrent use.
+func abandoned(c fiber.Ctx) bool {
+	return c.IsAbandoned() || c.RequestCtx().LastTimeoutErrorResponse() != nil
+}
 
 // Keys also takes a body of unknown length from the lock, which would otherwise
 // read it ahead. If the body is longer than the limit, fasthttp cannot take it
@@ -74,22 +90,35 @@ func (x *exchange) sound(derive func() error) error {
 }
 
 func (x *exchange) Failed() bool {
-	return x.err != nil || x.c.Response().StatusCode() >= http.StatusBadRequest
+	return x.err != nil || abandoned(x.c) || x.c.Response().StatusCode() >= http.StatusBadRequest
 }
 
 // Next runs the rest of the chain under l.
 func (x *exchange) Next(l *guard.Lease) {
 	c, in := x.c, x.c.RequestCtx()
+	x.route = c.Route().Path
 	outer, lease, lock := c.Context(), in.UserValue(leaseKey), in.UserValue(lockKey)
 	c.SetContext(l.Context())
 	in.SetUserValue(leaseKey, l)     // so that a handler may pass c itself as the context
 	in.SetUserValue(lockKey, x.lock) // for Error
 	defer func() {
+		if abandoned(c) {
+			x.noteTimeout(outer)
+			return
+		}
 		c.SetContext(outer)
 		in.SetUserValue(leaseKey, lease)
 		in.SetUserValue(lockKey, lock)
 	}()
 	x.err = c.Next()
+}
+
+// noteTimeout logs that a timeout inside has answered. One outside has ended
+// outer, and is right.
+func (x *exchange) noteTimeout(outer context.Context) {
+	if outer.Err() == nil {
+		x.lock.NoteTimeout(x.req, x.route, "a timeout")
+	}
 }
 
 // Param implements [keyfunc.Params].

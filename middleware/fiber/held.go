@@ -1,7 +1,10 @@
 package lockmw
 
 import (
+	"crypto/tls"
+	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/gofiber/fiber/v3"
 
@@ -36,10 +39,26 @@ func (x *heldExchange) Value(f keyfunc.Func) (v string, err error) {
 	return v, err
 }
 
-// Begun reports whether nobody can hold the answer back, because it is a stream
-// or the handler takes over the connection.
+// Begun reports whether nobody can hold the answer back. It is a stream, or the
+// handler takes over the connection, or has closed it, or a timeout has
+// answered.
 func (x *heldExchange) Begun() bool {
-	return x.c.Response().IsBodyStream() || x.c.RequestCtx().Hijacked()
+	return abandoned(x.c) || x.c.Response().IsBodyStream() || x.c.RequestCtx().Hijacked() ||
+		dropped(x.c.RequestCtx().Conn())
+}
+
+// dropped reports whether the handler has closed conn, as c.Drop does. Its
+// client gets no answer.
+func dropped(conn net.Conn) bool {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	return err != nil || raw.Control(func(uintptr) {}) != nil
 }
 
 // Next runs the rest of the chain under l, and answers its error. A status that
@@ -47,6 +66,9 @@ func (x *heldExchange) Begun() bool {
 func (x *heldExchange) Next(l *guard.Lease) {
 	x.outer = headers(x.c.Response())
 	x.exchange.Next(l)
+	if abandoned(x.c) {
+		return
+	}
 	if x.c.Response().StatusCode() < http.StatusOK && !x.c.RequestCtx().Hijacked() {
 		x.c.Status(http.StatusOK)
 	}
@@ -58,12 +80,16 @@ func (x *heldExchange) Next(l *guard.Lease) {
 func (x *heldExchange) Held() httpguard.Answer {
 	res := x.c.Response()
 	a := httpguard.Answer{Status: res.StatusCode(), Header: headers(res), Outer: x.outer, Body: res.Body()}
-	delete(a.Header, fiber.HeaderContentLength) // fiber sends the length of the body, whatever was set
-	if x.err != nil {                           // the ErrorHandler has failed
+	a.Silent = a.Status == http.StatusOK && len(a.Body) == 0 // fiber does not tell it from an empty answer
+	delete(a.Header, fiber.HeaderContentLength)              // fiber sends the length of the body, whatever was set
+	if x.err != nil {                                        // the ErrorHandler has failed
 		a.Status = 0
 	}
 	return a
 }
+
+// Whole returns false, because of an answer that has begun nothing is held.
+func (*heldExchange) Whole() bool { return false }
 
 // Send does nothing, because fiber sends the answer.
 func (*heldExchange) Send() {}

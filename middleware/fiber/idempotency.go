@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/idempotency"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasequeue"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -17,10 +17,8 @@ import (
 // across several instances of a service. Make it with [NewIdempotencyLock].
 // IdempotencyLock is safe for concurrent use.
 type IdempotencyLock struct {
-	guard *guard.Guard
-
-	mu   sync.Mutex // guards held; for a few instructions
-	held map[string]*guard.Lease
+	guard  *guard.Guard
+	leases leasequeue.Queue // by key
 }
 
 var _ idempotency.Locker = (*IdempotencyLock)(nil)
@@ -38,7 +36,7 @@ var _ idempotency.Locker = (*IdempotencyLock)(nil)
 // handler does not learn that the lease was lost. Set a MaxHold that is longer
 // than any request takes.
 func NewIdempotencyLock(g *guard.Guard) *IdempotencyLock {
-	return &IdempotencyLock{guard: g, held: map[string]*guard.Lease{}}
+	return &IdempotencyLock{guard: g}
 }
 
 // Lock waits for key, for at most the guard's MaxWait. Its error is one of the
@@ -51,9 +49,7 @@ func (l *IdempotencyLock) Lock(key string) error {
 		o, _ := outcome.Of(ctx, err)
 		return fmt.Errorf("%w: %w", fiber.NewError(o.Status, o.Detail), err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held[key] = lease
+	l.leases.Put(key, lease)
 	return nil
 }
 
@@ -61,10 +57,7 @@ func (l *IdempotencyLock) Lock(key string) error {
 // lost before. Another instance may then have run the same request. Unlock
 // blocks for at most a second.
 func (l *IdempotencyLock) Unlock(key string) error {
-	l.mu.Lock()
-	lease := l.held[key]
-	delete(l.held, key)
-	l.mu.Unlock()
+	lease := l.leases.Take(key)
 	if lease == nil {
 		return errors.New("lockmw: Unlock of an idempotency key that is not locked")
 	}

@@ -51,8 +51,12 @@ func (x *heldExchange) Held() httpguard.Answer {
 	if x.left {
 		a.Status = 0
 	}
+	a.Unrouted = x.c.FullPath() == "" && !x.held.Written() && !x.left // gin's own 404 or 405 follows
 	return a
 }
+
+// Whole reports whether Held is all of an answer that has begun.
+func (x *heldExchange) Whole() bool { return x.held != nil && x.held.capture.Whole() }
 
 // Send also passes on a status that gin has yet to write.
 func (x *heldExchange) Send() {

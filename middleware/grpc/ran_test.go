@@ -122,3 +122,35 @@ func TestAClientRepeatsTheWaitForTheRulesOwnKey(t *testing.T) {
 		t.Errorf("the client tried %d times, want 4", got)
 	}
 }
+
+// The handler has not run, whatever is around the rule that refuses.
+func TestARuleInsideAnotherOneIsRefusedAsWhatItIs(t *testing.T) {
+	mem := memlocker.New()
+	g := newGuard(t, mem, guard.WithMaxWait(0))
+	stock, err := newGuard(t, mem.Peer()).Acquire(t.Context(), "stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stock.Release(t.Context()) }()
+	by := func(name string) func(*message) string { return func(*message) string { return name } }
+	ann := func(context.Context) (string, error) { return "ann", nil }
+	info := &grpc.UnaryServerInfo{FullMethod: buy}
+	inner := lockmw.Unary(lockmw.Key(g, buy, by("stock")))
+	for name, outer := range map[string]lockmw.Rule{
+		"a lock": lockmw.Key(g, buy, by("account")),
+		"Idempotent": lockmw.Idempotent(g.With(guard.WithAtMostOnce()), buy, ann, time.Hour,
+			lockmw.WithIdempotencyKey(func(context.Context, *message) (string, error) { return "k", nil }),
+			lockmw.WithoutFingerprint()),
+	} {
+		around := lockmw.Unary(outer)
+		for range 2 { // nothing was done, so the second call is the same
+			_, err := around(t.Context(), &message{}, info, func(ctx context.Context, req any) (any, error) {
+				return inner(ctx, req, info, func(context.Context, any) (any, error) {
+					t.Errorf("%s: the handler ran", name)
+					return nil, nil
+				})
+			})
+			want(t, err, codes.Aborted, "LOCK_HELD", true)
+		}
+	}
+}

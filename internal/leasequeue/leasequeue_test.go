@@ -1,0 +1,50 @@
+package leasequeue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasequeue"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// A's lease ends, and B takes the key. Whoever unlocks first, nobody frees the
+// key of B while B runs.
+func TestTheFirstToUnlockReleasesTheOldestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := guard.New(memlocker.New(), guard.WithMaxHold(time.Second), guard.WithMaxWait(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+		var q leasequeue.Queue
+		var leases []*guard.Lease
+		for range 2 {
+			l, err := g.Acquire(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Put("a", l)
+			leases = append(leases, l)
+		}
+		if q.Oldest("a") != leases[0] || q.Oldest("b") != nil || q.Take("b") != nil {
+			t.Error("the oldest lease of a name is not the one that was put first")
+		}
+		if err := q.Take("a").Release(t.Context()); !errors.Is(err, guard.ErrLeaseLost) {
+			t.Errorf("the first Release returned %v, want ErrLeaseLost", err)
+		}
+		if _, err := g.TryAcquire(t.Context(), "a"); !errors.Is(err, guard.ErrNotAcquired) {
+			t.Errorf("a third caller got the key beside the second: %v", err)
+		}
+		if err := q.Take("a").Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if q.Take("a") != nil {
+			t.Error("a third lease")
+		}
+	})
+}
