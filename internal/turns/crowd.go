@@ -26,10 +26,14 @@ func (c *crowd) has(owner string) bool {
 	return c != nil && slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.bid.claim.Owner == owner })
 }
 
-// full reports whether t wants a permit while this process has all of them. A
-// turn that ends passes its permit on, so t need not contend.
-func (c *crowd) full(t *Turn) bool {
-	return c != nil && t.set.Limit > 1 && len(c.grants) >= t.set.Limit
+// full reports whether t wants a permit while this process has all of them, or
+// will have them when those ahead of t have one each. A turn that ends passes
+// its permit on, so t need not contend.
+func (c *crowd) full(t *Turn, ahead int) bool {
+	if c != nil {
+		ahead += len(c.grants)
+	}
+	return t.set.Limit > 1 && ahead >= t.set.Limit
 }
 
 // lasts returns how long the last grant lasts in the store from now unless it
@@ -120,6 +124,19 @@ func (gt *gate) disperse(gr *grant) {
 		}
 	}
 	gt.giveFloor(nil)
+}
+
+// awaitsAnswer reports whether t, which has one attempt, stands in line until
+// the request on the floor is answered. One attempt is one answer about the key,
+// and the key may have room for t beside all that are ahead. Where the floor
+// pauses, the answer is known.
+func (gt *gate) awaitsAnswer(t *Turn) bool {
+	f, c := gt.floor, &gt.contender
+	if !t.asksBeside() || f == nil || f.set.Limit == 0 || gt.line.alone > 0 {
+		return false
+	}
+	return c.alarm.state != asleep && c.fault == nil &&
+		!gt.crowd.full(t, 1+gt.line.turns()) && !t.full(gt.line.length)
 }
 
 // advance gives the floor to the first in line, if nobody has it.

@@ -58,14 +58,14 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 		case gt.openTo(t):
 			gt.enter(t, gt.crowd.open)
 			return true, 0, 0
-		case !gt.crowd.full(t):
+		case !gt.crowd.full(t, 0):
 			gt.floor = t
 			return true, 0, 0
 		}
 	}
 	ahead, expected = gt.line.length, gt.line.expect()
 	t.second = ahead == 0 && gt.floor != nil && gt.floor.warden
-	if !t.second && !t.mayWait(ahead, expected, now) {
+	if !t.second && !gt.awaitsAnswer(t) && !t.mayWait(ahead, expected, now) {
 		return false, ahead, expected
 	}
 	t.given = make(chan struct{}, 1)
@@ -226,8 +226,9 @@ func (gt *gate) giveFloor(gr *grant) {
 		gt.enterFront()
 	}
 	next := gt.line.first
-	if next != nil && gr == nil && gt.crowd.full(next) {
+	if next != nil && gr == nil && gt.crowd.full(next, 0) {
 		next = nil // it is given a permit of this process
+		gt.tellOnce(errNoWait, func(*Turn) bool { return true })
 	}
 	gt.floor, gt.grant = next, gr
 	if next != nil {
@@ -297,6 +298,13 @@ func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 		r.Holder, r.Remaining = seen.holder, seen.left(now)
 	}
 	return r, fault
+}
+
+// unheard reports whether no try has told anything of the key.
+func (gt *gate) unheard() bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.seen.at.IsZero() && gt.contender.fault == nil
 }
 
 // othersWait reports whether a call other than t stands in line.
@@ -485,15 +493,52 @@ func (gt *gate) tryWon(gr *grant) {
 	}
 }
 
-// tryHeld is [contender.tryHeld]. joins is what beginTry has returned.
-func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins uint32, b Backoff) (over *bid) {
+// tryHeld is [contender.tryHeld] for a try of t. joins is what beginTry has
+// returned. The answer is one for the calls in line with one attempt, too.
+func (gt *gate) tryHeld(t *Turn, a locker.Answer, sent time.Time, joins uint32) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if over = gt.contender.tryHeld(a, sent, time.Now(), b); over == nil && a.Queued {
+	if over = gt.contender.tryHeld(a, sent, time.Now(), t.set.Backoff); over == nil && a.Queued {
 		gt.contender.bid.joins = joins
 		gt.tellLine()
 	}
+	gt.tellOnce(errNoWait, t.alsoFor(joins))
 	return over
+}
+
+// tryFailed tells those in line of a try of t that ended with err. final says
+// that no other try can help. The error is for all then that ask for the same,
+// and the next of the others asks at once.
+func (gt *gate) tryFailed(t *Turn, err error, joins uint32, final bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if !final {
+		gt.tellOnce(err, t.alsoFor(joins))
+		return
+	}
+	terms := t.terms()
+	gt.tell(err, func(w *Turn) bool { return w.terms() == terms })
+	gt.contender.alarm.sleep(time.Now())
+}
+
+// tell ends the wait of those in line with a verdict. gt.mu is held.
+func (gt *gate) tell(verdict error, those func(w *Turn) bool) {
+	for w := gt.line.first; w != nil; {
+		next := w.next
+		if those(w) {
+			gt.line.remove(w)
+			w.verdict = verdict
+			w.given <- struct{}{} // buffered, and sent once: never blocks
+		}
+		w = next
+	}
+}
+
+// tellOnce is tell for those with one attempt.
+func (gt *gate) tellOnce(verdict error, those func(w *Turn) bool) {
+	if gt.line.once > 0 {
+		gt.tell(verdict, func(w *Turn) bool { return w.patience.Once && those(w) })
+	}
 }
 
 // beginRelease records that gr is released. If the floor releases it, the first
@@ -616,12 +661,5 @@ func (gt *gate) answer(record string, joins uint32) {
 	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.among(joins) {
 		f.learn(record)
 	}
-	for t := gt.line.first; t != nil; {
-		next := t.next
-		if t.among(joins) && t.learn(record) {
-			gt.line.remove(t)
-			t.given <- struct{}{} // buffered, and sent once: never blocks
-		}
-		t = next
-	}
+	gt.tell(ErrRecorded, func(w *Turn) bool { return w.among(joins) && w.learn(record) })
 }

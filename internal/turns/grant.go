@@ -358,10 +358,15 @@ func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }
 // shorter than its TTL until then and a pause may cost it. A turn that ends
 // before that costs no renewal. The grant is not shared yet.
 func (gr *grant) renewSoon(now time.Time) {
-	// WithoutRenewal allows the one renewal that brings the full TTL.
-	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl {
+	if gr.renews() {
 		gr.renewAt = gr.firstRenewal(now)
 	}
+}
+
+// renews reports whether gr is to be renewed. WithoutRenewal allows the
+// renewals that bring the full TTL. gr.mu is held, or gr is not shared yet.
+func (gr *grant) renews() bool {
+	return !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl
 }
 
 // firstRenewal returns when the first renewal of an offer is due, now that a
@@ -506,7 +511,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 		switch {
 		case !gr.revoked.IsZero():
 			gr.renewAt = now
-		case !gr.bid.terms.noRenewal:
+		case gr.renews():
 			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
 		}
 	case errors.Is(err, locker.ErrLeaseLost):

@@ -21,6 +21,8 @@ type list struct {
 	first, last *Turn
 	length      int
 	shared      int // how many of them may be on the key together
+	alone       int // how many must be alone on it
+	once        int // how many have one attempt
 }
 
 // A spot is where a turn stands: in the line of its gate, or once it has begun,
@@ -35,9 +37,12 @@ type spot struct {
 	onFrom     time.Duration // when the turn began, counted from the begin of the tenure
 	entered    *grant        // the grant that the turn was given without the floor
 	// given has one signal when the turn is given the floor, or a grant
-	// without it. The channel is buffered, made anew each time the turn
-	// joins the line, and nil if the turn never stood in line.
+	// without it, or a verdict. The channel is buffered, made anew each time
+	// the turn joins the line, and nil if the turn never stood in line.
 	given chan struct{}
+	// verdict is what ends the wait in line, as the try of another turn has
+	// told. It is set before the signal, and read after it.
+	verdict error
 }
 
 func (l *list) push(w *Turn) {
@@ -79,8 +84,14 @@ func (l *list) remove(w *Turn) {
 
 func (l *list) count(w *Turn, n int) {
 	l.length += n
-	if w.shared() {
+	switch {
+	case w.shared():
 		l.shared += n
+	case w.set.Limit == 0:
+		l.alone += n
+	}
+	if w.patience.Once {
+		l.once += n
 	}
 }
 

@@ -12,9 +12,12 @@ import (
 // the trust.
 type trust struct {
 	mono, wall time.Time
-	// length is the length of the lease: its TTL, or before the first renewal
-	// of an offer, the offer's length.
+	// length is the length of the lease: its TTL, or that of an offer or a key
+	// that lingers, before it has grown.
 	length time.Duration
+	// grown is the length that a renewal has given to a shorter lease. The
+	// lease is trusted for that when another renewal has succeeded; 0: none.
+	grown time.Duration
 }
 
 // trustFrom returns the trust in a lease of the given length. The lease began
@@ -40,7 +43,18 @@ func (t trust) sent() time.Time { return t.mono.Add(-limits.Trusted(t.length)) }
 func (t trust) expiry() time.Time { return t.mono.Add(t.length - limits.Trusted(t.length)) }
 
 // renewed returns the trust after a renewal. A renewal never shortens trust.
+//
+// A failover may lose the last write, and then leave the key the lease that it
+// had before. So the renewal that makes a lease longer adds no trust. The next
+// one does, a third of the shorter lease later, because it finds the key there
+// or tells of its loss. A renewal of a lease that has its full length already
+// is one TTL after another, of which the older lasts for two thirds when the
+// next comes.
 func (t trust) renewed(o trust) trust {
+	if o.length > t.length && o.length > t.grown {
+		t.grown = o.length
+		return t
+	}
 	if t.mono.After(o.mono) {
 		o.mono, o.wall = t.mono, t.wall
 	}

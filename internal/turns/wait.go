@@ -20,11 +20,13 @@ import (
 // errNoWait ends a wait without the key, and becomes a Refusal.
 var errNoWait = errors.New("guard: would have to wait")
 
-// These end a wait right behind a warden.
+// These end a wait right behind a warden, or for the answer to another call.
 var (
 	errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
 		locker.ErrUnavailable, locker.ErrSilent)
 	errWardenWaits = fmt.Errorf("%w: the key was idle, and its release has yet to be answered",
+		locker.ErrUnavailable)
+	errAnswerWaits = fmt.Errorf("%w: another call here asks for the key, and has yet to be answered",
 		locker.ErrUnavailable)
 )
 
@@ -141,17 +143,20 @@ func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 // standInLine waits until t is given the floor.
 func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	until := t.patience.Until
-	if t.second {
+	if t.second || t.asksBeside() { // these wait for an answer
 		until = t.lastMoment()
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-given:
-		return nil
+		return t.verdict
 	case <-timer.C:
-		if t.second { // nobody has the key
+		switch {
+		case t.second: // nobody has the key
 			return t.wardenHangs(ctx)
+		case t.asksBeside() && t.gate.unheard():
+			return errAnswerWaits
 		}
 		return errNoWait
 	case <-ctx.Done():
@@ -234,6 +239,16 @@ func (t *Turn) cooldown(holder locker.Holder, now time.Time) time.Duration {
 
 // among reports whether t is one of the first joins calls. The counts may wrap.
 func (t *Turn) among(joins uint32) bool { return int32(joins-t.order) >= 0 }
+
+// asksBeside reports whether t has one attempt, and need not be alone.
+func (t *Turn) asksBeside() bool { return t.patience.Once && t.set.Limit != 0 }
+
+// alsoFor reports for whom in line the answer to a try of t is one, too: for the
+// first joins calls, which had joined when it was sent, and for all if t goes on
+// to wait, because nobody overtakes it.
+func (t *Turn) alsoFor(joins uint32) func(w *Turn) bool {
+	return func(w *Turn) bool { return !t.patience.Once || w.among(joins) }
+}
 
 // answered reports whether t has got a record. The gate's mutex is held.
 func (t *Turn) answered() bool { return t.recalls() && t.patience.Recall.record != "" }
@@ -365,7 +380,7 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 		if t.ask(answer, sent) {
 			return nil, nil
 		}
-		t.abandonBid(t.gate.tryHeld(answer, sent, joins, t.set.Backoff))
+		t.abandonBid(t.gate.tryHeld(t, answer, sent, joins))
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
 	default:
@@ -374,6 +389,9 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 			t.unsent(cut, err)
 		} else {
 			t.unanswered(answer.Queued, cut, err)
+		}
+		if refused || !cut {
+			t.gate.tryFailed(t, err, joins, refused)
 		}
 		if refused {
 			return nil, err
