@@ -58,7 +58,7 @@ func NewTicks(t *Ticks) (*Ticks, error) {
 	// refuses.
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends at once
 	cancel()
-	_, err := guard.Once(ctx, t.Guard, t.key("first", t.Spec), ever, func(context.Context) (time.Time, error) {
+	_, err := guard.Once(ctx, t.Guard, t.key("first"), ever, func(context.Context) (time.Time, error) {
 		return time.Time{}, nil
 	})
 	if errors.Is(err, guard.ErrInvalidOption) {
@@ -164,17 +164,26 @@ func (t *Ticks) run(ctx context.Context, due time.Time, starts bool) error {
 	})
 }
 
-// once runs the tick at, unless it has run. A job that has failed, or that
-// MaxHold has ended, has run. err says that nobody knows whether the tick has
-// run.
+// once runs the tick at, unless it has run. A job that has failed or panicked,
+// or that MaxHold has ended, has run. err says that nobody knows whether the
+// tick has run.
 func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
+	inside := false // the job, also while its panic or Goexit passes
+	defer func() {
+		if inside {
+			_ = t.recordRun(ctx, at) // without it the tick runs again, as after a crash
+			t.see(time.Time{}, at)
+		}
+	}()
 	err = t.record(ctx, at, func(ctx context.Context) {
+		inside = true
 		failed = t.Work(context.WithValue(ctx, tickKey{}, at))
+		inside = false
 	})
 	long := errors.Is(err, guard.ErrMaxHold)
-	if long { // nothing is recorded, but no other run begins while this one has the key of the job
+	if long {
 		failed = errors.Join(err, failed)
-		err = t.record(context.WithoutCancel(ctx), at, func(context.Context) {})
+		err = t.recordRun(ctx, at)
 	}
 	if errors.Is(err, guard.ErrInterrupted) {
 		if !long {
@@ -186,6 +195,13 @@ func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
 		t.see(time.Time{}, at)
 	}
 	return failed, err
+}
+
+// recordRun records that the tick at has run, where [guard.Once] has kept
+// nothing. No other run begins meanwhile, because this one has the key of the
+// job.
+func (t *Ticks) recordRun(ctx context.Context, at time.Time) error {
+	return t.record(context.WithoutCancel(ctx), at, func(context.Context) {})
 }
 
 // record calls run and records that the tick at has run, unless there is a
@@ -240,21 +256,7 @@ func (t *Ticks) missed(ctx context.Context, due time.Time, starts bool) ([]time.
 	first, over := t.seen()
 	if first.IsZero() {
 		var err error
-		key := t.key("first", t.Spec)
-		first, err = guard.Once(ctx, t.Guard, key, ever, func(context.Context) (time.Time, error) {
-			if starts {
-				return due, guard.NothingDone(errNever)
-			}
-			return due, nil
-		})
-		if errors.Is(err, errNever) {
-			return nil, nil
-		}
-		if errors.Is(err, guard.ErrInterrupted) { // under WithAtMostOnce: nothing was done, so the next run may
-			_, err = t.Guard.Forget(ctx, key)
-			return nil, err
-		}
-		if err != nil {
+		if first, err = t.firstTick(ctx, due, starts); err != nil || first.IsZero() {
 			return nil, err
 		}
 		t.see(first, over)
@@ -267,6 +269,40 @@ func (t *Ticks) missed(ctx context.Context, due time.Time, starts bool) ([]time.
 		due = due.Add(1)
 	}
 	return before(t.Next, due, after, t.CatchUp), nil
+}
+
+// A beginning is the first tick that an instance has run by a schedule. There
+// is one record of it for each job: after a change of the schedule the job
+// begins anew, also where the schedule was in use before.
+type beginning struct {
+	Spec string
+	Tick time.Time
+}
+
+// firstTick returns the first tick that any instance has run since the job has
+// its schedule. That is due if none has. It is zero for an instance that starts
+// then, and if nobody knows.
+func (t *Ticks) firstTick(ctx context.Context, due time.Time, starts bool) (time.Time, error) {
+	for {
+		b, err := guard.Once(ctx, t.Guard, t.key("first"), ever, func(context.Context) (beginning, error) {
+			if starts {
+				return beginning{}, guard.NothingDone(errNever)
+			}
+			return beginning{t.Spec, due}, nil
+		})
+		lost := errors.Is(err, guard.ErrInterrupted) // under WithAtMostOnce: nothing was done, so the next run may
+		switch {
+		case err == nil && b.Spec == t.Spec:
+			return b.Tick, nil
+		case errors.Is(err, errNever), err == nil && starts:
+			return time.Time{}, nil
+		case err != nil && !lost:
+			return time.Time{}, err
+		}
+		if _, err := t.Guard.Forget(ctx, t.key("first")); err != nil || lost {
+			return time.Time{}, err
+		}
+	}
 }
 
 func (t *Ticks) key(parts ...any) string {

@@ -3,8 +3,10 @@ package jobguard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -229,42 +231,99 @@ func TestTicks_RunsOfDifferentTicksDoNotOverlap(t *testing.T) {
 	}
 }
 
-func TestTicks_AJobThatFailsHasRunAndOneThatDiesHasNot(t *testing.T) {
+// die is how a process ends inside a job: it sends nothing any more, and leaves
+// its keys to their TTL.
+func die(g *guard.Guard) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = g.Close(ctx)
+	panic("dies")
+}
+
+func TestTicks_AJobThatEndsInAnyWayHasRunAndOneThatDiesHasNot(t *testing.T) {
+	errJob := errors.New("job")
 	for name, row := range map[string]struct {
-		end  func()
-		opts []guard.Option
-		runs int
+		end    func(g *guard.Guard) error
+		runs   int // that WithAtMostOnce leaves at 1
+		passes any // what passes Run
 	}{
-		"fails":                  {func() {}, nil, 1},
-		"dies":                   {func() { panic("dies") }, nil, 2},
-		"dies, with AtMostOnce":  {func() { panic("dies") }, []guard.Option{guard.WithAtMostOnce()}, 1},
-		"fails, with AtMostOnce": {func() {}, []guard.Option{guard.WithAtMostOnce()}, 1},
+		"fails":   {func(*guard.Guard) error { return errJob }, 1, nil},
+		"panics":  {func(*guard.Guard) error { panic("job") }, 1, "job"},
+		"Goexits": {func(*guard.Guard) error { runtime.Goexit(); return nil }, 1, "Goexit"},
+		"dies":    {func(g *guard.Guard) error { die(g); return nil }, 2, "dies"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, runs, errJob := memlocker.New(), 0, errors.New("job")
-				at := nextTick(time.Now())
-				for i := range 2 {
-					instance := ticks(t, store.Peer(), 0, func(context.Context) error {
-						if runs++; runs == 1 {
-							row.end()
+		for _, catchUp := range []int{0, 5} {
+			for _, opts := range [][]guard.Option{nil, {guard.WithAtMostOnce()}} {
+				t.Run(fmt.Sprint(name, ", ", catchUp, ", ", len(opts)), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						store, ran, runs := memlocker.New(), new(book), 0
+						next := jobguard.Every(time.Hour)
+						at := next(time.Now())
+						time.Sleep(time.Until(at))
+						for i := range 3 {
+							instance := ticks(t, store.Peer(), catchUp, ran.work(0), opts...)
+							instance.Work = func(context.Context) error {
+								if runs++; runs == 1 {
+									return row.end(instance.Guard)
+								}
+								return nil
+							}
+							instance.Next = next
+							err, passed := runPast(t, instance, at)
+							if i == 0 && (errors.Is(err, errJob) != (name == "fails") || passed != row.passes) ||
+								i > 0 && (err != nil || passed != nil) {
+								t.Errorf("run %d: %v, and %v passed", i, err, passed)
+							}
+							time.Sleep(time.Minute) // the lease of one that died is over
 						}
-						return errJob
-					}, row.opts...)
-					func() {
-						defer func() { _ = recover() }()
-						err := instance.Run(t.Context(), at)
-						if errors.Is(err, errJob) != (i+1 == row.runs) || err != nil && !errors.Is(err, errJob) {
-							t.Errorf("call %d: got %v, want the job's error where it ran", i, err)
+						if want := max(1, row.runs-len(opts)); runs != want {
+							t.Errorf("%d runs of the tick, want %d", runs, want)
 						}
-					}()
-				}
-				if runs != row.runs {
-					t.Errorf("%d runs, want %d", runs, row.runs)
-				}
-			})
-		})
+					})
+				})
+			}
+		}
 	}
+}
+
+// runPast returns the error of Run, and what passed through it.
+func runPast(t *testing.T, instance *jobguard.Ticks, at time.Time) (err error, passed any) { //nolint:revive // two results
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		passed = "Goexit"
+		defer func() {
+			if r := recover(); r != nil {
+				passed = r
+			}
+		}()
+		err = instance.Run(t.Context(), at)
+		passed = nil
+	}()
+	<-done
+	return err, passed
+}
+
+// One job panics at each tick. With CatchUp, too, each tick runs on one
+// instance, and the later ones do not wait.
+func TestTicks_OneThatPanicsKeepsNoLaterOneBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), new(book)
+		start, last := nextTick(time.Now()), time.Time{}
+		for at, k := start, 0; k < 10; at, k = nextTick(at), k+1 {
+			time.Sleep(time.Until(at))
+			for range 3 {
+				instance := ticks(t, store.Peer(), 5, func(ctx context.Context) error {
+					_ = ran.work(0)(ctx)
+					panic("job")
+				})
+				_, _ = runPast(t, instance, at)
+			}
+			last = at
+		}
+		ran.wantEach(t, start, last)
+	})
 }
 
 // The other instances wait for a run that MaxHold ends, and do not repeat it.
@@ -309,18 +368,20 @@ func TestTicks_AJobThatMaxHoldEndsHasRun(t *testing.T) {
 func TestTicks_AWaitingInstanceTakesOverFromOneThatDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, ran := memlocker.New(), new(book)
-		at := nextTick(time.Now())
-		dies := ticks(t, store.Peer(), 0, func(context.Context) error {
+		next := jobguard.Every(time.Hour)
+		at, victim := next(time.Now()), ticks(t, store.Peer(), 0, ran.work(0))
+		victim.Work = func(context.Context) error {
 			time.Sleep(time.Second)
-			panic("dies")
-		})
+			die(victim.Guard)
+			return nil
+		}
+		other := ticks(t, store.Peer(), 0, ran.work(0))
+		victim.Next, other.Next = next, next
+		time.Sleep(time.Until(at))
 		var wg sync.WaitGroup
-		wg.Go(func() {
-			defer func() { _ = recover() }()
-			_ = dies.Run(t.Context(), at)
-		})
+		wg.Go(func() { _, _ = runPast(t, victim, at) })
 		synctest.Wait()
-		if err := ticks(t, store.Peer(), 0, ran.work(0)).Run(t.Context(), at); err != nil {
+		if err := other.Run(t.Context(), at); err != nil {
 			t.Error(err)
 		}
 		wg.Wait()
@@ -399,6 +460,41 @@ func TestTicks_ALargerCatchUpRunsNoTickAgain(t *testing.T) {
 	})
 }
 
+// A schedule that was changed and changed back begins anew: the job ran by the
+// other one meanwhile.
+func TestTicks_AScheduleThatComesBackCatchesUpOnNothing(t *testing.T) {
+	for name, opts := range map[string][]guard.Option{"": nil, "with AtMostOnce": {guard.WithAtMostOnce()}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, ran := memlocker.New(), new(book)
+				hourly, daily := jobguard.Every(time.Hour), jobguard.Every(24*time.Hour)
+				run := func(spec string, next func(time.Time) time.Time, want int) {
+					t.Helper()
+					time.Sleep(time.Until(next(time.Now())))
+					ran.ticks = nil
+					instance := ticks(t, store.Peer(), 10, ran.work(0), opts...)
+					instance.Spec, instance.Next = spec, next
+					instance.RunMissed(t.Context(), time.Now().Add(-time.Second)) // as at a start before the tick
+					if err := instance.Run(t.Context(), time.Now()); err != nil {
+						t.Error(err)
+					}
+					if len(ran.ticks) != want {
+						t.Errorf("%s: ran %v, want %d ticks", spec, ran.ticks, want)
+					}
+				}
+				run("hourly", hourly, 1)
+				run("hourly", hourly, 1)
+				for range 3 {
+					run("daily", daily, 1)
+				}
+				run("hourly", hourly, 1)
+				time.Sleep(3 * time.Hour)
+				run("hourly", hourly, 4) // what was missed since
+			})
+		})
+	}
+}
+
 func TestTicks_OneThatIsDueJustBeforeTheNextRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran, at := new(book), nextTick(time.Now())
@@ -443,7 +539,7 @@ func TestTicks_ATimerThatFiresEarlyServesItsOwnTick(t *testing.T) {
 func TestTicks_AnInterruptedStartIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guardtest.New(t, guard.WithAtMostOnce(), guard.WithLogger(slog.New(slog.DiscardHandler)))
-		g.Crash(guard.Key("tick", "report", "first", "@every 2s"))
+		g.Crash(guard.Key("tick", "report", "first"))
 		ran, at := new(book), nextTick(time.Now())
 		all, err := jobguard.NewTicks(&jobguard.Ticks{
 			Guard: g.Guard, Name: "report", Spec: "@every 2s", Next: nextTick, Work: ran.work(0), CatchUp: 3,

@@ -142,6 +142,10 @@ func TestAFailedJobAndAPanicAreNotSwallowed(t *testing.T) {
 		if recover() == nil {
 			t.Error("the panic did not pass through")
 		}
+		again := func(context.Context) error { return nil }
+		if ran, err := g.TryDo(t.Context(), "b", again); ran || err != nil {
+			t.Errorf("after the panic the tick runs again at once: %v, %v", ran, err)
+		}
 	}()
 	cronlock.Key(g.Guard, "b")(cron.FuncJob(func() { panic("no paper") })).Run()
 }

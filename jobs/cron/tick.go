@@ -20,11 +20,12 @@ type TickOption func(*jobguard.Ticks)
 // make up for at most n ticks that nobody has run, the oldest first. Ticks are
 // missed while no instance is up, while the store gives no answer, and while a
 // run takes longer than the time between two ticks. A job that has never run
-// catches up on nothing, and a tick that is 100 ticks and 10 minutes late is
-// left out. The default is 0. [AddTick] refuses a negative n, and one above
-// 100.
+// with its spec catches up on nothing, nor does one whose spec has changed, and
+// changed back. A tick that is 100 ticks and 10 minutes late is left out. The
+// default is 0. [AddTick] refuses a negative n, and one above 100.
 //
-// A new instance sends up to n+4 requests more.
+// A new instance sends up to n+4 requests more, and the first one after a
+// change of the spec three more.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
 
 // TickOf returns the scheduled time of the tick that a job added by [AddTick]
@@ -39,7 +40,9 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // ticks.
 //
 // The tick is the schedule's time, not that of the clock. c reads spec in its
-// location. The ticks of "@every 2s" are the multiples of 2 s since the Unix
+// location. Where that has summer time, c skips a tick between 2:00 and 3:00 in
+// spring, and has it twice in autumn, so a nightly job needs another hour, or a
+// location such as time.UTC. The ticks of "@every 2s" are the multiples of 2 s since the Unix
 // epoch, because c would count them from each instance's start. AddTick refuses
 // a schedule of any other kind, since instances could not agree on its ticks,
 // with [guard.ErrInvalidOption]. AddTick also refuses an empty name, a nil job,
@@ -50,9 +53,10 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // the job, the waiting instance runs the tick when the lease has ended. With a
 // TTL longer than the time between two ticks nobody waits so long:
 // [WithCatchUp] runs the tick then. A job that must rather be left undone takes
-// a guard with [guard.WithAtMostOnce]. A job that returns an error, or that
-// MaxHold ends, has run; c's guard logs the error. A run whose lease is lost
-// may run again elsewhere, so the job must heed its ctx.
+// a guard with [guard.WithAtMostOnce]. A job that returns an error, that
+// panics, or that MaxHold ends, has run; the guard logs the error, and a panic
+// passes through when the tick is recorded. A run whose lease is lost may run
+// again elsewhere, so the job must heed its ctx.
 //
 // A nil g is the default guard, looked up at each tick. The job runs under a
 // lease on guard.Key("job", name), so its runs do not overlap, whichever tick

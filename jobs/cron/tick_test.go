@@ -125,6 +125,50 @@ func TestAddTick_TicksAreThoseOfTheSchedulesLocation(t *testing.T) {
 	}
 }
 
+// The tick of a nightly job falls into the hour that is skipped, and into the
+// one that comes twice.
+func TestAddTick_SummerTimeSkipsATickAndHasOneTwice(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ran := new(ticked)
+		stop := instances(t, "30 2 * * *", ran.job, cron.WithLocation(berlin))
+		time.Sleep(320 * 24 * time.Hour)
+		stop()
+		days := map[string]int{}
+		for at, n := range ran.runs {
+			days[at.In(berlin).Format(time.DateOnly)] += n
+		}
+		for day, want := range map[string]int{
+			"2000-03-25": 1, "2000-03-26": 0, "2000-03-27": 1, "2000-10-28": 1, "2000-10-29": 2, "2000-10-30": 1,
+		} {
+			if days[day] != want {
+				t.Errorf("%s: %d runs, want %d", day, days[day], want)
+			}
+		}
+	})
+}
+
+// Three instances recover the panic of a job. Each tick runs on one of them.
+func TestAddTick_AJobThatPanicsHasRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran, from := new(ticked), time.Now()
+		stop := instances(t, "@every 7s", func(ctx context.Context) error {
+			_ = ran.job(ctx)
+			panic("no paper")
+		}, cron.WithChain(cron.Recover(cron.DiscardLogger)))
+		time.Sleep(time.Minute)
+		stop()
+		var want []time.Time
+		for at := time.Unix((from.Unix()/7+1)*7, 0); at.Before(time.Now()); at = at.Add(7 * time.Second) {
+			want = append(want, at)
+		}
+		ran.wantTicks(t, want)
+	})
+}
+
 func TestAddTick_RefusesWhatInstancesCannotAgreeOn(t *testing.T) {
 	work := cronlock.Func(func(context.Context) error { return nil })
 	odd := cron.New(cron.WithParser(parser{}))

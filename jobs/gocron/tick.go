@@ -20,11 +20,12 @@ type TickOption func(*jobguard.Ticks)
 // make up for at most n ticks that nobody has run, the oldest first. Ticks are
 // missed while no instance is up, while the store gives no answer, and while a
 // run takes longer than the time between two ticks. A job that has never run
-// catches up on nothing, and a tick that is 100 ticks and 10 minutes late is
-// left out. The default is 0. [AddTick] refuses a negative n, and one above
-// 100.
+// with its spec catches up on nothing, nor does one whose spec has changed, and
+// changed back. A tick that is 100 ticks and 10 minutes late is left out. The
+// default is 0. [AddTick] refuses a negative n, and one above 100.
 //
-// A new instance sends up to n+4 requests more.
+// A new instance sends up to n+4 requests more, and the first one after a
+// change of the spec three more.
 func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
 
 // TickOf returns the scheduled time of the tick that a job added by [AddTick]
@@ -36,8 +37,9 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // that add it under the same name with the same spec. A lease answers whether
 // somebody runs the job now; AddTick answers whether the tick of 03:00 has run.
 // The clocks of the instances may differ by up to half the time between two
-// ticks. What becomes of ticks whose process dies, of errors and of long runs
-// is as in AddTick of package cronlock, beside jobs/gocron.
+// ticks. What becomes of ticks whose process dies, of errors, panics and long
+// runs, and of the hour at which summer time begins or ends is as in AddTick of
+// package cronlock, beside jobs/gocron.
 //
 // spec is a crontab line, with or without seconds, in the location of s, or a
 // descriptor such as "@daily". The ticks of "@every 2s" are the multiples of 2

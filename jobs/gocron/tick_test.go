@@ -123,6 +123,29 @@ func TestAddTick_EachTickRunsOnceOnAllInstances(t *testing.T) {
 	}
 }
 
+// Three instances recover the panic of a job. The tick runs on one of them.
+func TestAddTick_AJobThatPanicsHasRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := new(ticked)
+		instances(t, "@every 1h", 2*time.Hour, func(ctx context.Context) error {
+			_ = ran.job(ctx)
+			panic("no paper")
+		}, gocron.WithGlobalJobOptions(gocron.WithEventListeners(gocron.AfterJobRunsWithPanic(ignore))))
+		for at, n := range ran.runs {
+			if n != 1 {
+				t.Errorf("%v: %d runs, want 1", at, n)
+			}
+		}
+		if len(ran.runs) != 2 {
+			t.Errorf("ran for %d ticks, want 2", len(ran.runs))
+		}
+	})
+}
+
+// ignore is a listener. The type of its first argument is of a module that this
+// one does not require.
+func ignore[A, B, C any](A, B, C) {}
+
 func TestAddTick_TheJobsContextEndsWithTheScheduler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"slices"
-	"syscall"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v3"
@@ -21,9 +18,7 @@ import (
 // blocks until the command is done, or the process is interrupted.
 func Main() (status int) {
 	redis.SetLogger(silent{}) // errors are returned, and printed once
-	ends := []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP}
-	ends = slices.DeleteFunc(ends, signal.Ignored) // by nohup, or the & of a shell script
-	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	ctx, stop := listen(context.Background())
 	defer stop()
 	return Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 }
@@ -37,7 +32,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root := command(in, out, errs)
 	errs = terminal{errs}
 	exit := (*exitError)(nil)
-	switch err := root.Run(ctx, args); {
+	switch err := root.Run(ctx, delimit(root, args)); {
 	case errors.Is(err, errNoCommand):
 		root.Writer = errs
 		_ = cli.ShowRootCommandHelp(root) // there is no use for an error here

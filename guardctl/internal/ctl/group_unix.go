@@ -6,6 +6,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,22 +32,58 @@ func newGroup(c *exec.Cmd) *group {
 	return g
 }
 
-// terminate asks the command to end, and its group. It runs before Wait
+// terminate tells the command to end, and its group. It runs before Wait
 // returns. Package exec kills the command itself when its WaitDelay is over.
-func (g *group) terminate() error {
+func (g *group) terminate(s os.Signal) error {
 	g.deadline = time.Now().Add(g.command.WaitDelay)
-	err := g.signal(syscall.SIGTERM)
+	if g.has(s) {
+		s = syscall.SIGTERM
+	}
+	err := g.signal(s)
 	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone
 	}
 	return err
 }
 
-func (g *group) signal(s syscall.Signal) error {
-	if g.own {
-		return syscall.Kill(-g.command.Process.Pid, s)
+// pass tells the command, and its group, what guardctl was told. A group that
+// is gone needs nothing.
+func (g *group) pass(s os.Signal) {
+	if !g.has(s) {
+		_ = g.signal(s)
+	}
+}
+
+// has reports whether the terminal has sent s to the command too.
+func (g *group) has(s os.Signal) bool {
+	return !g.own && (s == syscall.SIGINT || s == syscall.SIGQUIT || s == syscall.SIGHUP || s == syscall.SIGWINCH)
+}
+
+func (g *group) signal(s os.Signal) error {
+	if n, ok := s.(syscall.Signal); ok && g.own {
+		return syscall.Kill(-g.command.Process.Pid, n)
 	}
 	return g.command.Process.Signal(s)
+}
+
+// passed returns the signals that go on to the command and end nothing: all
+// that a program may handle, but for those that stop and continue a process,
+// that are about guardctl itself, and that Go needs.
+func passed() (all []os.Signal) {
+	const last = 64
+	for s := syscall.Signal(1); s <= last; s++ {
+		switch s {
+		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCONT,
+			syscall.SIGCHLD, syscall.SIGPIPE, syscall.SIGXCPU, syscall.SIGXFSZ,
+			syscall.SIGURG, syscall.SIGPROF, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGBUS, syscall.SIGFPE,
+			syscall.SIGSEGV, syscall.SIGSYS:
+		default:
+			if !slices.Contains(ends, os.Signal(s)) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
 }
 
 // goneLimit is how long a killed process may take to be gone.
@@ -62,7 +101,7 @@ func (g *group) end() {
 
 // gone reports whether nothing is left of the group by the deadline.
 func (g *group) gone(by time.Time) bool {
-	for g.reap(); g.signal(0) == nil; g.reap() {
+	for g.reap(); g.signal(syscall.Signal(0)) == nil; g.reap() {
 		if time.Now().After(by) {
 			return false
 		}
@@ -71,14 +110,23 @@ func (g *group) gone(by time.Time) bool {
 	return true
 }
 
-// reap takes the status of those of the group that have ended and whom guardctl
-// has adopted, as process 1 of a container does. They are there until then. The
-// command itself has ended before.
-func (g *group) reap() {
-	for {
-		if pid, err := syscall.Wait4(-g.command.Process.Pid, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {
-			return
+// adopt takes the status of the processes that the command has left to
+// guardctl, as process 1 of a container must. stop ends that and waits.
+func (g *group) adopt() (stop func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGCHLD)
+	var over sync.WaitGroup
+	over.Add(1)
+	go func() { // ends with stop
+		defer over.Done()
+		for range c {
+			g.reap()
 		}
+	}()
+	return func() {
+		signal.Stop(c)
+		close(c)
+		over.Wait()
 	}
 }
 

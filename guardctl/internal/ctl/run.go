@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -48,13 +50,17 @@ func (c *console) run() *cli.Command {
 		Usage:     "run a command while this process holds a key",
 		ArgsUsage: "KEY -- COMMAND [ARGUMENT...]",
 		Description: `The lease renews itself for as long as the command runs. The command finds GUARD_KEY and GUARD_TOKEN, a fencing token, in
-its environment.
+its environment. Flags of guardctl stand before COMMAND; what follows it is the command's, also without the two dashes.
 
-If the lease is lost, or guardctl is told to end, the command's process group gets SIGTERM, and SIGKILL after --grace. If the input
-is a terminal, only the command itself gets them: it stays in guardctl's group, so that it can read, and Ctrl-C and Ctrl-Z reach both.
-A stopped guardctl renews nothing. If guardctl itself is killed with SIGKILL, Linux kills the command with it, but not the processes
-that the command has started; on other systems the command goes on without a lease. On Windows the command is ended at once, and its
-own processes go on.
+If the lease is lost, the command's process group gets SIGTERM, and SIGKILL after --grace. SIGTERM, SIGINT, SIGQUIT, SIGHUP and SIGABRT tell
+guardctl to end: the group gets the same signal, and SIGKILL after --grace. To have a command reload by SIGHUP, send it to the command.
+Every other signal that a program can handle, such as SIGUSR1, is passed on and ends nothing, but those that stop a process: a stopped
+guardctl renews nothing. If the input is a terminal, only the command itself gets them: it stays in guardctl's group, so that it can
+read, and Ctrl-C and Ctrl-Z reach both.
+
+As process 1 of a container guardctl takes the status of processes that the command has left behind. If guardctl itself is killed with
+SIGKILL, Linux kills the command with it, but not the processes that the command has started; on other systems the command goes on
+without a lease. On Windows the command is ended at once, and its own processes go on.
 
 With --once a command that ended with status 0 is recorded: a later run does nothing and ends with 0. A run that failed, or was told
 to end, is not recorded. ZooKeeper and a quorum of Redis servers keep no records.
@@ -152,6 +158,37 @@ func (j *job) under(ctx context.Context, g *guard.Guard) error {
 	return err
 }
 
+// delimit puts two dashes before the command of run if there are none, because
+// package cli would take the command's flags for its own.
+func delimit(root *cli.Command, args []string) []string {
+	values := map[string]bool{} // the flags that another argument follows
+	for _, f := range slices.Concat(root.Flags, root.Command("run").Flags) {
+		takes, ok := f.(cli.DocGenerationFlag)
+		for _, name := range f.Names() {
+			values[name] = ok && takes.TakesValue()
+		}
+	}
+	words := 0 // run, and its key
+	for i := 1; i < len(args); i++ {
+		arg := args[i]
+		switch flag := strings.TrimLeft(arg, "-"); {
+		case arg == "--":
+			return args
+		case flag != "" && arg[0] == '-':
+			if values[flag] {
+				i++
+			}
+		case words == 0 && arg != "run":
+			return args
+		case words == 2:
+			return slices.Insert(slices.Clone(args), i, "--")
+		default:
+			words++
+		}
+	}
+	return args
+}
+
 // run runs the command until it ends. When ctx ends, the command is told to
 // end, and killed when its grace is over. The thread that starts a process is
 // the one whose death may end it, so run keeps to its thread.
@@ -166,12 +203,14 @@ func (j *job) run(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	g := newGroup(c)
-	defer g.end()
-	c.Cancel = g.terminate
+	c.Cancel = func() error { return g.terminate(endSignal(ctx)) }
 	if err := c.Start(); err != nil {
 		return &exitError{statusCannotStart, err}
 	}
+	defer passTo(ctx, g)()
+	defer g.adopt()()
 	err = c.Wait()
+	g.end()
 	switch status := exitStatus(c.ProcessState); {
 	case status != 0 || ctx.Err() != nil && j.once == 0:
 		return &exitError{status: status}

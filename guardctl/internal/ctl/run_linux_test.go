@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -31,6 +32,7 @@ func adopt() error {
 	if os.Getenv(asInit) == "" {
 		return nil
 	}
+	adopts = true
 	const setChildSubreaper = 36
 	_, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
 	return errno
@@ -60,5 +62,32 @@ while :; do sleep 0.01; done`
 	eventually(t, "guardctl has ended", func() bool { return len(ended) == 1 })
 	if status := <-ended; status != 5 {
 		t.Errorf("status %d, %s; want 5", status, errs)
+	}
+}
+
+// A daemon that the command has started ends while the command runs.
+func TestRunTakesTheStatusOfOrphansAsProcess1OfAContainer(t *testing.T) {
+	t.Setenv(asInit, "1")
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	script := "cd " + dir + `
+for i in 1 2 3; do (sh -c 'echo $$ > orphan'$i'; while ! test -e go; do sleep 0.01; done' &) ; done
+trap 'exit 5' TERM; echo $$ > leader; while :; do sleep 0.01; done`
+	c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c", script)
+	leader, orphans := pidIn(t, dir, "leader"), []int{}
+	for _, name := range []string{"orphan1", "orphan2", "orphan3"} {
+		orphans = append(orphans, pidIn(t, dir, name))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range orphans {
+		eventually(t, "no zombie is left; "+errs.String(), func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+	if err := syscall.Kill(leader, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _ = c.Wait(); c.ProcessState.ExitCode() != 5 {
+		t.Errorf("%v, %s; want the command's 5", c.ProcessState, errs)
 	}
 }

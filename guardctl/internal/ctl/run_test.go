@@ -4,6 +4,7 @@ package ctl
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -176,25 +177,143 @@ func TestRunHandsItsOwnSIGTERMToTheCommand(t *testing.T) {
 }
 
 // nohup, and the & of a shell script, start a program with the signal ignored.
+// A later signal that is passed on comes after it.
 func TestRunGoesOnAtASignalThatItsParentHasItIgnore(t *testing.T) {
 	s := redistest.Start(t)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		dir := t.TempDir()
 		signal.Ignore(sig)
 		c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c",
-			"cd "+dir+"; echo $$ > leader; while ! test -e go; do sleep 0.01; done; exit 4")
+			"cd "+dir+"; trap 'exit 4' USR1; echo $$ > leader; while :; do sleep 0.01; done")
 		signal.Reset(sig)
 		pidIn(t, dir, "leader")
-		if err := c.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond) // what would end the command has that long
-		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		if err := errors.Join(c.Process.Signal(sig), c.Process.Signal(syscall.SIGUSR1)); err != nil {
 			t.Fatal(err)
 		}
 		if _ = c.Wait(); c.ProcessState.ExitCode() != 4 {
 			t.Errorf("%v: %v, %s; want the command's 4", sig, c.ProcessState, errs)
 		}
+	}
+}
+
+// The command and what it has started write down what they get. The group ends
+// by itself when it is told to, and only then.
+func TestRunPassesItsSignalsToTheWholeGroup(t *testing.T) {
+	handles(t, syscall.SIGHUP, syscall.SIGINT)
+	s := redistest.Start(t)
+	for _, row := range []struct {
+		names  string // in this order
+		status int
+	}{
+		{"USR1 USR2 WINCH ALRM TERM", 3}, {"USR1 QUIT", 3}, {"HUP", 3}, {"INT", 3}, {"ABRT", 3}, {"TERM INT QUIT", 3},
+	} {
+		dir := t.TempDir()
+		script := `cd ` + dir + `
+note() { for s in USR1 USR2 WINCH ALRM TERM QUIT HUP INT ABRT; do trap "echo $s >> $1.got" $s; done; }
+(note child; trap - INT; note child; sh -c 'echo $PPID' > child; until test -e end; do sleep 0.01; done) &
+note leader; echo $$ > leader; until test -e end; do sleep 0.01; done; wait; exit 3`
+		c, errs := program(t, s.Addr, "run", "--grace", "1h", "k", "--", "bash", "-c", script)
+		pidIn(t, dir, "child")
+		pidIn(t, dir, "leader")
+		var got string
+		for name := range strings.FieldsSeq(row.names) {
+			if err := c.Process.Signal(unix[name]); err != nil {
+				t.Fatal(err)
+			}
+			got += name + "\n"
+			for _, who := range []string{"leader", "child"} {
+				eventually(t, who+" got "+got, func() bool {
+					text, _ := os.ReadFile(filepath.Join(dir, who+".got"))
+					return string(text) == got
+				})
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, "end"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _ = c.Wait(); c.ProcessState.ExitCode() != row.status {
+			t.Errorf("%s: %v, %s; want the status %d", row.names, c.ProcessState, errs, row.status)
+		}
+	}
+}
+
+// handles lets the programs of t have signals that the test itself may have
+// been started to ignore.
+func handles(t *testing.T, all ...os.Signal) {
+	t.Helper()
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, all...)
+	t.Cleanup(func() { signal.Stop(c) })
+}
+
+var unix = map[string]syscall.Signal{
+	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH, "ALRM": syscall.SIGALRM,
+	"TERM": syscall.SIGTERM, "QUIT": syscall.SIGQUIT, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "ABRT": syscall.SIGABRT,
+}
+
+// Nobody runs beside what is left of the group: it is gone before the key is
+// free.
+func TestRunEndsAGroupThatIgnoresItsSignalWhenTheGraceIsOver(t *testing.T) {
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	script := `cd ` + dir + `
+sh -c 'trap "" QUIT TERM; echo $$ > stubborn; while :; do sleep 0.01; done' &
+trap '' QUIT TERM; echo $$ > leader; while :; do sleep 0.01; done`
+	c, errs := program(t, s.Addr, "run", "--grace", "100ms", "k", "--", "sh", "-c", script)
+	stubborn := pidIn(t, dir, "stubborn")
+	pidIn(t, dir, "leader")
+	if err := c.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	if _ = c.Wait(); c.ProcessState.ExitCode() != 137 || strings.Contains(errs.String(), "goroutine") {
+		t.Errorf("%v, %s; want 137", c.ProcessState, errs)
+	}
+	eventually(t, "its process is gone", func() bool { return syscall.Kill(stubborn, 0) != nil })
+	if status, out, errs := runs(t, s.Addr, "--wait", "0", "k", "--", "echo", "next"); status != 0 {
+		t.Errorf("the key is not free: %d, %s, %s", status, out, errs)
+	}
+}
+
+func TestRunEndsAtASignalWhileItWaitsForItsKey(t *testing.T) {
+	handles(t, syscall.SIGHUP)
+	s := redistest.Start(t)
+	g := instance(t, redistest.Client(t, s.Addr), guard.WithName("other"))
+	hang(t, g, "held")
+	for name, sig := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "QUIT": syscall.SIGQUIT, "HUP": syscall.SIGHUP} {
+		c, errs := program(t, s.Addr, "run", "--wait", "10m", "held", "--", "echo", "no")
+		eventually(t, "it waits", func() bool {
+			state, err := g.Inspect(t.Context(), "held")
+			return err == nil && state.Waiting == 1
+		})
+		if err := c.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if _ = c.Wait(); c.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "told to end") {
+			t.Errorf("%s: %v, %s; want 1", name, c.ProcessState, errs)
+		}
+	}
+}
+
+// Without the dashes, too, what follows the command is the command's.
+func TestRunTakesNoFlagsOfItsCommand(t *testing.T) {
+	s := redistest.Start(t)
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"k", "echo", "--wait", "1h", "-n", "--help", "", "-", " x "}, "--wait 1h -n --help  -  x \n"},
+		{[]string{"--wait", "1s", "k", "--ttl=4s", "echo", "--ttl", "1"}, "--ttl 1\n"},
+		{[]string{"k", "--ttl", "4s", "--", "echo", "--", "-a"}, "-- -a\n"},
+		{[]string{"k", "echo", "--", "-a"}, "-- -a\n"},
+		{[]string{"run", "echo", "run", "-x"}, "run -x\n"},
+		{[]string{"--json", "k", "echo", "--json"}, "--json\n"},
+	} {
+		if status, out, errs := runs(t, s.Addr, row.args...); status != 0 || out != row.want {
+			t.Errorf("%q: status %d, %q, %s; want %q", row.args, status, out, errs, row.want)
+		}
+	}
+	if status, out, _ := runs(t, s.Addr, "--help"); status != 0 || !strings.Contains(out, "--grace") {
+		t.Errorf("--help: %d, %q", status, out)
 	}
 }
 
