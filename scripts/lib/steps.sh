@@ -118,6 +118,19 @@ fuzz_target() {
   return 1
 }
 
+# Each topology for a minute, one at a time: torture judges how soon a lock is given, too.
+step_torture() {
+  local servers code=0
+  GOFLAGS="$GOFLAGS -race" go -C lab build -o "$tmp/torture" ./torture
+  for servers in single sentinel cluster redlock postgres mysql sqlite etcd zookeeper; do
+    "$tmp/torture" -topology "$servers" -for 1m -seed "${GUARD_SEED:-1}" $(roles_on "$servers") || code=$?
+  done
+  return "$code"
+}
+
+# ZooKeeper and a quorum have writers only.
+roles_on() { [[ $1 == @(redlock|zookeeper) ]] || echo "-roles writer,reader,permit,cart,once,payment"; }
+
 step_models() { model/run $([[ $set == nightly ]] || echo -quick); }
 
 # What a newcomer runs, on the redis-server that the tests need anyway.
