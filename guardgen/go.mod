@@ -12,7 +12,7 @@ require (
 
 require (
 	golang.org/x/mod v0.29.0 // indirect
-	golang.org/x/sync v0.17.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
 )
 
 tool github.com/go-lockguard/guard/guardgen
