@@ -103,6 +103,7 @@ func TestFencingTokensRiseFromGrantToGrant(t *testing.T) {
 }
 
 func TestWhoReleasesAndWantsTheKeyAgainGoesToTheBack(t *testing.T) {
+	t.Parallel() // it mostly waits
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 4)
 	a, b, c, d := claim("k"), claim("k"), claim("k"), claim("k")
