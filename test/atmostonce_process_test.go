@@ -44,6 +44,7 @@ func payment(i int) string { return fmt.Sprint("payment", i) }
 // Two processes make the same payments. Each process that hangs in one is killed
 // with SIGKILL, and replaced.
 func TestOnce_NoPaymentIsMadeTwiceThoughProcessesAreKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s := redistest.Start(t)
 	type event struct {
 		by   *process

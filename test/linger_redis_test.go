@@ -34,6 +34,7 @@ func settles(t *testing.T, g *guard.Guard) {
 // is what the store sees, whoever sends it; those of a take-over follow each
 // other.
 func TestLinger_AnIdleKeyInRedisCostsNoRequest(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	g, other := onRedis(t, p.Addr, guard.WithLinger(time.Second)), onRedis(t, p.Addr)
 	ok(t, other.Do(t.Context(), "warm", nop))
@@ -109,6 +110,7 @@ func TestLinger_OnSentinelAndCluster(t *testing.T) {
 
 // Close leaves none of many idle keys behind.
 func TestClose_FreesManyIdleKeysInRedis(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := redistest.Start(t)
 	rdb := redistest.Client(t, server.Addr)
 	g := onRedis(t, server.Addr, guard.WithLinger(2500*time.Millisecond), guard.WithTTL(time.Minute))

@@ -32,8 +32,7 @@ func (c *counting) Acquire(ctx context.Context, cl *locker.Claim, t locker.Try) 
 // A real server hangs. Once that is known, calls for keys of their own end
 // before the server goes on, and few of them ask it.
 func TestDo_AServerThatHangsCostsCallsNothingOnceThatIsKnown(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Start(t) // not parallel, because it counts goroutines
 	store := &counting{Locker: redislocker.New(redistest.Client(t, s.Addr))}
 	g := must(guard.New(store, guard.WithLogger(slog.New(slog.DiscardHandler))))
 	defer closes(t, g)

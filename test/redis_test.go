@@ -72,6 +72,7 @@ func TestDo_AnUncontendedCallIsTwoRoundTripsAndNoGoroutine(t *testing.T) {
 }
 
 func TestDo_TenThousandWaitersAreOneContenderAtRedis(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	g := onRedis(t, p.Addr, guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
 	other := onRedis(t, p.Addr)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestDoAll_FreeKeysOfRedisTakeTwoRoundTrips(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	p.Far(redistest.Distance{RoundTrip: 40 * time.Millisecond}) // for the times in the log
 	for name, opts := range map[string][]guard.Option{"plain": nil, "fencing": {guard.WithFencing()}} {

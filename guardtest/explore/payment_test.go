@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest/explore"
+	"github.com/go-lockguard/guard/internal/testsize"
 )
 
 // bank is a payment service. If it knows keys, it charges once for each.
@@ -105,7 +106,7 @@ func depth(full, raced int) int {
 	if raceBuild {
 		return raced
 	}
-	return full
+	return testsize.Pick(full, raced)
 }
 
 // judge fails t if Find does not find what it should.

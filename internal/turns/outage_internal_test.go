@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -193,7 +194,8 @@ func TestThoseWhoWaitedComeBackSpreadAndAreServed(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
 		t.Helper()
 		p.fail("a", gone)
-		all := callers(t, e, "a", 5000, settings())
+		calls := testsize.Pick(5000, 1000)
+		all := callers(t, e, "a", calls, settings())
 		time.Sleep(time.Second)
 		p.tries("a")
 		p.fail("a", nil)
@@ -209,8 +211,8 @@ func TestThoseWhoWaitedComeBackSpreadAndAreServed(t *testing.T) {
 			t.Errorf("they came %v to %v after the end", first, last)
 		}
 		slices.SortFunc(tries, time.Time.Compare)
-		if spread := tries[len(tries)*9/10].Sub(tries[len(tries)/10]); spread < spreadEach*1000 {
-			t.Errorf("5,000 calls came within %v", spread)
+		if spread := tries[len(tries)*9/10].Sub(tries[len(tries)/10]); spread < spreadEach*time.Duration(calls)/5 {
+			t.Errorf("%d calls came within %v", calls, spread)
 		}
 	})
 }
@@ -230,7 +232,7 @@ func TestAnAnswerOfAnyKindIsNoSilence(t *testing.T) {
 				p.fail("a", f)
 				stop := keepAsking(t, e, "a", settings())
 				defer stop()
-				time.Sleep(10 * time.Second)
+				time.Sleep(testsize.Pick(10*time.Second, 4*time.Second))
 				if r := ask(t.Context(), e, "a:1", settings()); r.silent {
 					t.Errorf("the end was %+v", r)
 				}
@@ -294,7 +296,7 @@ func TestOverloadNeverBecomesAKnownOutage(t *testing.T) {
 		})
 		stop := keepAsking(t, e, "a", settings())
 		defer stop()
-		for range 30 {
+		for range testsize.Pick(30, 10) {
 			time.Sleep(100 * time.Millisecond)
 			if r := ask(t.Context(), e, "a:1", settings()); r.err != nil && r.took < 3*time.Second {
 				t.Fatalf("refused early: %+v", r)

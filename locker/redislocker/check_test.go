@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -277,45 +278,60 @@ func TestCheckAsksEachMasterForItsPolicy(t *testing.T) {
 	wantFinding(t, l.Check(t.Context(), ttl), redislocker.FindingEviction, locker.Refuse)
 }
 
+// openFar opens a locker on a server, in memory, that is far away.
+func openFar(t *testing.T, d redistest.Distance) *redislocker.Locker {
+	t.Helper()
+	_, opts := redistest.InMemory(t.Cleanup)
+	opts.Dialer = d.Over(opts.Dialer)
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return open(t, rdb)
+}
+
 func TestCheckComparesRoundTripWithTTL(t *testing.T) {
-	t.Parallel()
-	_, p, direct, rdb := behindProxy(t)
-	l := open(t, rdb)
-	warm(t, l)
-	p.DelayReplies(20 * time.Millisecond)
-	if text := wantFinding(t, l.Check(t.Context(), 100*time.Millisecond), redislocker.FindingRoundTrip,
-		locker.Refuse); !strings.Contains(text, "WithTTL") {
-		t.Errorf("%q, want it to name the setting", text)
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		trip, ttl time.Duration
+		severity  locker.Severity
+		says      string // "" for no such finding
+	}{
+		{20 * ms, 100 * ms, locker.Refuse, "WithTTL"},
+		{20 * ms, time.Hour, 0, ""},
+		{350 * ms, 4000 * ms, locker.Warn, "a new connection"}, // less than a tenth, but a new connection has no time for it
+		{460 * ms, time.Hour, locker.Refuse, "closer"},         // however long the TTL, a try has 500 ms
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			err := openFar(t, redistest.Distance{RoundTrip: c.trip}).Check(t.Context(), c.ttl)
+			if c.says != "" {
+				if text := wantFinding(t, err, redislocker.FindingRoundTrip, c.severity); !strings.Contains(text, c.says) {
+					t.Errorf("%v away, %q, want it to say %q", c.trip, text, c.says)
+				}
+				return
+			}
+			wantContent(t, err)
+		})
 	}
-	if err := l.Check(t.Context(), time.Hour); err != nil {
-		t.Error(err)
-	}
-	p.DelayReplies(350 * time.Millisecond) // less than a tenth, but a new connection has no time for it
-	wantFinding(t, l.Check(t.Context(), 4*time.Second), redislocker.FindingRoundTrip, locker.Warn)
-	p.DelayReplies(460 * time.Millisecond) // however long the TTL, a try has 500 ms
-	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FindingRoundTrip,
-		locker.Refuse); !strings.Contains(text, "closer") {
-		t.Errorf("%q, want it to say what helps", text)
-	}
-	direct.FlushAll(t.Context()) // left by warm
-	emptied(t, direct)
 }
 
 func TestCheckMeasuresANewConnection(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr)
-	p.Far(redistest.Distance{RoundTrip: 200 * time.Millisecond, Opening: 3})
-	l := open(t, redistest.Client(t, p.Addr))
-	text := wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FindingRoundTrip, locker.Warn)
-	if !strings.Contains(text, "login 8") || !strings.Contains(text, "of a try to acquire") {
-		t.Errorf("%q, want it to say that a login takes 800 ms, and what a try has", text)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := openFar(t, redistest.Distance{RoundTrip: 200 * time.Millisecond, Opening: 3})
+		err := l.Check(t.Context(), time.Minute)
+		text := wantFinding(t, err, redislocker.FindingRoundTrip, locker.Warn)
+		if !strings.Contains(text, "connection takes 800ms") || !strings.Contains(text, "500ms of a try to acquire") {
+			t.Errorf("%q, want it to say that a login takes 800 ms, and what a try has", text)
+		}
+	})
+}
 
+func TestCheckRefusesASlowLoginThatIsAPartOfTheTry(t *testing.T) {
+	t.Parallel()
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	p.Far(redistest.Distance{RoundTrip: 100 * time.Millisecond, Opening: 5})
 	theirs := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = theirs.Close() })
-	l = open(t, nil, redislocker.WithClient(theirs))
-	text = wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FindingRoundTrip, locker.Refuse)
+	l := open(t, nil, redislocker.WithClient(theirs))
+	text := wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FindingRoundTrip, locker.Refuse)
 	if !strings.Contains(text, "WithClient") {
 		t.Errorf("%q, want it to say that a login is a part of the try", text)
 	}

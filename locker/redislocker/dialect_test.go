@@ -19,11 +19,11 @@ func in(t *testing.T, d redistest.Dialect) (err error) {
 	return err
 }
 
-// content wants no finding, but that the server in memory has no word on
-// eviction.
-func content(t *testing.T, d redistest.Dialect) {
+// wantContent wants no finding in the error of Check, but that the server in
+// memory has no word on eviction.
+func wantContent(t *testing.T, err error) {
 	t.Helper()
-	found, err := locker.Findings(in(t, d))
+	found, err := locker.Findings(err)
 	if err != nil {
 		t.Error(err)
 	}
@@ -34,10 +34,12 @@ func content(t *testing.T, d redistest.Dialect) {
 	}
 }
 
-func TestCheckIsContentWithAServerThatOnlySpeaksRESP2(t *testing.T) { content(t, redistest.Dialect{}) }
+func TestCheckIsContentWithAServerThatOnlySpeaksRESP2(t *testing.T) {
+	wantContent(t, in(t, redistest.Dialect{}))
+}
 
 func TestCheckIsContentWhereScriptsNeedKeys(t *testing.T) {
-	content(t, redistest.Dialect{NoKeyless: true})
+	wantContent(t, in(t, redistest.Dialect{NoKeyless: true}))
 }
 
 func TestCheckFindsThatScriptsMayNotPublish(t *testing.T) {

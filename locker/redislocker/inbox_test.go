@@ -25,6 +25,7 @@ func TestAGrantForNobodyIsGivenBackAndHandedOn(t *testing.T) {
 }
 
 func TestAGrantForNobodyFreesTheKeyIfNobodyWaits(t *testing.T) {
+	t.Parallel() // it mostly waits
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 2)
 	a := claim("a key, with spaces")

@@ -88,6 +88,7 @@ func TestATryLearnsThatTheOwnerLingers(t *testing.T) {
 // Listens is true exactly while messages are sure to arrive, and each change
 // comes with a WakeAll.
 func TestListensWhileMessagesArrive(t *testing.T) {
+	t.Parallel() // it mostly waits
 	_, p, _, rdb := behindProxy(t)
 	unopened := redislocker.New(rdb)
 	if unopened.Listens() {

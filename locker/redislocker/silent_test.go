@@ -133,11 +133,7 @@ func TestAServerThatIsGoneIsSilentAtOnce(t *testing.T) {
 func TestSilenceIsToldFromDistanceByANewProcess(t *testing.T) {
 	t.Run("far", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			_, opts := redistest.InMemory(t.Cleanup)
-			opts.Dialer = redistest.Distance{RoundTrip: 400 * time.Millisecond, Opening: 2}.Over(opts.Dialer)
-			rdb := redis.NewClient(opts)
-			defer func() { _ = rdb.Close() }()
-			l := open(t, rdb)
+			l := openFar(t, redistest.Distance{RoundTrip: 400 * time.Millisecond, Opening: 2})
 			for range 10 {
 				a, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
 				if errors.Is(err, locker.ErrSilent) {
