@@ -23,11 +23,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-const (
-	provePrefix = "guardprove-" // begins the keys of each run
-	proveSide   = 4             // checks that are made at a time
-	proveGuards = 3             // that compete, each like a process of a service
-)
+// provePrefix begins the keys of each run.
+const provePrefix = "guardprove-"
 
 func (c *console) prove() *cli.Command {
 	return &cli.Command{
@@ -52,11 +49,9 @@ The report is Markdown or, with --json, JSON. It has no URL, user or password, b
 				return err
 			}
 			p := &prover{cmd: cmd, prefix: provePrefix + lockerkit.NewID() + "-", spaces: map[string]*keyspace.Space{}}
-			store, _, _ := strings.Cut(cmd.String("url"), ":")
-			p.proof = &proof{
-				Date: time.Now().UTC().Truncate(time.Second), Guardctl: version(), Store: store,
-				TTL: cmd.Duration("ttl"), Time: cmd.Duration("time"),
-			}
+			p.proof.Date, p.proof.Guardctl = time.Now().UTC().Truncate(time.Second), version()
+			p.proof.TTL, p.proof.Time = cmd.Duration("ttl"), cmd.Duration("time")
+			p.proof.Store, _, _ = strings.Cut(cmd.String("url"), ":")
 			err := p.run(ctx)
 			if err == nil {
 				err = p.proof.write(c.out, cmd.Bool("json"))
@@ -88,7 +83,7 @@ func aim(cmd *cli.Command) error {
 type prover struct {
 	cmd    *cli.Command
 	prefix string
-	proof  *proof
+	proof  proof
 
 	mu     sync.Mutex // guards spaces
 	spaces map[string]*keyspace.Space
@@ -119,17 +114,17 @@ func (p *prover) run(ctx context.Context) error {
 		ctx, cancel := limited(ctx, p.cmd)
 		defer cancel()
 		if m, ok := l.(locker.Migrator); ok {
-			if err := m.Migrate(ctx); err != nil {
-				return err
-			}
+			err = m.Migrate(ctx)
 		}
-		p.proof.Findings, err = g.Findings(ctx)
+		if err == nil {
+			p.proof.Findings, err = g.Findings(ctx)
+		}
 		return err
 	}, guard.WithTTL(p.proof.TTL))
 	if err != nil || p.proof.refuses() {
 		return err
 	}
-	p.proof.Results = lockercheck.TestAll(ctx, proveSide, p.open)
+	p.proof.Results = lockercheck.TestAll(ctx, 4, p.open)
 	return p.compete(ctx)
 }
 
@@ -141,7 +136,7 @@ func (p *prover) compete(ctx context.Context) error {
 		Roles:   []string{judge.Writer}, Slack: 2 * time.Second, GapSlack: p.proof.TTL + 5*time.Second, Seen: true, Least: 1,
 	}
 	var workers []*contest.Worker
-	for range proveGuards {
+	for range 3 { // each like a process of a service
 		l, end, err := p.open("contest")
 		if err != nil {
 			return err
@@ -187,17 +182,16 @@ func (p *proof) refuses() bool {
 }
 
 // write writes the report. It returns an error unless all is well.
-func (p *proof) write(out io.Writer, asJSON bool) error {
+func (p *proof) write(out io.Writer, asJSON bool) (err error) {
 	p.OK = len(p.Broken) == 0 && !p.refuses() && p.Grants > 0
-	if !asJSON {
-		p.markdown(func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) })
-	} else if err := writeJSON(out, p); err != nil {
-		return err
-	}
 	if !p.OK {
-		return errors.New("not proven: see the report")
+		err = errors.New("not proven: see the report")
 	}
-	return nil
+	if asJSON {
+		return errors.Join(writeJSON(out, p), err)
+	}
+	p.markdown(func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) })
+	return err
 }
 
 func (p *proof) markdown(line func(format string, args ...any)) {
@@ -224,23 +218,19 @@ func (p *proof) markdown(line func(format string, args ...any)) {
 func (p *prover) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*p.cmd.Duration("timeout"))
 	defer cancel()
-	if isRedis(p.cmd) {
-		return p.cleanRedis(ctx)
-	}
 	l, end, err := open(p.cmd)
 	if err != nil {
 		return err
 	}
 	defer end()
-	return withLocker(ctx, l, func(*guard.Guard) (err error) {
-		for _, s := range p.spaces {
-			err = errors.Join(err, s.Clear(ctx, l))
-		}
-		return err
-	})
-}
-
-func (p *prover) cleanRedis(ctx context.Context) error {
+	if !isRedis(p.cmd) {
+		return withLocker(ctx, l, func(*guard.Guard) (err error) {
+			for _, s := range p.spaces {
+				err = errors.Join(err, s.Clear(ctx, l))
+			}
+			return err
+		})
+	}
 	rdb, err := connect(p.cmd)
 	if err != nil {
 		return err
@@ -248,8 +238,8 @@ func (p *prover) cleanRedis(ctx context.Context) error {
 	defer rdb.Close()
 	clean := func(ctx context.Context, c *redis.Client) (err error) {
 		keys := c.Scan(ctx, 0, p.prefix+"*", 1000).Iterator()
-		for keys.Next(ctx) {
-			err = errors.Join(err, c.Del(ctx, keys.Val()).Err())
+		for err == nil && keys.Next(ctx) {
+			err = c.Del(ctx, keys.Val()).Err()
 		}
 		return errors.Join(err, keys.Err())
 	}
