@@ -133,7 +133,7 @@ func (p *prover) run(ctx context.Context) error {
 func (p *prover) compete(ctx context.Context) error {
 	rules := judge.Run{
 		Library: judge.Library{Name: "guard", Own: true, Tokens: true, Tells: true},
-		Roles:   []string{judge.Writer}, Slack: 2 * time.Second, GapSlack: p.proof.TTL + 5*time.Second, Seen: true, Least: 1,
+		Roles:   []string{judge.Writer}, Slack: 2 * time.Second, GapSlack: p.proof.TTL, Seen: true, Least: 1,
 	}
 	var workers []*contest.Worker
 	for range 3 { // each like a process of a service
@@ -145,7 +145,7 @@ func (p *prover) compete(ctx context.Context) error {
 			rules.Roles = judge.Roles[:len(judge.Roles)-1] // without keys that linger
 		}
 		rules.Late = max(locker.LimitsOf(l).Late, locker.LimitsOf(l).LateForOthers)
-		g, err := contest.Open(l, func() error { end(); return nil }, guard.WithName("guardctl"), guard.WithTTL(p.proof.TTL))
+		g, err := contest.Open(l, func() error { end(); return nil }, guard.WithTTL(p.proof.TTL))
 		if err != nil {
 			return err
 		}
