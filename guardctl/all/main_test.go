@@ -16,6 +16,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardctl/internal/ctl"
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
@@ -143,6 +144,7 @@ func freesAKey(t *testing.T, dsn string) {
 		wants(t, dsn, "ran stock:42", once...)
 		wants(t, dsn, "nothing was run", once...)
 	}
+	proves(t, dsn)
 	for try := 1; ; try++ { // a slow machine looks like a server that is far away
 		status, out := run(t, dsn, "check")
 		if status == 0 && strings.Contains(out, "ok") {
@@ -151,6 +153,16 @@ func freesAKey(t *testing.T, dsn string) {
 		if try == 10 || !strings.Contains(out, "round-trip") {
 			t.Fatalf("check: status %d, %s", status, out)
 		}
+	}
+}
+
+// proves lets guardctl prove the store, and wants it to be left clean. In short,
+// one store stands for all.
+func proves(t *testing.T, dsn string) {
+	t.Helper()
+	if testsize.Pick(true, strings.HasPrefix(dsn, "sqlite:")) {
+		wants(t, dsn, "Proven: nothing was violated", "prove", "--time", "2s", "--ttl", "2s")
+		wants(t, dsn, "0 held, 0 waiting", "ls")
 	}
 }
 

@@ -3,6 +3,7 @@ package contest
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/go-lockguard/guard"
@@ -13,6 +14,19 @@ import (
 type Guard struct {
 	Guard *guard.Guard
 	End   func() error // called when the guard is closed; nil for none
+}
+
+// Open makes a guard with fencing tokens over l. If it fails it calls end.
+func Open(l locker.Locker, end func() error, opts ...guard.Option) (*Guard, error) {
+	opts = append([]guard.Option{guard.WithFencing(), guard.WithLogger(slog.New(slog.DiscardHandler))}, opts...)
+	g, err := guard.New(l, opts...)
+	if err != nil && end != nil {
+		err = errors.Join(err, end())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Guard{g, end}, nil
 }
 
 // Acquire bounds the wait itself, because the lease lives in the context that

@@ -46,7 +46,8 @@ func (w *Worker) ask(ctx context.Context, p plan, rnd *rand.Rand, rest time.Dura
 	note := func(kind string) {
 		broken = cmp.Or(broken, w.Diary.Write(judge.Record{Kind: kind, N: n, Name: name, Asked: at, At: judge.Now()}))
 	}
-	got, fresh, err := l.Once(ctx, name, p.wait, onceTTL, p.role == judge.Payment, func(context.Context) ([]byte, error) {
+	atMostOnce := p.role == judge.Payment
+	got, fresh, err := l.Once(ctx, name, p.wait, onceTTL, atMostOnce, func(context.Context) ([]byte, error) {
 		note(judge.KindBegan)
 		time.Sleep(p.work)
 		switch {

@@ -2,7 +2,6 @@ package contest_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,20 +15,18 @@ import (
 
 const ttl = time.Second
 
-var quiet = guard.WithLogger(slog.New(slog.DiscardHandler))
-
 // rush lets three guards on one memory compete. wrap may spoil their store.
 func rush(t *testing.T, wrap func(locker.Locker) locker.Locker, roles ...string) *judge.Verdict {
 	t.Helper()
 	mem := memlocker.New()
 	var workers []*contest.Worker
 	for range 3 {
-		g, err := guard.New(wrap(mem.Peer()), guard.WithTTL(ttl), guard.WithFencing(), quiet)
+		g, err := contest.Open(wrap(mem.Peer()), nil, guard.WithTTL(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}
 		workers = append(workers, &contest.Worker{
-			Callers: 4, Keys: 3, Long: 5, Roles: roles, TTL: ttl, Seed: 1, Locker: &contest.Guard{Guard: g},
+			Callers: 4, Keys: 3, Long: 5, Roles: roles, TTL: ttl, Seed: 1, Locker: g,
 		})
 	}
 	return contest.Together(t.Context(), workers, 10*time.Second, judge.Run{

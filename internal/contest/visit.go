@@ -81,7 +81,9 @@ func (w *Worker) visit(rnd *rand.Rand) error {
 	case judge.Once, judge.Payment:
 		return w.ask(ctx, p, rnd, rest)
 	}
-	r := judge.Record{N: w.visits.Add(1), Key: p.key, Limit: p.limit(w.Proc), Bound: int64(p.bound(w.TTL)), Asked: judge.Now()}
+	r := judge.Record{
+		N: w.visits.Add(1), Key: p.key, Limit: p.limit(w.Proc), Bound: int64(p.bound(w.TTL)), Asked: judge.Now(),
+	}
 	lease, err := w.acquire(ctx, p)
 	r.At = judge.Now()
 	if err != nil {
@@ -134,7 +136,8 @@ func (w *Worker) section(p plan, got judge.Record, lease Lease) error {
 	}
 	if err := lease.Release(context.Background()); err != nil {
 		return w.Diary.Write(judge.Record{
-			Kind: judge.KindFreed, N: got.N, At: judge.Now(), Taken: errors.Is(err, guard.ErrLeaseLost), Err: err.Error(),
+			Kind: judge.KindFreed, N: got.N, At: judge.Now(),
+			Taken: errors.Is(err, guard.ErrLeaseLost), Err: err.Error(),
 		})
 	}
 	return nil

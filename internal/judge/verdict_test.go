@@ -30,7 +30,8 @@ func turn(l *lifetime, nth, got int64, token uint64) *visit {
 
 // told makes a history of turns on key 0 and of the store's log.
 func told(log []Entry, turns ...*visit) *History {
-	h := &History{complete: true, most: mostTTL, byID: map[string]*visit{}, keys: [][]*visit{turns}, log: [][]Entry{log}}
+	h := &History{complete: true, most: mostTTL, keys: [][]*visit{turns}, log: [][]Entry{log}}
+	h.byID = map[string]*visit{}
 	for _, x := range turns {
 		h.byID[x.id()] = x
 	}
@@ -300,7 +301,7 @@ func TestTheJudgeFindsASecondResult(t *testing.T) {
 		"one function, one result":          {Once, []Record{began, result(1, "a", true), result(2, "a", false)}, 0},
 		"it runs again after a crash":       {Once, []Record{began, began, result(2, "b", true)}, 0},
 		"two results":                       {Once, []Record{began, result(1, "a", true), result(2, "b", false)}, 1},
-		"two functions made a result":       {Once, []Record{began, result(1, "a", true), began, result(2, "a", true)}, 1},
+		"two made a result":                 {Once, []Record{began, result(1, "a", true), began, result(2, "a", true)}, 1},
 		"a payment that had done nothing":   {Payment, []Record{began, undone, began, result(2, "b", true)}, 0},
 		"a payment that runs again":         {Payment, []Record{began, began, result(2, "b", true)}, 1},
 		"a payment that was said to be one": {Payment, []Record{result(1, "a", false), result(2, "b", false)}, 1},

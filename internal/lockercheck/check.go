@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -87,4 +88,57 @@ func caught(f func() error) (err error) {
 
 func fail(format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...)})
+}
+
+// Results are those of all checks.
+type Results struct {
+	Kept    int      `json:"checks_kept"`
+	Skipped int      `json:"checks_skipped"`     // of what the store does not have
+	Broken  []string `json:"violated,omitempty"` // each with the name of its check
+}
+
+// TestAll makes all checks, several at a time, until ctx ends. open opens a
+// locker on a part of a store. end is called when it is closed.
+func TestAll(
+	ctx context.Context, several int, open func(part string) (l locker.Locker, end func(), err error),
+) (r Results) {
+	var mu sync.Mutex // guards r
+	note := func(name string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			r.Kept++
+		case errors.Is(err, ErrSkipped):
+			r.Skipped++
+		default:
+			r.Broken = append(r.Broken, name+": "+err.Error())
+		}
+	}
+	var work sync.WaitGroup
+	turns := make(chan struct{}, several)
+	for i, c := range Checks() {
+		turns <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		work.Go(func() {
+			defer func() { <-turns }()
+			a, endA, err := open(fmt.Sprint(i))
+			if err != nil {
+				note(c.Name, err)
+				return
+			}
+			defer endA()
+			b, endB, err := open(fmt.Sprint(i))
+			if err != nil {
+				note(c.Name, err)
+				return
+			}
+			defer endB()
+			note(c.Name, c.Test(a, b))
+		})
+	}
+	work.Wait()
+	return r
 }

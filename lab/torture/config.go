@@ -37,8 +37,8 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.DurationVar(&c.length, "for", time.Minute, "how long each library is tortured")
-	topology := fs.String("topology", string(libs.Single), "the servers: "+topologies()+"; or the address of a store that runs, for "+
-		"faults of processes alone")
+	topology := fs.String("topology", string(libs.Single), "the servers: "+topologies()+"; or the "+
+		"address of a store that runs, for faults of processes alone")
 	fs.Uint64Var(&c.seed, "seed", 1, "of all that is random; the faults come at the same times again, the processes' "+
 		"own timing does not")
 	names := fs.String("libs", "guard", "libraries, as a `list`: guard,redislock,redsync,rueidislock")
@@ -49,8 +49,8 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.procs, "procs", 4, "worker processes")
 	fs.IntVar(&c.callers, "callers", 8, "callers in each, in closed loops")
 	fs.IntVar(&c.keys, "keys", 4, "keys that all of them want")
-	cast := fs.String("roles", judge.Writer, "what calls do, as a `list`: "+strings.Join(judge.Roles, ", ")+"; others than writer "+
-		"are of guard alone")
+	cast := fs.String("roles", judge.Writer, "what calls do, as a `list`: "+strings.Join(judge.Roles, ", ")+
+		"; others than writer are of guard alone")
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
 	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond,
 		"what a wait may take beyond its bound, stalls of its process not counted; promised are 50ms")

@@ -94,7 +94,9 @@ func (w *world) startEtcd(ctx context.Context, dir string) error {
 	for _, m := range members {
 		w.ending(m.Kill)
 		w.addrs = append(w.addrs, m.Addr)
-		w.machines = append(w.machines, server{m, func() error { return m.Start(ctx) }, func() bool { return leads(m.Addr) }})
+		w.machines = append(w.machines, server{
+			m, func() error { return m.Start(ctx) }, func() bool { return leads(m.Addr) },
+		})
 	}
 	return err
 }
@@ -104,7 +106,9 @@ func (w *world) startZooKeeper(ctx context.Context, dir string) error {
 	for _, s := range servers {
 		w.ending(s.Kill)
 		w.addrs = append(w.addrs, s.Addr)
-		w.machines = append(w.machines, server{s, func() error { return s.Start(ctx) }, func() bool { return s.Leads(ctx) }})
+		w.machines = append(w.machines, server{
+			s, func() error { return s.Start(ctx) }, func() bool { return s.Leads(ctx) },
+		})
 	}
 	return err
 }

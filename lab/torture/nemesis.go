@@ -64,7 +64,8 @@ func (n *nemesis) watch(ctx context.Context) {
 			n.mu.Lock()
 			n.elections = append(n.elections, judge.Span{From: from, To: judge.Now()})
 			n.mu.Unlock()
-			fmt.Fprintf(n.diary, "election: %s, from %.6f to %.6f\n", primaries, float64(from)/1e9, float64(judge.Now())/1e9)
+			fmt.Fprintf(n.diary, "election: %s, from %.6f to %.6f\n", primaries,
+				float64(from)/1e9, float64(judge.Now())/1e9)
 		}
 		from, before = at, primaries
 	}
@@ -75,7 +76,8 @@ func (n *nemesis) strike(ctx context.Context, s strike) {
 	victim := n.crew.at(s.Proc).cmd.Process.Pid
 	k := kinds[s.Kind]
 	f := &judge.Fault{
-		Kind: s.Kind, Text: s.String(), TTL: n.crew.cfg.ttl(s.Proc), Span: judge.Span{From: judge.Now(), To: math.MaxInt64},
+		Kind: s.Kind, Text: s.String(), TTL: n.crew.cfg.ttl(s.Proc),
+		Span:    judge.Span{From: judge.Now(), To: math.MaxInt64},
 		Forgets: slices.Contains(k.forgets, n.world.topology), AtOnce: k.atOnce,
 	}
 	n.mu.Lock()

@@ -206,7 +206,8 @@ func (r *run) rules() *judge.Run {
 		Library: judge.Library{
 			Name: r.lib.Name, Own: r.lib == libs.Guard, Tokens: r.lib.Tokens, Tells: r.lib.Tells,
 		},
-		Replay: r.cfg.replay(r.lib), Roles: r.cfg.roles, Most: r.cfg.mostTTL(), Slack: r.cfg.slack, GapSlack: r.cfg.gapSlack,
+		Replay: r.cfg.replay(r.lib), Roles: r.cfg.roles, Most: r.cfg.mostTTL(),
+		Slack: r.cfg.slack, GapSlack: r.cfg.gapSlack,
 		Late: max(libs.LimitsOf(r.cfg.topology).Late, libs.LimitsOf(r.cfg.topology).LateForOthers),
 		Seen: r.seen, Least: r.leastGrants(), Calm: r.calm, To: r.to, Left: r.left,
 	}

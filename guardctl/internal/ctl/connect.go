@@ -81,16 +81,26 @@ func withLocker(ctx context.Context, l locker.Locker, do func(g *guard.Guard) er
 // open returns a locker on the store that the flags name, and a function that
 // closes its client. It sends nothing.
 func open(cmd *cli.Command) (l locker.Locker, closeClient func(), err error) {
-	text := cmd.String("url")
-	if scheme, _, ok := strings.Cut(text, ":"); ok && scheme != "redis" && scheme != "rediss" {
-		l, err := openDSN(cmd, text)
+	return openUnder(cmd, cmd.String("prefix"))
+}
+
+// isRedis reports whether the flags name Redis by its own URL.
+func isRedis(cmd *cli.Command) bool {
+	scheme, _, ok := strings.Cut(cmd.String("url"), ":")
+	return !ok || scheme == "redis" || scheme == "rediss"
+}
+
+// openUnder is open with the prefix of a store that is Redis.
+func openUnder(cmd *cli.Command, prefix string) (l locker.Locker, closeClient func(), err error) {
+	if !isRedis(cmd) {
+		l, err := openDSN(cmd, cmd.String("url"))
 		return l, func() {}, err // Close of the guard closes the client
 	}
 	rdb, err := connect(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
-	l = redislocker.New(rdb, redislocker.WithPrefix(cmd.String("prefix")), redislocker.WithClientName("guardctl"))
+	l = redislocker.New(rdb, redislocker.WithPrefix(prefix), redislocker.WithClientName("guardctl"))
 	return l, func() { _ = rdb.Close() }, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,291 +15,236 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/contest"
+	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/internal/keyspace"
+	"github.com/go-lockguard/guard/internal/lockercheck"
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
 )
 
-const (
-	proveMost   = 5 * time.Minute
-	provePrefix = "guardprove-" // begins the prefix of each run
-	checksTime  = time.Second   // for Check again and again, whose look at scripts is short
-)
+// provePrefix begins the keys of each run.
+const provePrefix = "guardprove-"
 
 func (c *console) prove() *cli.Command {
 	return &cli.Command{
 		Name:      "prove",
-		Usage:     "load a Redis server that you do not know yet, and report whether it keeps what leases need",
+		Usage:     "try a server that you do not know yet, and report whether it keeps what leases need",
 		ArgsUsage: "[ADDRESS]",
-		Description: `For a new server, a new version or a new cloud plan. Run it where the services will run, with their user. ADDRESS is --url, or
-a host and a port.
+		Description: `For a new server, version or cloud plan, of any store. Run it where the services will run, with their user.
+ADDRESS is --url, or a host and a port of Redis.
 
-Prove makes the checks of guardctl check, and then a storm: several guards, each with a client of its own, compete for some keys. A
-judge looks for two holders at once, fencing tokens that go down, too many permits, leases that end before their time and lost
-wake-ups. The keys have a prefix of their own and are deleted at the end. The storm uses the server as hard as it can, so prove refuses a server that has
-other keys, unless --yes is given.
+Prove makes the checks of guardctl check, and then all that a store of guard must pass. At last some guards compete for keys, and a judge looks
+for two holders at once, tokens that go down, leases that end early and waiters that nobody wakes. All keys begin with guardprove- and are
+deleted at the end. Tables that are missing are made. Prove lets no fault happen: it does not say what a failover loses.
 
-With --failover the storm goes on until the primary changes, and for --time after that, 5 minutes at most: trigger the failover when
-prove says so.
-
-The report goes to standard output, as Markdown or, with --json, as JSON. It has no URL, user or password, but the text of a
-failure may name an address. Exit status 0 only if nothing was violated.`,
+The report is Markdown or, with --json, JSON. It has no URL, user or password, but the text of a failure may name an address. Exit status
+0 only if nothing was violated.`,
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "time", Value: 30 * time.Second, Usage: "of the storm, at most 5m"},
+			&cli.DurationFlag{Name: "time", Value: 10 * time.Second, Usage: "of the competition"},
 			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "of the services, see guard.WithTTL"},
-			&cli.BoolFlag{Name: "failover", Usage: "wait for a failover that you trigger"},
-			&cli.BoolFlag{Name: "yes", Usage: "load the server although it holds other keys"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := aim(cmd); err != nil {
 				return err
 			}
-			rdb, err := connect(cmd)
-			if err != nil {
-				return err
+			p := &prover{cmd: cmd, prefix: provePrefix + lockerkit.NewID() + "-", spaces: map[string]*keyspace.Space{}}
+			p.proof.Date, p.proof.Guardctl = time.Now().UTC().Truncate(time.Second), version()
+			p.proof.TTL, p.proof.Time = cmd.Duration("ttl"), cmd.Duration("time")
+			p.proof.Store, _, _ = strings.Cut(cmd.String("url"), ":")
+			err := p.run(ctx)
+			if err == nil {
+				err = p.proof.write(c.out, cmd.Bool("json"))
 			}
-			defer rdb.Close()
-			p := &prover{
-				cmd: cmd, rdb: rdb, prefix: provePrefix + lockerkit.NewID(), progress: c.errs,
-				proof: newProof(cmd),
+			if e := p.clean(context.WithoutCancel(ctx)); e != nil {
+				err = errors.Join(err, fmt.Errorf("delete the keys that begin with %s: %w", p.prefix, e))
 			}
-			if err := p.run(ctx); err != nil {
-				return err
-			}
-			return p.proof.write(c.out, cmd.Bool("json"))
+			return err
 		},
 	}
 }
 
-// aim makes the argument of prove the URL, and checks the flags.
+// aim makes the argument of prove the URL.
 func aim(cmd *cli.Command) error {
 	if cmd.Args().Len() > 1 {
 		return args(cmd, 1)
 	}
-	if addr := cmd.Args().First(); addr != "" {
-		if !strings.Contains(addr, "://") {
-			addr = "redis://" + addr
-		}
-		if err := cmd.Set("url", addr); err != nil {
-			return err
-		}
+	addr := cmd.Args().First()
+	switch {
+	case addr == "":
+		return nil
+	case !strings.Contains(addr, "://") && !strings.HasPrefix(addr, "sqlite:"):
+		addr = "redis://" + addr
 	}
-	if d := cmd.Duration("time"); d <= 0 || d > proveMost {
-		return fmt.Errorf("--time is %v, want at most %v", d, proveMost)
-	}
-	return nil
+	return cmd.Set("url", addr)
 }
 
-// prover proves one server.
+// prover proves one store.
 type prover struct {
-	cmd      *cli.Command
-	rdb      redis.UniversalClient // for all that is not a lease
-	prefix   string
-	progress terminal
-	proof    *proof
+	cmd    *cli.Command
+	prefix string
+	proof  proof
+
+	mu     sync.Mutex // guards spaces
+	spaces map[string]*keyspace.Space
 }
 
-// run fills the proof. Its error says that the server could not be judged.
+// open opens a locker with a client of its own on a part of the store.
+func (p *prover) open(part string) (l locker.Locker, end func(), err error) {
+	l, end, err = openUnder(p.cmd, p.prefix+part)
+	if err != nil || isRedis(p.cmd) {
+		return l, end, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.spaces[part] == nil {
+		p.spaces[part] = keyspace.New(p.prefix + part + "/")
+	}
+	return p.spaces[part].In(l), end, nil
+}
+
+// run fills the proof. Its error says that the store could not be judged.
 func (p *prover) run(ctx context.Context) error {
-	if !p.cmd.Bool("yes") {
-		if err := p.alone(ctx); err != nil {
+	l, end, err := open(p.cmd)
+	if err != nil {
+		return err
+	}
+	defer end()
+	err = withLocker(ctx, l, func(g *guard.Guard) (err error) {
+		ctx, cancel := limited(ctx, p.cmd)
+		defer cancel()
+		if m, ok := l.(locker.Migrator); ok {
+			err = m.Migrate(ctx)
+		}
+		if err == nil {
+			p.proof.Findings, err = g.Findings(ctx)
+		}
+		return err
+	}, guard.WithTTL(p.proof.TTL))
+	if err != nil || p.proof.refuses() {
+		return err
+	}
+	p.proof.Results = lockercheck.TestAll(ctx, 4, p.open)
+	return p.compete(ctx)
+}
+
+// compete lets guards compete for some keys, and takes over what the judge says.
+// A machine that is too slow condemns no store, so the judge is patient.
+func (p *prover) compete(ctx context.Context) error {
+	rules := judge.Run{
+		Library: judge.Library{Name: "guard", Own: true, Tokens: true, Tells: true},
+		Roles:   []string{judge.Writer}, Slack: 2 * time.Second, GapSlack: p.proof.TTL, Seen: true, Least: 1,
+	}
+	var workers []*contest.Worker
+	for range 3 { // each like a process of a service
+		l, end, err := p.open("contest")
+		if err != nil {
 			return err
 		}
-	}
-	if err := p.describe(ctx); err != nil {
-		return err
-	}
-	defer p.clean(context.WithoutCancel(ctx))
-	if err := p.check(ctx); err != nil {
-		return err
-	}
-	p.measure(ctx)
-	return p.storm(ctx)
-}
-
-// primaries calls do with each server that may have keys, in a cluster at the
-// same time.
-func (p *prover) primaries(ctx context.Context, do func(ctx context.Context, c *redis.Client) error) error {
-	switch c := p.rdb.(type) {
-	case *redis.ClusterClient:
-		return c.ForEachMaster(ctx, do)
-	case *redis.Client:
-		return do(ctx, c)
-	}
-	return fmt.Errorf("a client of type %T", p.rdb)
-}
-
-// alone returns an error if the server holds keys that are not prove's.
-func (p *prover) alone(ctx context.Context) error {
-	ctx, cancel := limited(ctx, p.cmd)
-	defer cancel()
-	err := p.primaries(ctx, func(ctx context.Context, c *redis.Client) error {
-		keys := c.Scan(ctx, 0, "", 1000).Iterator()
-		for keys.Next(ctx) {
-			if !strings.HasPrefix(keys.Val(), provePrefix) {
-				return errors.New("there are some")
-			}
+		if _, ok := l.(locker.Marker); ok {
+			rules.Roles = judge.Roles[:len(judge.Roles)-1] // without keys that linger
 		}
-		return keys.Err()
-	})
-	if err != nil {
-		return fmt.Errorf("prove loads a server that holds no other keys: %w; with --yes it loads this one", err)
+		rules.Late = max(locker.LimitsOf(l).Late, locker.LimitsOf(l).LateForOthers)
+		g, err := contest.Open(l, func() error { end(); return nil }, guard.WithTTL(p.proof.TTL))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = g.Close(context.WithoutCancel(ctx)) }() // again, or because another cannot be opened
+		workers = append(workers, &contest.Worker{
+			Callers: 8, Keys: 4, Long: 1, Roles: rules.Roles, TTL: p.proof.TTL, Seed: rand.Uint64(), Locker: g,
+		})
 	}
-	return nil
+	v := contest.Together(ctx, workers, p.proof.Time, rules)
+	p.proof.Grants = v.Grants
+	if v.Fails() {
+		p.proof.Broken = append(p.proof.Broken, v.Texts...)
+	}
+	return ctx.Err()
+}
+
+// proof is the report of prove. It has nothing that must stay secret.
+type proof struct {
+	lockercheck.Results
+
+	OK       bool            `json:"ok"`
+	Date     time.Time       `json:"date"`
+	Guardctl string          `json:"guardctl"`
+	Store    string          `json:"store"` // the scheme of the URL
+	TTL      time.Duration   `json:"ttl_ns"`
+	Time     time.Duration   `json:"time_ns"`
+	Findings []guard.Finding `json:"findings,omitempty"`
+	Grants   int             `json:"grants"`
+}
+
+// refuses reports whether a finding must be changed first.
+func (p *proof) refuses() bool {
+	return slices.ContainsFunc(p.Findings, func(f guard.Finding) bool { return f.Severity == guard.Refuse })
+}
+
+// write writes the report. It returns an error unless all is well.
+func (p *proof) write(out io.Writer, asJSON bool) (err error) {
+	p.OK = len(p.Broken) == 0 && !p.refuses() && p.Grants > 0
+	if !p.OK {
+		err = errors.New("not proven: see the report")
+	}
+	if asJSON {
+		return errors.Join(writeJSON(out, p), err)
+	}
+	p.markdown(func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) })
+	return err
+}
+
+func (p *proof) markdown(line func(format string, args ...any)) {
+	line("# guardctl prove: %s, %s\n", p.Store, p.Date.Format("2006-01-02 15:04 MST"))
+	switch {
+	case p.OK:
+		line("**Proven: nothing was violated.** A test shows faults, not their absence. Run it again after an upgrade.")
+	case p.refuses():
+		line("**Not proven.** Change what the findings say, and run it again.")
+	default:
+		line("**Not proven.** As it is, use it for no lease:\n")
+	}
+	for _, v := range p.Broken {
+		line("- %s", cell(v))
+	}
+	line("\n| | |\n|---|---|\n| Checks of a store: kept, not for this store | %d, %d |", p.Kept, p.Skipped)
+	line("| Leases in %v of competition, TTL %v | %d |\n| guardctl | %s |", p.Time, p.TTL, p.Grants, p.Guardctl)
+	for _, f := range p.Findings {
+		line("| %s %s | %s |", f.Severity, f.Name, cell(f.Text))
+	}
 }
 
 // clean deletes the keys of this run.
-func (p *prover) clean(ctx context.Context) {
-	ctx, cancel := limited(ctx, p.cmd)
+func (p *prover) clean(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*p.cmd.Duration("timeout"))
 	defer cancel()
-	err := p.primaries(ctx, func(ctx context.Context, c *redis.Client) error {
-		keys := c.Scan(ctx, 0, p.prefix+":*", 1000).Iterator()
-		for keys.Next(ctx) {
-			if err := c.Del(ctx, keys.Val()).Err(); err != nil {
-				return err
+	l, end, err := open(p.cmd)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if !isRedis(p.cmd) {
+		return withLocker(ctx, l, func(*guard.Guard) (err error) {
+			for _, s := range p.spaces {
+				err = errors.Join(err, s.Clear(ctx, l))
 			}
-		}
-		return keys.Err()
-	})
+			return err
+		})
+	}
+	rdb, err := connect(p.cmd)
 	if err != nil {
-		p.proof.Left = p.prefix + ":*"
-	}
-}
-
-// describe reads versions and settings. It returns an error if the server does
-// not answer.
-func (p *prover) describe(ctx context.Context) error {
-	ctx, cancel := limited(ctx, p.cmd)
-	defer cancel()
-	var mu sync.Mutex // guards the rest, because primaries answer at the same time
-	err := p.primaries(ctx, func(ctx context.Context, c *redis.Client) error {
-		if err := c.Ping(ctx).Err(); err != nil {
-			return err
-		}
-		info := readInfo(c.Info(ctx).Val())
-		mu.Lock()
-		defer mu.Unlock()
-		p.proof.Server.Primaries++
-		p.proof.Server.read(info)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", guard.ErrUnavailable, err)
-	}
-	return nil
-}
-
-// readInfo reads the answer of INFO.
-func readInfo(text string) map[string]string {
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		info[name] = value
-	}
-	return info
-}
-
-// runIDs tells the primaries of one moment from those of another. "" means that
-// they do not say.
-func (p *prover) runIDs(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	var mu sync.Mutex // guards ids
-	var ids []string
-	err := p.primaries(ctx, func(ctx context.Context, c *redis.Client) error {
-		text, err := c.Info(ctx, "server").Result()
-		mu.Lock()
-		defer mu.Unlock()
-		ids = append(ids, readInfo(text)["run_id"])
 		return err
-	})
-	slices.Sort(ids)
-	return strings.Join(ids, ""), err
-}
-
-// check makes the checks of Check for a while, each in a locker that has not
-// made them before.
-func (p *prover) check(ctx context.Context) error {
-	for start := time.Now(); time.Since(start) < checksTime; {
-		g, closeGuard, err := p.guard()
-		if err != nil {
-			return err
-		}
-		limit, cancel := limited(ctx, p.cmd)
-		p.proof.Findings, err = g.Findings(limit)
-		cancel()
-		closeGuard()
-		if err != nil {
-			return err
-		}
-		p.proof.Checks++
-		if p.proof.refuses() {
-			return nil
-		}
 	}
-	return nil
-}
-
-// measure measures what does not need a lease. What the server refuses is not
-// measured.
-func (p *prover) measure(ctx context.Context) {
-	ctx, cancel := limited(ctx, p.cmd)
-	defer cancel()
-	m := &p.proof.Measured
-	m.RoundTrip = spreadOf(100, func() error { return p.rdb.Ping(ctx).Err() })
-
-	const batch = 100
-	m.Script = spreadOf(10, func() error {
-		pipe := p.rdb.Pipeline()
-		for range batch {
-			pipe.Eval(ctx, `redis.call("set", KEYS[1], "1", "px", 5000) return redis.call("get", KEYS[1])`,
-				[]string{p.prefix + ":script"})
+	defer rdb.Close()
+	clean := func(ctx context.Context, c *redis.Client) (err error) {
+		keys := c.Scan(ctx, 0, p.prefix+"*", 1000).Iterator()
+		for err == nil && keys.Next(ctx) {
+			err = c.Del(ctx, keys.Val()).Err()
 		}
-		_, err := pipe.Exec(ctx)
-		return err
-	}).less(m.RoundTrip.Median, batch)
-
-	channel := p.prefix + ":message"
-	sub := p.rdb.Subscribe(ctx, channel)
-	defer sub.Close()
-	if _, err := sub.Receive(ctx); err != nil {
-		return
+		return errors.Join(err, keys.Err())
 	}
-	m.Message = spreadOf(100, func() error {
-		if err := p.rdb.Publish(ctx, channel, "x").Err(); err != nil {
-			return err
-		}
-		_, err := sub.ReceiveMessage(ctx)
-		return err
-	})
-}
-
-// spread is how long something took.
-type spread struct {
-	Median time.Duration `json:"median_ns"`
-	P99    time.Duration `json:"p99_ns"`
-}
-
-// spreadOf measures do n times. It is zero if do fails.
-func spreadOf(n int, do func() error) spread {
-	took := make([]time.Duration, n)
-	for i := range took {
-		start := time.Now()
-		if err := do(); err != nil {
-			return spread{}
-		}
-		took[i] = time.Since(start)
+	if c, ok := rdb.(*redis.ClusterClient); ok {
+		return c.ForEachMaster(ctx, clean)
 	}
-	return newSpread(took)
-}
-
-func newSpread(took []time.Duration) spread {
-	if len(took) == 0 {
-		return spread{}
-	}
-	slices.Sort(took)
-	return spread{took[len(took)/2], took[len(took)*99/100]}
-}
-
-// less returns the spread of each of n parts, after what all have in common.
-func (s spread) less(common time.Duration, n int) spread {
-	return spread{max(0, s.Median-common) / time.Duration(n), max(0, s.P99-common) / time.Duration(n)}
+	return clean(ctx, rdb.(*redis.Client))
 }

@@ -100,3 +100,8 @@ func args(cmd *cli.Command, n int) error {
 	}
 	return nil
 }
+
+// cell returns text that cannot end its cell of a table.
+func cell(text string) string {
+	return strings.ReplaceAll(printable(strings.ReplaceAll(text, "\n", "; ")), "|", `\|`)
+}

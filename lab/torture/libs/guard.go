@@ -2,7 +2,6 @@ package libs
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -30,18 +29,15 @@ func openGuard(s Setup) (Locker, error) {
 	if s.Wrap != nil {
 		store = s.Wrap(store)
 	}
-	opts := []guard.Option{guard.WithTTL(s.TTL), guard.WithFencing(), guard.WithLogger(slog.New(slog.DiscardHandler))}
+	opts := []guard.Option{guard.WithTTL(s.TTL)}
 	if s.NoRenewal {
 		opts = append(opts, guard.WithoutRenewal())
 	}
-	g, err := guard.New(store, append(opts, s.Options...)...)
+	g, err := contest.Open(store, end, append(opts, s.Options...)...)
 	if err != nil {
-		if end != nil {
-			err = errors.Join(err, end())
-		}
 		return nil, err
 	}
-	return &contest.Guard{Guard: g, End: end}, nil
+	return g, nil
 }
 
 // newStore opens the store. end closes its clients; nil if the store does.
