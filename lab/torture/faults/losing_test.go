@@ -81,48 +81,58 @@ func left(ctx context.Context, s *redisproc.Server) time.Duration {
 // than compute.
 func loseRenewals(t *testing.T, start func(t *testing.T) *losing) {
 	t.Helper()
-	rounds := 0
+	var rounds atomic.Int64
 	for _, ttl := range []time.Duration{10 * time.Second, 30 * time.Second} {
 		const together = 3
 		for n := 0; n < *losses; n += together {
 			var all sync.WaitGroup
 			for range min(together, *losses-n) {
 				p := start(t)
-				rounds++
-				all.Go(func() { p.loseRenewal(t, ttl) })
+				all.Go(func() {
+					if p.loseRenewal(t, ttl) {
+						rounds.Add(1)
+					}
+				})
 			}
 			all.Wait()
 		}
 	}
 	keeps(t, "%d failovers that lost the first renewal of a key that was handed over, with WithReplicas: nobody "+
-		"else came in", rounds)
+		"else came in", rounds.Load())
 }
 
 // loseRenewal hands the key over, loses its first renewal in a failover, and
-// lets another process wait for the key.
-func (p *losing) loseRenewal(t *testing.T, ttl time.Duration) {
+// lets another process wait for the key. It reports false if the machine was too
+// busy for that: no renewal was lost, or two.
+func (p *losing) loseRenewal(t *testing.T, ttl time.Duration) bool {
 	t.Helper()
-	open := func(opts ...redislocker.Option) *guard.Guard {
+	open := func(o guard.Observer, opts ...redislocker.Option) *guard.Guard {
 		rdb := rig.Connect(p.to)
 		t.Cleanup(func() { _ = rdb.Close() })
 		return newGuardOn(t, redislocker.New(rdb, opts...),
-			guard.WithTTL(ttl), guard.WithMaxWait(2*ttl), guard.WithMaxHold(0))
+			guard.WithTTL(ttl), guard.WithMaxWait(2*ttl), guard.WithMaxHold(0), guard.WithObserver(o))
 	}
 	confirmed := redislocker.WithReplicas(1, time.Second)
-	before, holder := open(confirmed), open(confirmed)
-	after := open() // nobody follows the new primary
+	count := &renewed{}
+	before, holder := open(&renewed{}, confirmed), open(count, confirmed)
+	after := open(&renewed{}) // nobody follows the new primary
 	ctx := t.Context()
-	lease, primary, err := p.handOver(ctx, before, holder)
-	for err == nil && left(ctx, primary) <= offered {
+	lease, primary, err := p.handOver(ctx, before, holder, count)
+	for err == nil && count.Load() == 0 {
 		time.Sleep(time.Millisecond)
 		err = lease.Err()
 	}
 	if err != nil {
-		t.Error(err)
-		return
+		t.Log(err)
+		return false
 	}
 	primary.Kill()
 	killed := time.Now()
+	defer func() { _ = lease.Release(ctx) }()
+	if n := count.Load(); n > 1 {
+		t.Logf("%d renewals were lost", n)
+		return false
+	}
 	var over atomic.Bool
 	end := time.AfterFunc(ttl+5*time.Second, func() { over.Store(true); _ = lease.Release(ctx) })
 	defer end.Stop()
@@ -134,14 +144,14 @@ func (p *losing) loseRenewal(t *testing.T, ttl time.Duration) {
 	switch {
 	case err != nil:
 		t.Error(err)
-		return
+		return false
 	case !over.Load() && lease.Err() == nil:
 		t.Errorf("TTL %v: another process had the key %v after the primary had died, while the holder relied on it",
 			ttl, took)
 	}
 	t.Logf("TTL %v: the next turn came %v after the primary had died", ttl, took)
-	_ = lease.Release(ctx)
 	_ = next.Release(ctx)
+	return true
 }
 
 // offered is how long the key lasts at most that was handed over and not
@@ -150,7 +160,9 @@ const offered = 5 * time.Second
 
 // handOver hands the key over to the holder, and cuts its primary off before the
 // first renewal.
-func (p *losing) handOver(ctx context.Context, before, holder *guard.Guard) (*guard.Lease, *redisproc.Server, error) {
+func (p *losing) handOver(ctx context.Context, before, holder *guard.Guard, count *renewed) (
+	*guard.Lease, *redisproc.Server, error,
+) {
 	for range 10 {
 		primary, all, err := p.find()
 		if err != nil {
@@ -167,6 +179,7 @@ func (p *losing) handOver(ctx context.Context, before, holder *guard.Guard) (*gu
 		var waits sync.WaitGroup
 		waits.Go(func() { lease, err = holder.Acquire(ctx, key) })
 		time.Sleep(700 * time.Millisecond) // it is queued then, and its look is done
+		count.Store(0)
 		_ = first.Release(ctx)
 		if waits.Wait(); err != nil {
 			continue
