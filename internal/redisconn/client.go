@@ -85,7 +85,7 @@ func ownOptions(o *redis.Options) *redis.Options {
 		CredentialsProviderContext:   o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		DB:                           o.DB, ClientName: o.ClientName,
-		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: life,
+		ConnMaxIdleTime: idleTime(o.ConnMaxIdleTime), ConnMaxLifetime: life,
 
 		MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
@@ -103,7 +103,7 @@ func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
 		CredentialsProviderContext:   o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		ClientName:                   o.ClientName,
-		ConnMaxIdleTime:              o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
+		ConnMaxIdleTime:              idleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
 
 		MaxRetries: -1, MaxRedirects: max(o.MaxRedirects, 3), ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,

@@ -29,6 +29,7 @@ type Conns struct {
 	greeters *greeters // log in on new connections
 	greeter  *greeter  // the one of client, if that is our own
 	fresh    *fresh
+	idle     *idle
 	openings openings // of connections that tries wait for
 	places   places   // of requests that have a connection alone
 	batcher  *batcher
@@ -42,6 +43,7 @@ type Conns struct {
 func New(s *Settings) *Conns {
 	c := &Conns{}
 	c.greeters = newGreeters(s.Name, s.Admit, c.Trip.note)
+	c.idle = &c.greeters.idle
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
 	c.batcher = newBatcher(func(ctx context.Context, cmds []Command) { c.exchange(ctx, c.client, cmds) }, c.Trip.near)

@@ -24,6 +24,7 @@ type greeters struct {
 	name  string                             // of the connections; "" for none
 	admit func(info string, err error) error // may refuse a node of package redlock; nil admits all
 	met   func(took time.Duration)           // called with the length of each login; may be nil
+	idle  idle                               // of the connections
 
 	ctx    context.Context // of all logins; ended by close
 	cancel context.CancelFunc
@@ -143,12 +144,13 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 			return nil, mute(err, start, g.dial)
 		}
 		abrupt(conn)
+		keepsAlive(conn)
 		start = time.Now()
 		if err := g.greet(ctx, conn); err != nil {
 			_ = conn.Close()
 			return nil, mute(err, start, dialLimit)
 		}
-		return introduce(conn), nil
+		return introduce(conn, &g.idle), nil
 	}
 }
 

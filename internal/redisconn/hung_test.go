@@ -25,7 +25,7 @@ func TestAPoolClosesWhileAServerHangs(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return introduce(conn), nil
+			return introduce(conn, &idle{}), nil
 		},
 	})
 	asked := make(chan error, 1)

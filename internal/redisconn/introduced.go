@@ -15,9 +15,11 @@ import (
 type introduced struct {
 	net.Conn
 
-	answer  string       // the unread rest of the answer to a HELLO
-	reading atomic.Bool  // a read is under way
-	heard   atomic.Int64 // when the last read succeeded, after begun; 0: never
+	answer  string        // the unread rest of the answer to a HELLO
+	reading atomic.Bool   // a read is under way
+	heard   atomic.Int64  // when the last read succeeded, after begun; 0: never
+	made    time.Duration // when it had logged in, after begun
+	idle    *idle
 }
 
 // begun is when the clock of introduced.heard began.
@@ -35,8 +37,20 @@ type introducedSocket struct {
 // found by the next request, as one that dies under way.
 const alive = 10 * time.Millisecond
 
-// errReading refuses a look at a connection that somebody reads from.
-var errReading = errors.New("redisconn: a read is under way")
+var (
+	// errReading refuses a look at a connection that somebody reads from.
+	errReading  = errors.New("redisconn: a read is under way")
+	errLeftIdle = errors.New("redisconn: the connection may have been forgotten on its way")
+)
+
+// SyscallConn is called by go-redis before it uses the connection. An error
+// makes it use another one.
+func (c *introduced) SyscallConn() (syscall.RawConn, error) {
+	if left := c.idle.left.Load(); left > 0 && max(c.heard.Load(), int64(c.made)) <= left {
+		return nil, errLeftIdle
+	}
+	return unlooked{}, nil
+}
 
 // SyscallConn returns the socket for the check of go-redis, but not while a
 // read is under way. A pool that closes takes away the time limit of such a
@@ -45,6 +59,9 @@ var errReading = errors.New("redisconn: a read is under way")
 func (c *introducedSocket) SyscallConn() (syscall.RawConn, error) {
 	if c.reading.Load() {
 		return nil, errReading
+	}
+	if raw, err := c.introduced.SyscallConn(); err != nil {
+		return raw, err
 	}
 	if heard := c.heard.Load(); heard == 0 || time.Since(begun)-time.Duration(heard) > alive {
 		return c.socket.SyscallConn()
@@ -62,11 +79,11 @@ func (unlooked) Control(func(uintptr)) error    { return nil }
 func (unlooked) Read(func(uintptr) bool) error  { return nil }
 func (unlooked) Write(func(uintptr) bool) error { return nil }
 
-func introduce(conn net.Conn) net.Conn {
+func introduce(conn net.Conn, by *idle) net.Conn {
 	if socket, ok := conn.(syscall.Conn); ok {
-		return &introducedSocket{introduced{Conn: conn}, socket}
+		return &introducedSocket{introduced{Conn: conn, made: time.Since(begun), idle: by}, socket}
 	}
-	return &introduced{Conn: conn}
+	return &introduced{Conn: conn, made: time.Since(begun), idle: by}
 }
 
 func (c *introduced) Write(b []byte) (int, error) {

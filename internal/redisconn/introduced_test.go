@@ -27,7 +27,7 @@ func tcpPair(t *testing.T) (client, server net.Conn) {
 
 func TestAConnectionIsCheckedUnlessItHasJustAnswered(t *testing.T) {
 	client, server := tcpPair(t)
-	c, ok := introduce(client).(*introducedSocket)
+	c, ok := introduce(client, &idle{}).(*introducedSocket)
 	if !ok {
 		t.Fatal("the socket of a TCP connection is not seen")
 	}
@@ -72,7 +72,7 @@ func TestAConnectionToAReplacedPrimaryIsRefusedEvenIfItHasJustAnswered(t *testin
 	client, _ := tcpPair(t)
 	w := &whereabouts{}
 	w.note("a:1", time.Now())
-	c, ok := introduce(w.bind(client, "a:1")).(*introducedSocket)
+	c, ok := introduce(w.bind(client, "a:1"), &idle{}).(*introducedSocket)
 	if !ok {
 		t.Fatal("the socket of a TCP connection is not seen")
 	}

@@ -49,6 +49,7 @@ type waiting struct {
 	waits    bool          // it has paused while it contends: one of the engine's waits
 	asks     bool          // it has one attempt, and waits for a key that may be idle elsewhere
 	asked    bool          // it has looked for such a key at the end of that wait
+	early    time.Time     // when its one attempt began, if that is made again; else zero
 	second   bool          // it stands right behind a warden, which is no wait for a turn
 	warden   bool          // it has no caller, see [idler]
 	idle     bool          // it took a grant that was idle

@@ -363,7 +363,8 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 		t.gate.missed() // that may have been called before the gate had the bid
 	}
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
-	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
+	again := t.again(err, sent, limit)
+	h, err := t.heard(ctx, err, sent, limit, again)
 	refused, err := usable(err)  // if refused, trying again cannot help
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
@@ -390,17 +391,42 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 		} else {
 			t.unanswered(answer.Queued, cut, err)
 		}
-		if refused || !cut {
+		if refused || !cut && !again {
 			t.gate.tryFailed(t, err, joins, refused)
 		}
 		if refused {
 			return nil, err
 		}
 	}
-	if t.patience.Once {
+	if t.patience.Once && !again {
 		return nil, errNoWait
 	}
 	return nil, nil
+}
+
+// again reports whether t, which has one attempt, tries once more. The store
+// has given up the first try before its limit, because it had a connection that
+// may have been forgotten on its way. Both tries together have the limit of one.
+func (t *Turn) again(err error, sent time.Time, limit time.Duration) bool {
+	return t.patience.Once && t.attempts == 1 && timedOut(err) && time.Since(sent) < limit-timelimit.Short
+}
+
+// heard returns what a try of t has told of the store, and its error. A try
+// that is made again tells nothing. The two count as one, whose error is that of
+// the first if the second was not sent.
+func (t *Turn) heard(ctx context.Context, err error, sent time.Time, limit time.Duration, again bool) (hearing, error) {
+	full := limits.Try(t.set.TTL)
+	switch {
+	case again:
+		t.early = sent
+		return nothing, err
+	case !t.early.IsZero():
+		sent, limit = t.early, full
+		if errors.Is(err, locker.ErrUnsent) {
+			err = t.fault
+		}
+	}
+	return heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit >= full), err
 }
 
 // ask lets t, which has one attempt, wait a moment for a key that may be idle

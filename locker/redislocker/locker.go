@@ -154,6 +154,16 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{}, err
 	}
 	defer l.gate.Leave()
+	if t.Wait || l.self.votes {
+		return l.acquire(ctx, c, t)
+	}
+	ctx, done := l.conn.Probe(ctx)
+	answer, err := l.acquire(ctx, c, t)
+	done(err)
+	return answer, err
+}
+
+func (l *Locker) acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.names.fits(c.Key); err != nil {
 		return locker.Answer{}, err
 	}

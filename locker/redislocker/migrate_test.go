@@ -3,10 +3,11 @@ package redislocker_test
 import (
 	"context"
 	"errors"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,18 +17,17 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker/redislocker"
+	moved "github.com/go-lockguard/guard/moving/redislock"
 )
 
 // The code of docs/migrating.md.
 
-// oldName gives the keys of "legacy:" their names in the old code.
+// oldName gives the keys of the old code the names that they had there.
 func oldName(key string) string {
-	escaped, ok := strings.CutPrefix(key, "legacy:")
-	sku, err := url.PathUnescape(escaped) // guard.Key has written a:b as a%3Ab, and 100% as 100%25
-	if !ok || err != nil {
-		return "" // where guard keeps all others
+	if strings.HasPrefix(key, "lock:sku:") {
+		return key
 	}
-	return "lock:sku:" + sku
+	return "" // where guard keeps all others
 }
 
 func openOld(rdb redis.UniversalClient) (*guard.Guard, error) {
@@ -45,11 +45,11 @@ func step0(ctx context.Context, rdb *redis.Client, sku string, deduct func(conte
 }
 
 func step1(ctx context.Context, g *guard.Guard, sku string, deduct func(context.Context) error) error {
-	return g.Do(ctx, guard.Key("legacy", sku), deduct)
+	return g.Do(ctx, "lock:sku:"+sku, deduct)
 }
 
 func step2(ctx context.Context, g *guard.Guard, sku string, deduct func(context.Context) error) error {
-	return g.DoAll(ctx, []string{guard.Key("legacy", sku), guard.Key("stock", sku)}, deduct)
+	return g.DoAll(ctx, []string{"lock:sku:" + sku, guard.Key("stock", sku)}, deduct)
 }
 
 func step3(ctx context.Context, g *guard.Guard, sku string, deduct func(context.Context) error) error {
@@ -91,6 +91,48 @@ func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
 				t.Errorf("%s: step %d: %v", sku, pair[0], err)
 			}
 		}
+	}
+}
+
+// Code that package moving/redislock has moved, and deploy 2, wait in one queue.
+func TestBothWaysToMoveTakeTurns(t *testing.T) {
+	const turns = 200
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	old := moved.New(rdb)
+	g, err := openOld(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := &moved.Options{RetryStrategy: moved.LinearBackoff(time.Millisecond)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all, moving, deployed atomic.Int64
+	turn := func(side *atomic.Int64) {
+		side.Add(1)
+		time.Sleep(time.Millisecond)
+		if all.Add(1) == turns {
+			cancel()
+		}
+	}
+	var sides sync.WaitGroup
+	sides.Go(func() { // ends with ctx
+		for ctx.Err() == nil {
+			if lock, err := old.Obtain(ctx, "lock:sku:42", 10*time.Second, waits); err == nil {
+				turn(&moving)
+				_ = lock.Release(context.WithoutCancel(ctx))
+			}
+		}
+	})
+	sides.Go(func() { // likewise
+		for ctx.Err() == nil {
+			_ = step2(ctx, g, "42", func(context.Context) error { turn(&deployed); return nil })
+		}
+	})
+	sides.Wait()
+	if m, d := moving.Load(), deployed.Load(); m < turns/4 || d < turns/4 {
+		t.Errorf("%d turns by package moving/redislock, %d by deploy 2", m, d)
+	}
+	if err := errors.Join(old.Guard.Close(t.Context()), g.Close(t.Context())); err != nil {
+		t.Error(err)
 	}
 }
 
