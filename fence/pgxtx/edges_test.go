@@ -199,12 +199,14 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.single(func(*pgxpool.Config) {}).pool, func(tx pgx.Tx) error {
 		var all sync.WaitGroup
-		defer all.Wait()
-		all.Go(func() { // ends when the check waits
-			c.waits(tx.Conn().PgConn().PID())
+		all.Go(func() { // ends when the check waits, or has returned
+			c.waits(ctx, tx.Conn().PgConn().PID())
 			cancel()
 		})
-		return fences.Check(ctx, tx, "k", 9)
+		err := fences.Check(ctx, tx, "k", 9)
+		cancel()
+		all.Wait()
+		return err
 	})
 	if !errors.Is(err, context.Canceled) || errors.Is(err, fence.ErrLateWrite) {
 		t.Errorf("got %v", err)
