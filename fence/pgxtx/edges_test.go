@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -195,12 +195,20 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 	if err := fences.Check(t.Context(), first, "k", 7); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.single(func(*pgxpool.Config) {}).pool, func(tx pgx.Tx) error {
-		return fences.Check(ctx, tx, "k", 9)
+		var all sync.WaitGroup
+		all.Go(func() { // ends when the check waits, or has returned
+			c.waits(ctx, tx.Conn().PgConn().PID())
+			cancel()
+		})
+		err := fences.Check(ctx, tx, "k", 9)
+		cancel()
+		all.Wait()
+		return err
 	})
-	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fence.ErrLateWrite) {
+	if !errors.Is(err, context.Canceled) || errors.Is(err, fence.ErrLateWrite) {
 		t.Errorf("got %v", err)
 	}
 	if err := first.Commit(t.Context()); err != nil {

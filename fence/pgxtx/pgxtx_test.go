@@ -431,6 +431,18 @@ func TestATokenThatIsTooLowIsRefused(t *testing.T) {
 	}
 }
 
+// waits returns when the session waits for another one.
+func (c till) waits(ctx context.Context, pid uint32) {
+	c.Helper()
+	for waits := false; !waits; {
+		row := c.pool.QueryRow(ctx, "SELECT cardinality(pg_blocking_pids($1)) > 0", pid)
+		if err := row.Scan(&waits); err != nil {
+			c.Error(err)
+			return
+		}
+	}
+}
+
 // A transaction that checks waits for another one that has checked.
 func TestACheckWaitsForTheTransactionBeforeIt(t *testing.T) {
 	c := newTill(t)
@@ -454,12 +466,7 @@ func TestACheckWaitsForTheTransactionBeforeIt(t *testing.T) {
 	defer func() { _ = second.Rollback(t.Context()) }()
 	late, pid := make(chan error, 1), second.Conn().PgConn().PID()
 	go func() { late <- fences.Check(t.Context(), second, "k", 8) }()
-	for waits := false; !waits; {
-		row := c.pool.QueryRow(t.Context(), "SELECT cardinality(pg_blocking_pids($1)) > 0", pid)
-		if err := row.Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.waits(t.Context(), pid)
 	if err := first.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/sqltx"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -117,6 +118,9 @@ func serveInTransaction(t *testing.T, x *exchange, commit error) (kept, logs str
 			return err
 		})
 		kept = string(record)
+		if errors.As(err, new(*guard.FinalError)) {
+			kept = "rolled back"
+		}
 		if x.w.(*until).sent {
 			t.Error("sent before COMMIT")
 		}
@@ -132,4 +136,40 @@ func serveInTransaction(t *testing.T, x *exchange, commit error) (kept, logs str
 	x.limit = i.Limit()
 	err = i.Serve(x)
 	return kept, lines.String(), err
+}
+
+// What the handler answers, or the database says, is what becomes of the work.
+func TestInTransactionSaysWhatBecameOfTheWork(t *testing.T) {
+	wrong := errors.New("no")
+	for name, row := range map[string]struct {
+		status int
+		commit error
+		want   error // nil: the answer of the handler
+		kept   bool
+	}{
+		"done":                       {201, nil, nil, true},
+		"declined":                   {409, nil, nil, false},
+		"declined, and not kept":     {409, guard.ErrNotRecorded, guard.ErrUnavailable, false},
+		"no answer to COMMIT":        {201, wrong, guard.ErrUnavailable, true},
+		"refused, and may pass":      {201, &sqltx.Refusal{Again: true, Err: wrong}, guard.ErrUnavailable, true},
+		"refused, and would be next": {201, &sqltx.Refusal{Err: wrong}, wrong, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			x := &exchange{w: &until{ResponseWriter: w}, handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(row.status)
+			}}
+			kept, _, err := serveInTransaction(t, x, row.commit)
+			if sent := x.w.(*until).sent; sent != (row.want == nil) || sent && w.Code != row.status {
+				t.Errorf("sent %v, %d", sent, w.Code)
+			}
+			if (kept != "rolled back") != row.kept {
+				t.Errorf("kept %q", kept)
+			}
+			unavailable := errors.Is(err, guard.ErrUnavailable)
+			if !errors.Is(err, row.want) || unavailable != (row.want == guard.ErrUnavailable) {
+				t.Errorf("got %v, want %v", err, row.want)
+			}
+		})
+	}
 }

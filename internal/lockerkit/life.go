@@ -24,6 +24,10 @@ const (
 type Life struct {
 	Gate
 
+	// Insistence is for how long an Abandon insists, half a minute. Tests change
+	// it before the first call.
+	Insistence time.Duration
+
 	closing chan struct{} // closed first by Close
 	// ctx ends what runs in the background. Close ends it by cancel when no
 	// call is in progress any more.
@@ -37,7 +41,7 @@ type Life struct {
 
 // NewLife returns the Life of a Locker of the package that is named store.
 func NewLife(store string) *Life {
-	l := &Life{Gate: Gate{Store: store}, closing: make(chan struct{})}
+	l := &Life{Gate: Gate{Store: store}, Insistence: insistMax, closing: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the Locker, until Close
 	return l
 }
@@ -80,12 +84,12 @@ func (l *Life) Close(ctx context.Context, leave, end func()) error {
 	})
 }
 
-// Abandon insists on leave in the background, for half a minute. If late, a
+// Abandon insists on leave in the background, for Insistence. If late, a
 // request of the claim may still arrive at the server, so Abandon insists again
 // a second later. The caller is between Enter and Leave.
 func (l *Life) Abandon(late bool, leave func(ctx context.Context) (done bool)) {
 	l.Go(func() {
-		until := time.Now().Add(insistMax)
+		until := time.Now().Add(l.Insistence)
 		l.Insist(until, leave)
 		if late {
 			Pause(lateAfter, l.closing)

@@ -77,7 +77,8 @@ func binary(name, pkg string, patterns ...string) (string, error) {
 func (s *Server) command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TZ=UTC", "LC_ALL=C")
+	// The user of its own may not write to our TMPDIR.
+	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TMPDIR="+s.dir, "TZ=UTC", "LC_ALL=C")
 	cmd.SysProcAttr = s.as
 	return cmd
 }

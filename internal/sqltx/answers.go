@@ -11,12 +11,14 @@ import (
 // out a statement. After one at COMMIT nothing is committed. Any other error is
 // silence: nobody knows what the database has done.
 type Refusal struct {
-	Again bool // the whole transaction may succeed if it begins anew
-	error
+	Again bool  // the whole transaction may succeed if it begins anew
+	Err   error // of the driver
 }
 
-// Unwrap returns the error of the driver.
-func (r *Refusal) Unwrap() error { return r.error }
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap returns Err.
+func (r *Refusal) Unwrap() error { return r.Err }
 
 // judge returns err as a [*Refusal] if the database has answered with it, and
 // else err itself. No driver is imported here, so judge knows their errors by

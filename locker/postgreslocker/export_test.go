@@ -2,9 +2,13 @@ package postgreslocker
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
+
+// InsistFor changes for how long an Abandon insists.
+func (l *Locker) InsistFor(d time.Duration) { l.life.Insistence = d }
 
 // Hears reports whether messages come.
 func (l *Locker) Hears() bool { return l.book.hears.Load() }

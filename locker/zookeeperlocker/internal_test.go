@@ -154,7 +154,7 @@ func TestAnErrorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	for _, addr := range []string{"127.0.0.1:1", "no-such-host.invalid:2181", mute.Addr().String()} {
+	for _, addr := range []string{"127.0.0.1:1", mute.Addr().String()} {
 		l, err := locker.FromDSN("zk://" + addr)
 		if err != nil {
 			t.Fatal(err)

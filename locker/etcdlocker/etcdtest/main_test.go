@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
+	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,12 +18,17 @@ import (
 
 func TestMain(m *testing.M) {
 	os.Exit(etcdtest.Main(func() int {
-		code := m.Run()
-		if sharedDir != "" {
-			m, _ := shared()
-			m.Kill()
-			_ = os.RemoveAll(sharedDir)
+		dir, err := os.MkdirTemp("", "etcdtest")
+		if err == nil {
+			defer func() { _ = os.RemoveAll(dir) }()
+			shared, err = start(dir)
 		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "no etcd:", err)
+			return 1
+		}
+		code := m.Run()
+		shared.Kill()
 		if err := goleak.Find(); err != nil && code == 0 {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -31,35 +37,34 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// shared is a server for all tests that do it no harm. It ends with TestMain.
-var shared = sync.OnceValues(func() (*etcdtest.Member, error) {
-	dir, err := os.MkdirTemp("", "etcdtest")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	members, err := etcdtest.NewCluster(ctx, 1, dir, etcdtest.Settings{})
-	if err != nil {
-		return nil, err
-	}
-	sharedDir = dir
-	return members[0], nil
-})
-
 var (
-	sharedDir string // "" before shared was called
-	stores    atomic.Int32
+	shared *etcdtest.Member // for all tests that do it no harm, from TestMain
+	stores atomic.Int32
 )
+
+// start starts the shared server. On a busy machine it may need more than one
+// minute, and its ports may be gone meanwhile.
+func start(dir string) (*etcdtest.Member, error) {
+	var errs []error
+	for i := range 3 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		members, err := etcdtest.NewCluster(ctx, 1, filepath.Join(dir, strconv.Itoa(i)), etcdtest.Settings{})
+		cancel()
+		if err == nil {
+			return members[0], nil
+		}
+		for _, m := range members {
+			m.Kill()
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
 
 // store returns the address of a server, and a prefix that no other test has.
 func store(t *testing.T) (addr, prefix string) {
 	t.Helper()
-	m, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m.Addr, fmt.Sprintf("test%d/", stores.Add(1))
+	return shared.Addr, fmt.Sprintf("test%d/", stores.Add(1))
 }
 
 // wantNoKeys fails if there are keys with the prefix that no etcd lease will

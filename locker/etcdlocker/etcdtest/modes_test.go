@@ -392,11 +392,17 @@ func (c *counted) hears(t *testing.T, n int) (all []locker.Offer) {
 // queued has claims wait for a key that owner owns.
 func (c *counted) queued(t *testing.T, n int, owner *locker.Claim, limit int) (all []*locker.Claim) {
 	t.Helper()
-	for range n {
+	errs := make(chan error, n)
+	for range n { // at once, so that none leaves the queue before the last is there
 		cl := claimed(owner.Key, limit)
 		cl.Fencing = limit != locker.NoLimit
-		c.mustAcquire(t, cl, locker.Try{Wait: true}, queues)
 		all = append(all, cl)
+		go func() { errs <- c.acquires(t, cl, locker.Try{Wait: true}, queues)() }() // ends with its one call
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
 	}
 	return all
 }
