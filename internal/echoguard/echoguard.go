@@ -132,9 +132,9 @@ func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config
 
 // Idempotent returns a middleware that carries out each request once.
 func (r *Routes[C, H, M]) Idempotent(
-	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, cfg Config[C],
+	g *guard.Guard, scope httpguard.Source, ttl time.Duration, cfg Config[C],
 ) M {
-	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	once := cfg.Idempotent(g, ttl)
 	return func(next H) H {
 		answered := r.answeredInside(once.Lock, next)
 		return func(c C) error {
@@ -144,7 +144,7 @@ func (r *Routes[C, H, M]) Idempotent(
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
 			x := &heldExchange[C]{
-				exchange: exchange[C]{version: r.version, c: c, keys: keys, next: answered}, limit: once.Limit(),
+				exchange: exchange[C]{version: r.version, c: c, keys: scope, next: answered}, limit: once.Limit(),
 			}
 			err := once.Serve(x)
 			switch {
@@ -163,6 +163,7 @@ func (r *Routes[C, H, M]) Idempotent(
 func (r *Routes[C, H, M]) answeredInside(lock *httpguard.Lock, next H) H {
 	return func(c C) error {
 		if err := r.returned(c, lock, next(c)); err != nil {
+			err = httpguard.Bare(c.Request().Context(), err)
 			begun, below := r.version.Committed(c)
 			if held, ok := below.(*Capture); ok && held.Silent() {
 				*begun = false // echo has only taken an informational answer for the answer

@@ -103,7 +103,16 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
 func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) echo.MiddlewareFunc {
-	return routes.Idempotent(g, scope, ttl, httpguard.NewConfig(opts))
+	return routes.Idempotent(g, httpguard.ScopeOfRequest(scope), ttl, httpguard.NewConfig(opts))
+}
+
+// IdempotentFrom is [Idempotent] with a scope that a function finds in the
+// echo.Context. IdempotentFrom is for the user or tenant that an authentication has
+// put there with c.Set. Its errors are answered as those of [KeyFrom].
+func IdempotentFrom(
+	g *guard.Guard, scope func(echo.Context) (string, error), ttl time.Duration, opts ...Option,
+) echo.MiddlewareFunc {
+	return routes.Idempotent(g, httpguard.ScopeOfContext(scope), ttl, httpguard.NewConfig(opts))
 }
 
 // Error turns an error of guard or keyfunc into the *echo.HTTPError that the

@@ -116,15 +116,28 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
 func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) gin.HandlerFunc {
+	return newIdempotent(g, httpguard.ScopeOfRequest(scope), ttl, opts)
+}
+
+// IdempotentFrom is [Idempotent] with a scope that a function finds in the
+// gin.Context. IdempotentFrom is for the user or tenant that an authentication has
+// put there with c.Set. Its errors are answered as those of [KeyFrom].
+func IdempotentFrom(
+	g *guard.Guard, scope func(*gin.Context) (string, error), ttl time.Duration, opts ...Option,
+) gin.HandlerFunc {
+	return newIdempotent(g, httpguard.ScopeOfContext(scope), ttl, opts)
+}
+
+func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []Option) gin.HandlerFunc {
 	cfg := httpguard.NewConfig(opts)
-	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	once := cfg.Idempotent(g, ttl)
 	return func(c *gin.Context) {
 		if httpguard.IsSafe(c.Request.Method) || cfg.Skips(c) {
 			return
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
-		x := &heldExchange{exchange: exchange{c, once.Lock, keys}, limit: once.Limit()}
+		x := &heldExchange{exchange: exchange{c, once.Lock, scope}, limit: once.Limit()}
 		if err := once.Serve(x); err != nil && !errors.Is(err, httpguard.ErrPasses) {
 			answer(c, once.Lock, err)
 		}

@@ -107,7 +107,7 @@ func Idempotent(
 	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option,
 ) func(http.Handler) http.Handler {
 	cfg := httpguard.NewConfig(opts)
-	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	once, keys := cfg.Idempotent(g, ttl), httpguard.ScopeOfRequest(scope)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if httpguard.IsSafe(r.Method) || cfg.Skips(r) {
