@@ -32,6 +32,7 @@ type Version[C Context] interface {
 	ParamAt(c C, i int) (name, value string, more bool) // the i-th path parameter; more is false after the last
 	AsSent(c C) bool                                    // whether the values of parameters are not decoded
 	Unmatched(c C) bool                                 // whether the router has found no route
+	Moved(stack []string) bool                          // for [httpguard.Place]
 
 	Response(c C) http.ResponseWriter
 	SetResponse(c C, w http.ResponseWriter)                 // w is of Response or NewResponse
@@ -106,12 +107,16 @@ func New[C Context, H ~func(C) error, M ~func(H) H](v Version[C], name string) *
 func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config[C]) M {
 	lock := cfg.Lock(g)
 	return func(next H) H {
+		place := new(httpguard.Place)
 		return func(c C) error {
 			if cfg.Skips(c) {
 				return next(c)
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
+			if err := place.Check(r.version.Moved); err != nil {
+				return r.answer(c, lock, err)
+			}
 			x := r.exchanges.Get().(*exchange[C])
 			*x = exchange[C]{version: r.version, c: c, keys: keys, next: next}
 			err, own := lock.Serve(x), x.err
@@ -136,13 +141,16 @@ func (r *Routes[C, H, M]) Idempotent(
 ) M {
 	once := cfg.Idempotent(g, ttl)
 	return func(next H) H {
-		answered := r.answeredInside(once.Lock, next)
+		answered, place := r.answeredInside(once.Lock, next), new(httpguard.Place)
 		return func(c C) error {
 			if httpguard.IsSafe(c.Request().Method) || cfg.Skips(c) {
 				return next(c)
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
+			if err := place.Check(r.version.Moved); err != nil {
+				return r.answer(c, once.Lock, err)
+			}
 			x := &heldExchange[C]{
 				exchange: exchange[C]{version: r.version, c: c, keys: scope, next: answered}, limit: once.Limit(),
 			}

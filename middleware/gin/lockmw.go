@@ -3,6 +3,8 @@ package lockmw
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -73,13 +75,17 @@ func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts .
 
 func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.HandlerFunc {
 	cfg := httpguard.NewConfig(opts)
-	lock := cfg.Lock(g)
+	lock, place := cfg.Lock(g), new(httpguard.Place)
 	return func(c *gin.Context) {
 		if cfg.Skips(c) {
 			return
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
+		if err := place.Check(moved); err != nil {
+			answer(c, lock, err)
+			return
+		}
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c, lock, keys}
 		err := lock.Serve(x)
@@ -130,18 +136,31 @@ func IdempotentFrom(
 
 func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []Option) gin.HandlerFunc {
 	cfg := httpguard.NewConfig(opts)
-	once := cfg.Idempotent(g, ttl)
+	once, place := cfg.Idempotent(g, ttl), new(httpguard.Place)
 	return func(c *gin.Context) {
 		if httpguard.IsSafe(c.Request.Method) || cfg.Skips(c) {
 			return
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
+		if err := place.Check(moved); err != nil {
+			answer(c, once.Lock, err)
+			return
+		}
 		x := &heldExchange{exchange: exchange{c, once.Lock, scope}, limit: once.Limit()}
 		if err := once.Serve(x); err != nil && !errors.Is(err, httpguard.ErrPasses) {
 			answer(c, once.Lock, err)
 		}
 	}
+}
+
+// moved reports whether a middleware outside has called c.Next in a goroutine of
+// its own. Then gin's engine is not on the stack.
+func moved(stack []string) bool {
+	return slices.Contains(stack, "github.com/gin-gonic/gin.(*Context).Next") &&
+		!slices.ContainsFunc(stack, func(f string) bool {
+			return strings.HasPrefix(f, "github.com/gin-gonic/gin.(*Engine).")
+		})
 }
 
 // Abort answers an error that guard or keyfunc returned inside a handler, as
