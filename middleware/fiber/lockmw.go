@@ -132,11 +132,14 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.H
 //
 // The chain goes on under a lease, as in [Key]. fiber sends its answer when it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
-// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
-// those of a lock inside. After the others the next request runs the handler,
-// unless the guard has [guard.WithAtMostOnce]. An answer that is a stream,
-// takes over the connection or is longer than [guard.WithResultLimit] is not
-// kept either, but its handler does not run again.
+// of 200 to 498 are kept, but not 401, 408, 425, 429, those of 400 and above
+// with a Retry-After, and those of a lock inside. After the others the next
+// request runs the handler. With [guard.WithAtMostOnce] it does so only after
+// those named here, which say that nothing was done, and after a
+// [guard.NothingDone] that the handler returns. An answer that is a stream,
+// takes over the connection, is that of a timeout whose handler runs on, or is
+// longer than [guard.WithResultLimit] is not kept either, but its handler does
+// not run again.
 //
 // The application's ErrorHandler answers errors of the chain inside, because
 // its answers are kept too. Therefore middleware outside sees no error.
