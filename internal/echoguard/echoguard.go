@@ -32,6 +32,7 @@ type Version[C Context] interface {
 	ParamAt(c C, i int) (name, value string, more bool) // the i-th path parameter; more is false after the last
 	AsSent(c C) bool                                    // whether the values of parameters are not decoded
 	Unmatched(c C) bool                                 // whether the router has found no route
+	Moved(stack []string) bool                          // for [httpguard.Place]
 
 	Response(c C) http.ResponseWriter
 	SetResponse(c C, w http.ResponseWriter)                 // w is of Response or NewResponse
@@ -106,12 +107,16 @@ func New[C Context, H ~func(C) error, M ~func(H) H](v Version[C], name string) *
 func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config[C]) M {
 	lock := cfg.Lock(g)
 	return func(next H) H {
+		place := new(httpguard.Place)
 		return func(c C) error {
 			if cfg.Skips(c) {
 				return next(c)
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
+			if err := place.Check(r.version.Moved); err != nil {
+				return r.answer(c, lock, err)
+			}
 			x := r.exchanges.Get().(*exchange[C])
 			*x = exchange[C]{version: r.version, c: c, keys: keys, next: next}
 			err, own := lock.Serve(x), x.err
@@ -132,19 +137,22 @@ func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config
 
 // Idempotent returns a middleware that carries out each request once.
 func (r *Routes[C, H, M]) Idempotent(
-	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, cfg Config[C],
+	g *guard.Guard, scope httpguard.Source, ttl time.Duration, cfg Config[C],
 ) M {
-	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	once := cfg.Idempotent(g, ttl)
 	return func(next H) H {
-		answered := r.answeredInside(once.Lock, next)
+		answered, place := r.answeredInside(once.Lock, next), new(httpguard.Place)
 		return func(c C) error {
 			if httpguard.IsSafe(c.Request().Method) || cfg.Skips(c) {
 				return next(c)
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
+			if err := place.Check(r.version.Moved); err != nil {
+				return r.answer(c, once.Lock, err)
+			}
 			x := &heldExchange[C]{
-				exchange: exchange[C]{version: r.version, c: c, keys: keys, next: answered}, limit: once.Limit(),
+				exchange: exchange[C]{version: r.version, c: c, keys: scope, next: answered}, limit: once.Limit(),
 			}
 			err := once.Serve(x)
 			switch {
@@ -163,6 +171,7 @@ func (r *Routes[C, H, M]) Idempotent(
 func (r *Routes[C, H, M]) answeredInside(lock *httpguard.Lock, next H) H {
 	return func(c C) error {
 		if err := r.returned(c, lock, next(c)); err != nil {
+			err = httpguard.Bare(c.Request().Context(), err)
 			begun, below := r.version.Committed(c)
 			if held, ok := below.(*Capture); ok && held.Silent() {
 				*begun = false // echo has only taken an informational answer for the answer

@@ -1,6 +1,7 @@
 package echoguard
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/go-lockguard/guard"
@@ -17,12 +18,34 @@ type exchange[C Context] struct {
 	err     error // returned by next
 }
 
-func (x *exchange[C]) Request() *http.Request        { return x.c.Request() }
-func (x *exchange[C]) Context() C                    { return x.c }
-func (x *exchange[C]) Keys() (httpguard.Keys, error) { return x.keys.Keys(x) }
-func (x *exchange[C]) Params() keyfunc.Params        { return x }
-func (x *exchange[C]) Begun() bool                   { return begun(x.version, x.c) }
-func (x *exchange[C]) Pattern() string               { return x.c.Path() }
+func (x *exchange[C]) Request() *http.Request { return x.c.Request() }
+func (x *exchange[C]) Context() C             { return x.c }
+func (x *exchange[C]) Params() keyfunc.Params { return x }
+func (x *exchange[C]) Begun() bool            { return begun(x.version, x.c) }
+func (x *exchange[C]) Pattern() string        { return x.c.Path() }
+
+func (x *exchange[C]) Keys() (httpguard.Keys, error) {
+	keys, err := x.keys.Keys(x)
+	return keys, x.malformed(err)
+}
+
+// malformed returns err, but tells a path parameter that is encoded twice from
+// a missing one.
+func (x *exchange[C]) malformed(err error) error {
+	at := (*keyfunc.Error)(nil)
+	if !errors.As(err, &at) || at.Source != "path" || !errors.Is(at.Err, keyfunc.ErrMissing) {
+		return err
+	}
+	for i := 0; ; i++ {
+		name, value, more := x.version.ParamAt(x.c, i)
+		switch {
+		case !more:
+			return err
+		case name == at.Name && value != "":
+			return &keyfunc.Error{Source: "path", Name: name, Err: keyfunc.ErrInvalid}
+		}
+	}
+}
 
 func (x *exchange[C]) Failed() bool {
 	return x.version.Status(x.c) >= http.StatusBadRequest || !x.Begun() && x.err != nil
@@ -90,7 +113,8 @@ func (x *heldExchange[C]) Next(l *guard.Lease) {
 // Value returns the value of f.
 func (x *heldExchange[C]) Value(f keyfunc.Func) (string, error) {
 	x.SetPath()
-	return f(x.Request())
+	v, err := f(x.Request())
+	return v, x.malformed(err)
 }
 
 // Begun also knows of a connection that was taken over.

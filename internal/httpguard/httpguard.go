@@ -163,6 +163,16 @@ func overLimit(err error) error {
 	return err
 }
 
+// Bare returns the error of a handler without a note that nothing was done, for
+// the framework's error handler. Bare passes such a note on to the Idempotent
+// around the handler, whose context is ctx.
+func Bare(ctx context.Context, err error) error {
+	if errnote.Is(err, errnote.NothingDone(true)) {
+		leasekey.RefusalIn(ctx).Answered(false)
+	}
+	return errnote.Bare(err)
+}
+
 // IsSafe reports whether method is safe, which means that its requests only
 // read.
 func IsSafe(method string) bool {

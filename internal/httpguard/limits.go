@@ -1,10 +1,14 @@
 package httpguard
 
 import (
+	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard"
 )
 
 // handlerTime is the min time that should be left for the handler and its
@@ -38,6 +42,48 @@ func (l *Lock) NoteTimeout(r *http.Request, pattern, what string) {
 	if _, told := l.told.LoadOrStore(note{"timeout", pattern}, nil); !told {
 		l.logger(route(r, pattern)).ErrorContext(r.Context(), "guard: "+what+
 			" inside the lock answers while its handler may run on without the key: put it outside")
+	}
+}
+
+// Place tells whether a middleware runs where it cannot. All requests of a
+// middleware come by the same way, so only the first one is looked at. The zero
+// Place has seen none. Place is safe for concurrent use.
+type Place struct {
+	once sync.Once
+	bad  error
+}
+
+// Check returns the error for a middleware that runs in a goroutine of a
+// timeout outside of it, or nil. Such a timeout goes on with the framework's
+// context while the goroutine still uses it, and the framework gives that to
+// another request. moved looks at the functions on the stack, the innermost
+// first, and reports whether that is so.
+func (p *Place) Check(moved func(stack []string) bool) error {
+	p.once.Do(func() {
+		if moved(stack()) {
+			p.bad = fmt.Errorf("%w: a timeout outside the lock runs it in another goroutine, with a context that the "+
+				"framework gives to the next request meanwhile: put http.TimeoutHandler around the server's handler, "+
+				"or a timeout of the context alone", guard.ErrInvalidOption)
+		}
+	})
+	return p.bad
+}
+
+// stack returns the functions on the caller's stack, the innermost first. It
+// returns none if there are very many.
+func stack() []string {
+	var pcs [512]uintptr
+	n := runtime.Callers(2, pcs[:])
+	if n == len(pcs) {
+		return nil
+	}
+	var functions []string
+	for frames := runtime.CallersFrames(pcs[:n]); ; {
+		f, more := frames.Next()
+		functions = append(functions, f.Function)
+		if !more {
+			return functions
+		}
 	}
 }
 

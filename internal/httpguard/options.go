@@ -57,12 +57,9 @@ func (cfg *Config[H, C]) Lock(g *guard.Guard) *Lock {
 }
 
 // Idempotent returns the Idempotent of a middleware. Idempotent panics unless
-// there is a scope, ttl is at least 1 ms, and each request that is served has
-// the transaction that its handler needs.
-func (cfg *Config[H, C]) Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration) *Idempotent {
-	if scope == nil {
-		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
-	}
+// ttl is at least 1 ms, and each request that is served has the transaction
+// that its handler needs. The Keys of its exchanges give the scope.
+func (cfg *Config[H, C]) Idempotent(g *guard.Guard, ttl time.Duration) *Idempotent {
 	if o := cfg.idempotent; o.once != nil && o.identity.Optional {
 		panic("lockmw: WithOptionalKey with InTransaction: a request without a key would run without a transaction")
 	}

@@ -86,6 +86,27 @@ func OfContext[C any](key func(C) (string, error)) Source {
 	return Source{true, func(x Sourced) (Keys, error) { return One(key(x.(interface{ Context() C }).Context())) }}
 }
 
+// ScopeOfRequest is the Source of an adapter's Idempotent. ScopeOfRequest panics
+// if scope is nil.
+func ScopeOfRequest(scope keyfunc.Func) Source {
+	refuseNoScope(scope == nil)
+	return OfRequest(scope)
+}
+
+// ScopeOfContext is the Source of an adapter's IdempotentFrom, as [OfContext] is
+// that of its KeyFrom. ScopeOfContext panics if scope is nil.
+func ScopeOfContext[C any](scope func(C) (string, error)) Source {
+	refuseNoScope(scope == nil)
+	return OfContext(scope)
+}
+
+// refuseNoScope panics if a scope is nil.
+func refuseNoScope(isNil bool) {
+	if isNil {
+		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
+	}
+}
+
 // refuseNil panics if a key function is nil.
 func refuseNil(isNil bool) {
 	if isNil {

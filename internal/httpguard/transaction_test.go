@@ -130,7 +130,7 @@ func serveInTransaction(t *testing.T, x *exchange, commit error) (kept, logs str
 	cfg := httpguard.NewConfig([]httpguard.Option[func(error), *http.Request]{
 		with.InTransactionOf(once), with.BodyLimit(100),
 	})
-	i := cfg.Idempotent(g, func(*http.Request) (string, error) { return "ann", nil }, time.Hour)
+	i := cfg.Idempotent(g, time.Hour)
 	x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)
 	x.r.Header.Set("Idempotency-Key", "k")
 	x.limit = i.Limit()

@@ -99,7 +99,11 @@ func noScope(r *rig) {
 	app, _ := r.instances(r.never)
 	req := r.payment()
 	req.Header.Del("X-User")
-	r.expectProblem(send(app, req), http.StatusBadRequest, "lock_key_invalid", false)
+	w := send(app, req)
+	r.expectProblem(w, http.StatusBadRequest, "lock_key_invalid", false)
+	if !strings.Contains(w.Body.String(), `"The header \"X-User\" is missing or empty."`) {
+		r.Errorf("got %s", w.Body)
+	}
 
 	empty := Lock{TTL: keptFor, Scope: func(*http.Request) (string, error) { return "", nil }}
 	app, _ = r.instances(r.never, empty)

@@ -139,7 +139,11 @@ func chosenValues(r *rig) {
 	for _, body := range []string{`{"a": "x", "b": "y"}`, `{"a": "xy", "b": "z"}`, `{"a": "yz", "b": "x"}`} {
 		r.expectProblem(send(two, r.same(body)), http.StatusUnprocessableEntity, "idempotency_key_reused", false)
 	}
-	r.expectProblem(send(two, r.same(`{"a": "x"}`)), http.StatusBadRequest, "lock_key_invalid", false)
+	missing := send(two, r.same(`{"a": "x"}`))
+	r.expectProblem(missing, http.StatusBadRequest, "lock_key_invalid", false)
+	if !strings.Contains(missing.Body.String(), `"The JSON member \"b\" is missing or empty."`) { // no lock needs it
+		r.Errorf("got %s", missing.Body)
+	}
 	r.expectRuns(c, 1)
 }
 

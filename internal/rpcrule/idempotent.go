@@ -182,6 +182,7 @@ func (i *idempotent) serve(
 		called = true
 		resp, own = handler(context.WithValue(ctx, refusalKey{}, inside))
 		if own != nil && (inside.noted || errnote.Is(own, errnote.NothingDone(true))) {
+			own = errnote.Bare(own)
 			return nil, guard.NothingDone(ErrNotForKeeping)
 		}
 		own = i.told(ctx, own)

@@ -34,6 +34,7 @@ type Rule struct {
 		handler func(context.Context) (any, error)) (any, error)
 
 	Unary, Stream atomic.Bool // an interceptor was made with it, for [Rule.Problem]
+	told          atomic.Bool // that it is misconfigured
 }
 
 // New returns a rule. New panics if method is no full name, or key is nil.
@@ -193,9 +194,10 @@ func tooLong(err error, keys ...string) error {
 	return err
 }
 
-// Log logs server errors, because the client is told no details of them.
+// Log logs once that the rule is misconfigured, because the client is told no
+// details of that.
 func (r *Rule) Log(ctx context.Context, err error) {
-	if o, _ := outcome.Of(ctx, err); o.Code == outcome.CodeMisconfigured {
+	if o, _ := outcome.Of(ctx, err); o.Code == outcome.CodeMisconfigured && r.told.CompareAndSwap(false, true) {
 		r.Guard.Logger().ErrorContext(ctx, "guard: the lock of a method is misconfigured",
 			"guard", r.Guard.Name(), "method", r.Method, "error", err)
 	}

@@ -36,8 +36,9 @@ import (
 // with InvalidArgument, NotFound, AlreadyExists, FailedPrecondition,
 // OutOfRange, PermissionDenied and Unimplemented, unless they have a RetryInfo,
 // are errors of guard or came from another server. After the others the next
-// call runs the handler. With [guard.WithAtMostOnce] it does so only after a
-// RetryInfo. Headers and trailers are not kept.
+// call runs the handler. With [guard.WithAtMostOnce] it does so only after
+// Unauthenticated, a RetryInfo and [guard.NothingDone]. Headers and trailers
+// are not kept.
 //
 // A key that comes with another message gets InvalidArgument and
 // IDEMPOTENCY_KEY_REUSED. Messages are compared as this program writes them.
@@ -121,6 +122,9 @@ func statusOf(own error) (*spb.Status, error) {
 			ours = ours || m.GetDomain() == Domain
 		}
 		kept.Details = append(kept.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type, Value: d.Value})
+	}
+	if e.Code() == connect.CodeUnauthenticated {
+		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
 	}
 	if ours || !slices.Contains(keptCodes, e.Code()) {
 		return nil, rpcrule.ErrNotForKeeping

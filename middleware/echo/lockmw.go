@@ -91,11 +91,14 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 //
 // The handler runs under a lease, as in [Key]. Its answer is held back until it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
-// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
-// those of a lock inside. After the others the next request runs the handler,
-// unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
-// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
-// but its handler does not run again.
+// of 200 to 498 are kept, but not 401, 408, 425, 429, those of 400 and above
+// with a Retry-After, and those of a lock inside. After the others the next
+// request runs the handler. With [guard.WithAtMostOnce] it does so only after
+// those named here, which say that nothing was done, and after a
+// [guard.NothingDone] that the handler returns. An answer that was hijacked,
+// cut, is a stream of events, is longer than [guard.WithResultLimit], or was
+// flushed to a client that has left, is not kept either, but its handler does
+// not run again.
 //
 // The application's HTTPErrorHandler answers errors of the handler, because its
 // answers are kept too. Therefore middleware outside sees no error.
@@ -103,7 +106,16 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
 func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) echo.MiddlewareFunc {
-	return routes.Idempotent(g, scope, ttl, httpguard.NewConfig(opts))
+	return routes.Idempotent(g, httpguard.ScopeOfRequest(scope), ttl, httpguard.NewConfig(opts))
+}
+
+// IdempotentFrom is [Idempotent] with a scope that a function finds in the
+// echo.Context. IdempotentFrom is for the user or tenant that an authentication has
+// put there with c.Set. Its errors are answered as those of [KeyFrom].
+func IdempotentFrom(
+	g *guard.Guard, scope func(echo.Context) (string, error), ttl time.Duration, opts ...Option,
+) echo.MiddlewareFunc {
+	return routes.Idempotent(g, httpguard.ScopeOfContext(scope), ttl, httpguard.NewConfig(opts))
 }
 
 // Error turns an error of guard or keyfunc into the *echo.HTTPError that the

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -28,6 +29,11 @@ func (version) AsSent(c echo.Context) bool { return c.Request().URL.RawPath != "
 // parameters, they have no values.
 func (version) Unmatched(c echo.Context) bool {
 	return len(c.ParamNames()) == 0 && (c.Path() == "" || strings.ContainsAny(c.Path(), ":*"))
+}
+
+// Moved looks for echo's own Timeout.
+func (version) Moved(stack []string) bool {
+	return slices.Contains(stack, "github.com/labstack/echo/v4/middleware.echoHandlerFuncWrapper.ServeHTTP")
 }
 
 func (version) Response(c echo.Context) http.ResponseWriter       { return c.Response() }

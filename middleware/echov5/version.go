@@ -47,6 +47,10 @@ func (version) Unmatched(c *echo.Context) bool {
 	return name == echo.NotFoundRouteName || name == echo.MethodNotAllowedRouteName
 }
 
+// Moved returns false, because no middleware of echo v5 runs others in another
+// goroutine.
+func (version) Moved([]string) bool { return false }
+
 func (version) Response(c *echo.Context) http.ResponseWriter       { return c.Response() }
 func (version) SetResponse(c *echo.Context, w http.ResponseWriter) { c.SetResponse(w) }
 func (version) HandleError(c *echo.Context, err error)             { c.Echo().HTTPErrorHandler(c, err) }

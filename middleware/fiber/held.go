@@ -73,7 +73,7 @@ func (x *heldExchange) Next(l *guard.Lease) {
 		x.c.Status(http.StatusOK)
 	}
 	if x.err != nil {
-		x.err = x.c.App().ErrorHandler(x.c, x.err)
+		x.err = x.c.App().ErrorHandler(x.c, httpguard.Bare(l.Context(), x.err))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gofiber/fiber/v3"
@@ -82,31 +83,33 @@ func TestUnlockTellsOfALostLease(t *testing.T) {
 }
 
 func TestUnlockAfterALostLeaseLeavesTheLeaseOfAnotherRequest(t *testing.T) {
-	mem, key := memlocker.New(), guard.Key("idempotency", "k")
-	g, err := guard.New(mem, guard.WithMaxWait(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(t.Context()) }()
-	l := lockmw.NewIdempotencyLock(g)
-	for range 2 {
-		if err := l.Lock("k"); err != nil {
+	synctest.Test(t, func(t *testing.T) { // a lost lease is noticed after seconds
+		mem, key := memlocker.New(), guard.Key("idempotency", "k")
+		g, err := guard.New(mem, guard.WithMaxWait(time.Minute))
+		if err != nil {
 			t.Fatal(err)
 		}
-		mem.Lose(key) // of the first request; the second then has the key again
-		if err := l.Lock("k"); err != nil {
-			t.Fatal(err)
+		defer func() { _ = g.Close(t.Context()) }()
+		l := lockmw.NewIdempotencyLock(g)
+		for range 2 {
+			if err := l.Lock("k"); err != nil {
+				t.Fatal(err)
+			}
+			mem.Lose(key) // of the first request; the second then has the key again
+			if err := l.Lock("k"); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Unlock("k"); !errors.Is(err, guard.ErrLeaseLost) { // by the first
+				t.Errorf("got %v", err)
+			}
+			if _, err := g.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+				t.Errorf("a third request runs beside the second: %v", err)
+			}
+			if err := l.Unlock("k"); err != nil { // by the second
+				t.Error(err)
+			}
 		}
-		if err := l.Unlock("k"); !errors.Is(err, guard.ErrLeaseLost) { // by the first
-			t.Errorf("got %v", err)
-		}
-		if _, err := g.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
-			t.Errorf("a third request runs beside the second: %v", err)
-		}
-		if err := l.Unlock("k"); err != nil { // by the second
-			t.Error(err)
-		}
-	}
+	})
 }
 
 // shared is a fiber.Storage that two instances share.

@@ -126,3 +126,58 @@ func TestARefusalThatIsWrittenByTheContextItselfIsNotKept(t *testing.T) {
 		}
 	}
 }
+
+// The user of an authentication is in the Locals of fiber.
+func TestTheScopeOfIdempotentFromIsInTheContext(t *testing.T) {
+	runs := 0
+	chain := []any{
+		func(c fiber.Ctx) error {
+			c.Locals("user", c.Get("X-User"))
+			return c.Next()
+		},
+		lockmw.IdempotentFrom(newGuard(t), func(c fiber.Ctx) (string, error) {
+			return fiber.Locals[string](c, "user"), nil
+		}, time.Hour),
+		func(c fiber.Ctx) error {
+			runs++
+			return c.SendString(c.Get("X-User"))
+		},
+	}
+	for _, user := range []string{"ann", "bob", "ann"} {
+		header := http.Header{"Idempotency-Key": {"k"}, "X-User": {user}}
+		if status, body := do(t, fiber.Config{}, "/stock/1", header, chain...); body != user {
+			t.Errorf("%s got %d %s", user, status, body)
+		}
+	}
+	if runs != 2 {
+		t.Errorf("%d runs", runs)
+	}
+}
+
+func TestAHandlerSaysThatItHasDoneNothing(t *testing.T) {
+	for name, own := range map[string]fiber.Handler{
+		"by a header": func(c fiber.Ctx) error {
+			c.Set("Retry-After", "1")
+			return c.SendStatus(http.StatusBadGateway)
+		},
+		"by its error": func(fiber.Ctx) error { return guard.NothingDone(fiber.ErrBadGateway) },
+	} {
+		runs := 0
+		chain := []any{
+			lockmw.Idempotent(newGuard(t, guard.WithAtMostOnce()), keyfunc.Static("shop"), time.Hour),
+			func(c fiber.Ctx) error {
+				runs++
+				return own(c)
+			},
+		}
+		for range 2 {
+			status, body := do(t, fiber.Config{}, "/stock/1", http.Header{"Idempotency-Key": {"k"}}, chain...)
+			if status != http.StatusBadGateway {
+				t.Errorf("%s: got %d %s", name, status, body)
+			}
+		}
+		if runs != 2 {
+			t.Errorf("%s: %d runs", name, runs)
+		}
+	}
+}

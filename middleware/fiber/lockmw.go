@@ -53,13 +53,19 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
 // the application's ErrorHandler. Unless it is a *fiber.Error its text there is
 // "Internal Server Error", because fiber sends texts to the client.
 func KeyFrom(g *guard.Guard, key func(fiber.Ctx) (string, error), opts ...Option) fiber.Handler {
-	if key == nil {
-		panic("lockmw: the key function is nil")
+	return newMiddleware(g, httpguard.OfContext(cloned(key)), opts)
+}
+
+// cloned returns f with its value copied, because that may be in the memory of
+// the request, which fiber reuses.
+func cloned(f func(fiber.Ctx) (string, error)) func(fiber.Ctx) (string, error) {
+	if f == nil {
+		return nil
 	}
-	return newMiddleware(g, httpguard.OfContext(func(c fiber.Ctx) (string, error) {
-		k, err := key(c)
-		return strings.Clone(k), err // it may be in the request's memory, which fiber reuses
-	}), opts)
+	return func(c fiber.Ctx) (string, error) {
+		v, err := f(c)
+		return strings.Clone(v), err
+	}
 }
 
 // Keys is [Key] for all keys that the templates make of one request. The
@@ -126,11 +132,14 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.H
 //
 // The chain goes on under a lease, as in [Key]. fiber sends its answer when it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
-// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
-// those of a lock inside. After the others the next request runs the handler,
-// unless the guard has [guard.WithAtMostOnce]. An answer that is a stream,
-// takes over the connection or is longer than [guard.WithResultLimit] is not
-// kept either, but its handler does not run again.
+// of 200 to 498 are kept, but not 401, 408, 425, 429, those of 400 and above
+// with a Retry-After, and those of a lock inside. After the others the next
+// request runs the handler. With [guard.WithAtMostOnce] it does so only after
+// those named here, which say that nothing was done, and after a
+// [guard.NothingDone] that the handler returns. An answer that is a stream,
+// takes over the connection, is that of a timeout whose handler runs on, or is
+// longer than [guard.WithResultLimit] is not kept either, but its handler does
+// not run again.
 //
 // The application's ErrorHandler answers errors of the chain inside, because
 // its answers are kept too. Therefore middleware outside sees no error.
@@ -138,10 +147,22 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.H
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
 func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) fiber.Handler {
+	return newIdempotent(g, httpguard.ScopeOfRequest(scope), ttl, opts)
+}
+
+// IdempotentFrom is [Idempotent] with a scope that a function finds in the
+// fiber.Ctx. IdempotentFrom is for the user or tenant that an authentication has
+// put there with c.Locals. Its errors are answered as those of [KeyFrom].
+func IdempotentFrom(
+	g *guard.Guard, scope func(fiber.Ctx) (string, error), ttl time.Duration, opts ...Option,
+) fiber.Handler {
+	return newIdempotent(g, httpguard.ScopeOfContext(cloned(scope)), ttl, opts)
+}
+
+func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []Option) fiber.Handler {
 	cfg := newConfig(opts)
 	waits := httpguard.NewWaits(g, cfg.MaxWait)
-	patient, hasty := cfg.Idempotent(g, scope, ttl), cfg.Idempotent(waits.Short, scope, ttl)
-	keys := httpguard.OfRequest(scope)
+	patient, hasty := cfg.Idempotent(g, ttl), cfg.Idempotent(waits.Short, ttl)
 	return func(c fiber.Ctx) error {
 		if httpguard.IsSafe(c.Method()) || cfg.Skips(c) {
 			return c.Next()
@@ -150,7 +171,7 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 		if waits.Cuts(c.Context()) {
 			once = hasty
 		}
-		x := &heldExchange{exchange: exchange{c: c, lock: once.Lock, keys: keys}, once: once}
+		x := &heldExchange{exchange: exchange{c: c, lock: once.Lock, keys: scope}, once: once}
 		undo := carry(c, cfg.Answers)
 		defer undo()
 		if x.req, x.bad = x.whole(once.BodyLimit()); x.bad != nil {

@@ -31,6 +31,9 @@ func (x *heldExchange) Next(l *guard.Lease) {
 	defer func() { c.Writer = outer }()
 	x.exchange.Next(l)
 	x.left = !x.held.Written() && len(c.Errors) > before
+	for _, err := range c.Errors[min(before, len(c.Errors)):] {
+		_ = httpguard.Bare(l.Context(), err.Err)
+	}
 }
 
 // Value returns the value of f.

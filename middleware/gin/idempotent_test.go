@@ -89,3 +89,65 @@ func TestARefusalThatIsWrittenByTheContextItselfIsNotKept(t *testing.T) {
 		t.Errorf("got %d, then %d, %d runs", first.Code, then.Code, runs)
 	}
 }
+
+// The user of an authentication is in gin's own context.
+func TestTheScopeOfIdempotentFromIsInTheContext(t *testing.T) {
+	r, runs := gin.New(), 0
+	r.POST("/pay", func(c *gin.Context) { c.Set("user", c.GetHeader("X-User")) },
+		lockmw.IdempotentFrom(newGuard(t), func(c *gin.Context) (string, error) {
+			return c.GetString("user"), nil
+		}, time.Hour), func(c *gin.Context) {
+			runs++
+			c.String(http.StatusOK, c.GetString("user"))
+		})
+	for i, user := range []string{"ann", "bob", "ann"} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)
+		req.Header.Set("Idempotency-Key", "k")
+		req.Header.Set("X-User", user)
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, req)
+		if again := w.Header().Get("Idempotency-Replayed") != ""; w.Body.String() != user || again != (i == 2) {
+			t.Errorf("%s got %d %s, replay %v", user, w.Code, w.Body, again)
+		}
+	}
+	if runs != 2 {
+		t.Errorf("%d runs", runs)
+	}
+}
+
+func TestAHandlerSaysThatItHasDoneNothing(t *testing.T) {
+	for name, own := range map[string]func(*gin.Context){
+		"by a header":  func(c *gin.Context) { c.Header("Retry-After", "1") },
+		"by its error": func(c *gin.Context) { _ = c.Error(guard.NothingDone(errors.New("connection refused"))) },
+	} {
+		runs := 0
+		first, then := payAgain(t, newGuard(t, guard.WithAtMostOnce()), func(*gin.Context) {}, func(c *gin.Context) {
+			runs++
+			own(c)
+			c.Status(http.StatusBadGateway)
+		})
+		if first.Code != http.StatusBadGateway || then.Code != http.StatusBadGateway || runs != 2 {
+			t.Errorf("%s: got %d, then %d, %d runs", name, first.Code, then.Code, runs)
+		}
+	}
+}
+
+// gin answers itself where it has found no route, after all middleware.
+func TestGinsOwn404IsNotKept(t *testing.T) {
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.Use(lockmw.Idempotent(newGuard(t, guard.WithAtMostOnce()), keyfunc.Static("shop"), time.Hour))
+	r.PUT("/pay", func(*gin.Context) {})
+	for path, status := range map[string]int{"/nowhere": http.StatusNotFound, "/pay": http.StatusMethodNotAllowed} {
+		for range 2 {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody)
+			req.Header.Set("Idempotency-Key", path)
+			w := httptest.NewRecorder()
+			r.ServeHTTP(w, req)
+			if w.Code != status || w.Body.Len() == 0 || w.Header().Get("Content-Type") != "text/plain" ||
+				w.Header().Get("Idempotency-Replayed") != "" {
+				t.Errorf("%s: got %d %q %v", path, w.Code, w.Body, w.Header())
+			}
+		}
+	}
+}

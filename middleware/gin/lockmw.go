@@ -3,6 +3,8 @@ package lockmw
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -73,13 +75,17 @@ func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts .
 
 func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.HandlerFunc {
 	cfg := httpguard.NewConfig(opts)
-	lock := cfg.Lock(g)
+	lock, place := cfg.Lock(g), new(httpguard.Place)
 	return func(c *gin.Context) {
 		if cfg.Skips(c) {
 			return
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
+		if err := place.Check(moved); err != nil {
+			answer(c, lock, err)
+			return
+		}
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c, lock, keys}
 		err := lock.Serve(x)
@@ -104,11 +110,13 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 //
 // The chain goes on under a lease, as in [Key]. Its answer is held back until
 // it is kept. If the lease is lost, the answer is 500 and nothing is kept.
-// Answers of 200 to 498 are kept, but not 408, 425, 429, 4xx with a
-// Retry-After, and those of a lock inside. After the others the next request
-// runs the handler, unless the guard has [guard.WithAtMostOnce]. An answer that
-// was flushed, hijacked, cut or is longer than [guard.WithResultLimit] is not
-// kept either, but its handler does not run again.
+// Answers of 200 to 498 are kept, but not 401, 408, 425, 429, those of 400 and
+// above with a Retry-After, and those of a lock inside. After the others the
+// next request runs the handler. With [guard.WithAtMostOnce] it does so only
+// after those named here, which say that nothing was done, and after a
+// [guard.NothingDone] in c.Errors. An answer that was hijacked, cut, is a
+// stream of events, is longer than [guard.WithResultLimit], or was flushed to a
+// client that has left, is not kept either, but its handler does not run again.
 //
 // A handler that only leaves errors in c.Errors has not answered. What a
 // middleware outside makes of them is not kept, and the log says so once.
@@ -116,19 +124,45 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
 func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) gin.HandlerFunc {
+	return newIdempotent(g, httpguard.ScopeOfRequest(scope), ttl, opts)
+}
+
+// IdempotentFrom is [Idempotent] with a scope that a function finds in the
+// gin.Context. IdempotentFrom is for the user or tenant that an authentication has
+// put there with c.Set. Its errors are answered as those of [KeyFrom].
+func IdempotentFrom(
+	g *guard.Guard, scope func(*gin.Context) (string, error), ttl time.Duration, opts ...Option,
+) gin.HandlerFunc {
+	return newIdempotent(g, httpguard.ScopeOfContext(scope), ttl, opts)
+}
+
+func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []Option) gin.HandlerFunc {
 	cfg := httpguard.NewConfig(opts)
-	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	once, place := cfg.Idempotent(g, ttl), new(httpguard.Place)
 	return func(c *gin.Context) {
 		if httpguard.IsSafe(c.Request.Method) || cfg.Skips(c) {
 			return
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
-		x := &heldExchange{exchange: exchange{c, once.Lock, keys}, limit: once.Limit()}
+		if err := place.Check(moved); err != nil {
+			answer(c, once.Lock, err)
+			return
+		}
+		x := &heldExchange{exchange: exchange{c, once.Lock, scope}, limit: once.Limit()}
 		if err := once.Serve(x); err != nil && !errors.Is(err, httpguard.ErrPasses) {
 			answer(c, once.Lock, err)
 		}
 	}
+}
+
+// moved reports whether a middleware outside has called c.Next in a goroutine of
+// its own. Then gin's engine is not on the stack.
+func moved(stack []string) bool {
+	return slices.Contains(stack, "github.com/gin-gonic/gin.(*Context).Next") &&
+		!slices.ContainsFunc(stack, func(f string) bool {
+			return strings.HasPrefix(f, "github.com/gin-gonic/gin.(*Engine).")
+		})
 }
 
 // Abort answers an error that guard or keyfunc returned inside a handler, as

@@ -34,8 +34,8 @@ import (
 // INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION,
 // OUT_OF_RANGE, PERMISSION_DENIED and UNIMPLEMENTED, unless they have a
 // RetryInfo or are errors of guard. After the others the next call runs the
-// handler. With [guard.WithAtMostOnce] it does so only after a RetryInfo.
-// Headers and trailers are not kept.
+// handler. With [guard.WithAtMostOnce] it does so only after UNAUTHENTICATED, a
+// RetryInfo and [guard.NothingDone]. Headers and trailers are not kept.
 //
 // A key that comes with another message gets INVALID_ARGUMENT and
 // IDEMPOTENCY_KEY_REUSED. Messages are compared as this program writes them.
@@ -88,6 +88,9 @@ func record(_ context.Context, resp any, own error) ([]byte, error) {
 		case *errdetails.ErrorInfo:
 			ours = ours || d.GetDomain() == Domain
 		}
+	}
+	if s.Code() == codes.Unauthenticated {
+		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
 	}
 	if ours || !slices.Contains(keptCodes, s.Code()) {
 		return nil, rpcrule.ErrNotForKeeping

@@ -226,6 +226,20 @@ func TestAtMostOnceNoCallRunsAgainThatMayHavePaid(t *testing.T) {
 		reasonIn(err) != "IDEMPOTENCY_INTERRUPTED" || s.runs != 1 {
 		t.Errorf("got %v, %d runs", err, s.runs)
 	}
+	for name, own := range map[string]error{
+		"refused": guard.NothingDone(status.Error(codes.Unavailable, "own")),
+		"no-user": status.Error(codes.Unauthenticated, "own"),
+	} {
+		s := &till{answers: func() (string, error) { return "", own }}
+		for _, g := range []*guard.Guard{one, two} {
+			if _, err := s.pay(t, g, "ann", "10", name); status.Code(err) != status.Code(own) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		if s.runs != 2 {
+			t.Errorf("%s: %d runs, want 2", name, s.runs)
+		}
+	}
 }
 
 func TestAnAnswerThatIsTooLongIsGone(t *testing.T) {

@@ -28,10 +28,10 @@ import (
 // default guard. Its store must keep results, see [guard.Once].
 //
 // The handler runs under a lease, as in [Key]. Kept are replies, and errors
-// with a code of 400 to 499. Not kept are errors with 408, 425, 429 or 499,
-// with a Retry-After, and of guard. After the others the next call runs the
-// handler. With [guard.WithAtMostOnce] it does so only after 408, 425, 429 and
-// a Retry-After. Headers are not kept.
+// with a code of 400 to 499. Not kept are errors with 401, 408, 425, 429 or
+// 499, with a Retry-After, and of guard. After the others the next call runs
+// the handler. With [guard.WithAtMostOnce] it does so only after 401, 408, 425,
+// 429, a Retry-After and [guard.NothingDone]. Headers are not kept.
 //
 // A key that comes with another message gets 400 and IDEMPOTENCY_KEY_REUSED.
 // Messages must be those of protobuf, and are compared as this program writes
@@ -89,7 +89,7 @@ func record(ctx context.Context, resp any, own error) ([]byte, error) {
 func recordError(ctx context.Context, own *errors.Error) ([]byte, error) {
 	tr, _ := transport.FromServerContext(ctx)
 	switch later := own.GetMetadata()["retry_after"] != "" || tr.ReplyHeader().Get("Retry-After") != ""; {
-	case later, own.Code == http.StatusRequestTimeout, own.Code == http.StatusTooEarly,
+	case later, own.Code == http.StatusUnauthorized, own.Code == http.StatusRequestTimeout, own.Code == http.StatusTooEarly,
 		own.Code == http.StatusTooManyRequests:
 		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
 	case own.GetMetadata()["domain"] == Domain, own.Code < 400, own.Code >= 499:

@@ -236,10 +236,10 @@ func TestWhichErrorsAreKept(t *testing.T) {
 		&guard.HeldError{}:                                                                  false,
 		guard.ErrUnavailable:                                                                false,
 	}
-	for _, c := range []int{400, 401, 403, 404, 409, 422} {
+	for _, c := range []int{400, 403, 404, 409, 422} {
 		rows[kerrors.New(c, "OWN", "own")] = true
 	}
-	for _, c := range []int{408, 425, 429, 499, 500, 501, 503, 504} {
+	for _, c := range []int{401, 408, 425, 429, 499, 500, 501, 503, 504} {
 		rows[kerrors.New(c, "OWN", "own")] = false
 	}
 	var own error

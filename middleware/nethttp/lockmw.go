@@ -93,13 +93,15 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(ht
 //
 // The handler runs under a lease, as in [Key]. Its answer is held back until it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
-// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
-// those of a lock inside. After the others the next request runs the handler,
-// unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
-// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
-// but its handler does not run again. Such an answer goes to the client as it
-// is written. Trailers are not kept. An answer is kept too if its client has
-// gone. If the handler has written nothing then, later requests get 409.
+// of 200 to 498 are kept, but not 401, 408, 425, 429, those of 400 and above
+// with a Retry-After, and those of a lock inside. After the others the next
+// request runs the handler. With [guard.WithAtMostOnce] it does so only after
+// those named here, which say that nothing was done. An answer that was
+// hijacked, cut, is a stream of events, is longer than [guard.WithResultLimit],
+// or was flushed to a client that has left, is not kept either, but its handler
+// does not run again. What is flushed goes to the client as it is written.
+// Trailers are not kept. An answer is kept too if its client has gone. If the
+// handler has written nothing then, later requests get 409.
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
@@ -107,7 +109,7 @@ func Idempotent(
 	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option,
 ) func(http.Handler) http.Handler {
 	cfg := httpguard.NewConfig(opts)
-	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	once, keys := cfg.Idempotent(g, ttl), httpguard.ScopeOfRequest(scope)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if httpguard.IsSafe(r.Method) || cfg.Skips(r) {
