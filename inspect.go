@@ -53,7 +53,8 @@ func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 
 // List returns the state of every key under the locker's prefix that is held or
 // waited for. Each state is the same as from [Guard.Inspect]. The keys may
-// belong to any guard and come in no order.
+// belong to any guard and come in no order. List leaves out the keys by which
+// leaders hear requests of [Guard.AskLeader].
 //
 // List takes a page at a time and keeps no more in memory. Keys that appear or
 // disappear meanwhile may be missing, and a key may come twice. List blocks on
@@ -65,6 +66,9 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 			for s, err := range in.List(ctx) {
 				if key, ok := keyenc.Key(s.Key); ok {
 					s.Key = key
+				}
+				if isRequestKey(s.Key) {
+					continue
 				}
 				if !yield(s, known(err)) {
 					break

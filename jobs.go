@@ -48,8 +48,8 @@ func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Conte
 //
 // If fn returns while it leads, Lead returns fn's error or nil. This process is
 // not elected again, so fn should loop until its context ends. For one pass of
-// work at a time use [Guard.TryDo]. The log says that the election is over,
-// unless ctx has ended or the guard is closing.
+// work at a time use [Guard.TryDo]. The log has a line at level Info when this
+// process is elected, and when it leads no more.
 //
 // With [WithPermits] so many instances lead at a time. With [WithShared] Lead
 // returns ErrInvalidOption.
@@ -83,16 +83,19 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 	c := g.config
 	c.set.MaxWait, c.set.MaxWaiters, c.set.MaxHold, c.set.Linger, c.set.Lead = forever, 0, 0, 0, true
 	g = &Guard{config: c, family: g.family}
-	refusals := 0
+	refusals, stands := 0, time.Now()
 	for {
 		l, err := g.Acquire(ctx, key)
 		switch {
 		case err == nil:
-			if over, err := l.lead(fn); over {
-				g.logOver(ctx, key, err)
+			began := time.Now()
+			g.logElected(ctx, key, stands)
+			over, err := l.lead(fn)
+			g.logTerm(ctx, key, began, over, err)
+			if over {
 				return err
 			}
-			refusals = 0
+			refusals, stands = 0, time.Now()
 		case !errors.Is(err, ErrUnavailable):
 			return err
 		default: // if ctx has ended, the next try says so

@@ -127,7 +127,7 @@ func (l *Lease) info() WaitInfo {
 	limit := l.limit()
 	return WaitInfo{
 		Name: l.guard.set.Name, Key: l.key, Reentry: l.outer != nil,
-		Mode: modeOf(limit), Permits: permitsOf(limit),
+		Mode: modeOf(limit), Permits: permitsOf(limit), MaxHold: l.guard.set.MaxHold,
 	}
 }
 

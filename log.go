@@ -57,14 +57,25 @@ func (l *Lease) tellHalf() {
 var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below "+
 	"guard.(*Lease).run")
 
-// logOver says that nobody here waits for the next election. The author of a
-// function that just returns may have expected one.
-func (g *Guard) logOver(ctx context.Context, key string, err error) {
-	if ctx.Err() != nil || g.family.isClosing() {
-		return
+// logElected says that this process leads, since it stands for election.
+func (g *Guard) logElected(ctx context.Context, key string, since time.Time) {
+	g.log().LogAttrs(ctx, slog.LevelInfo, "guard: elected: this process leads",
+		g.about(key, slog.Duration("after", time.Since(since)))...)
+}
+
+// logTerm says that this process leads no more, and whether it stands for
+// election again. The author of a function that just returns may have expected
+// that.
+func (g *Guard) logTerm(ctx context.Context, key string, began time.Time, over bool, err error) {
+	text := "guard: leads no more: it was told to end"
+	switch {
+	case !over:
+		text = "guard: leads no more: the lease is lost; it stands for election again"
+	case ctx.Err() == nil && !g.family.isClosing():
+		text = "guard: the election is over: fn has returned, and Lead with it"
 	}
-	g.log().LogAttrs(ctx, slog.LevelInfo, "guard: the election is over: fn has returned, and Lead with it",
-		g.about(key, slog.Any("error", err))...)
+	g.log().LogAttrs(ctx, slog.LevelInfo, text, //nolint:sloglint // one of three constants
+		append(g.about(key, slog.Any("error", err)), slog.Duration("for", time.Since(began)))...)
 }
 
 // logRelease logs that the release of l is not confirmed.
@@ -111,7 +122,7 @@ func (e events) Traceparent(ctx context.Context) string { return e.guard.observe
 // Renewed implements [turns.Events].
 func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
 	set := &e.guard.set
-	info := WaitInfo{Name: set.Name, Key: key, Mode: modeOf(set.Limit), Permits: permitsOf(set.Limit)}
+	info := WaitInfo{Name: set.Name, Key: key, Mode: modeOf(set.Limit), Permits: permitsOf(set.Limit), MaxHold: set.MaxHold}
 	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
 	if o, ok := o.(occupant); ok {
 		ctx, info = o.lease.hold.ctx, o.lease.hold.info

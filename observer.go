@@ -79,6 +79,8 @@ type WaitInfo struct {
 	Try     bool   // the call makes one attempt and does not wait
 	Mode    string // "shared" or "permits", see WithShared and WithPermits; "" is exclusive
 	Permits int    // how many leases may have the key at once, in the mode "permits"; else 0
+	// MaxHold is the limit of the hold, see WithMaxHold. 0 is none, as in Lead.
+	MaxHold time.Duration
 }
 
 // WaitResult says how a wait ended.

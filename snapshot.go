@@ -44,7 +44,7 @@ type HoldState struct {
 type WaitState struct {
 	Name  string
 	Since time.Time
-	Until time.Time // the moment at which its MaxWait ends
+	Until time.Time // the moment at which its MaxWait ends; zero: no limit, as in Lead
 }
 
 const snapshotWaits = 100
@@ -53,6 +53,8 @@ const snapshotWaits = 100
 // order. It covers every guard of g's family. It asks nobody but this process.
 // See [Guard.List] for the store. It returns nil if g stands for a default
 // guard that is not there.
+//
+// The keys by which leaders hear requests of [Guard.AskLeader] are left out.
 //
 // Snapshot is for a debugging page. It takes one gate's lock at a time for a
 // moment, and is safe for concurrent use.
@@ -71,6 +73,9 @@ func (g *Guard) Snapshot(stacks bool) []LocalState {
 	var all []LocalState
 	var long []longHold
 	for _, s := range g.family.engine.States(now, snapshotWaits) {
+		if isRequestKey(s.Key) {
+			continue
+		}
 		local := localState(s)
 		all = append(all, local)
 		for i, h := range local.Holds {
@@ -96,6 +101,9 @@ func localState(s turns.State) LocalState {
 		})
 	}
 	for _, w := range s.Waits {
+		if w.Until.Sub(w.Since) >= forever/2 {
+			w.Until = time.Time{}
+		}
 		local.Waits = append(local.Waits, WaitState(w))
 	}
 	return local

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,6 +113,49 @@ func TestThePageTellsAnIdleKeyFromOneThatIsHeld(t *testing.T) {
 		has(t, get(t, h, "/"), "idle since "+time.Now().Format("15:04:05.000")+", by WithLinger")
 		has(t, get(t, h, "/?store=1"), ", may be idle")
 		has(t, get(t, h, "/?format=json&store=1"), `"idle": true`, `"lingers": true`)
+	})
+}
+
+// A leader hears requests by a key of its own, which is nobody's business. A
+// standby waits without an end.
+func TestThePageShowsALeaderAndItsStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memlocker.New()
+		ctx, stop := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		leads := newGuard(t, store)
+		for _, g := range []*guard.Guard{leads, leads.With(guard.WithName("standby"))} {
+			ended.Go(func() {
+				_ = g.Lead(ctx, key, func(ctx context.Context) error {
+					guard.Wanted(ctx)
+					<-ctx.Done()
+					return ctx.Err()
+				})
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		h := debug.Handler(leads)
+		has(t, get(t, h, "/"), "1 key<", "standby for 1m0s, no limit")
+		var page struct {
+			Gates []struct {
+				Waiters []map[string]any `json:"waiters"`
+			} `json:"gates"`
+			Store struct {
+				Keys []map[string]any `json:"keys"`
+			} `json:"store"`
+		}
+		if err := json.Unmarshal([]byte(get(t, h, "/?format=json&store=1")), &page); err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Gates) != 1 || len(page.Gates[0].Waiters) != 1 || len(page.Store.Keys) != 1 {
+			t.Fatalf("%+v, want one key with one waiter, and the same in the store", page)
+		}
+		if left, told := page.Gates[0].Waiters[0]["wait_left"]; told {
+			t.Errorf("the standby waits for %v s more, want no limit", left)
+		}
+		stop()
+		ended.Wait()
 	})
 }
 

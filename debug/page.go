@@ -55,9 +55,9 @@ type hold struct {
 }
 
 type wait struct {
-	Name   string  `json:"guard"`
-	Waited seconds `json:"waited"`
-	Left   seconds `json:"wait_left"`
+	Name   string   `json:"guard"`
+	Waited seconds  `json:"waited"`
+	Left   *seconds `json:"wait_left,omitempty"` // nil: no limit, as in Lead
 }
 
 // peer is a process as the store knows it.
@@ -136,9 +136,12 @@ func (h *handler) gate(s guard.LocalState, at time.Time) gate {
 		g.Holds = append(g.Holds, line)
 	}
 	for _, w := range s.Waits {
-		g.Waiters = append(g.Waiters, wait{
-			Name: w.Name, Waited: seconds(at.Sub(w.Since)), Left: seconds(max(0, w.Until.Sub(at))),
-		})
+		line := wait{Name: w.Name, Waited: seconds(at.Sub(w.Since))}
+		if !w.Until.IsZero() {
+			left := seconds(max(0, w.Until.Sub(at)))
+			line.Left = &left
+		}
+		g.Waiters = append(g.Waiters, line)
 	}
 	return g
 }

@@ -96,11 +96,31 @@ func TestDo_KeysTakenInDifferentOrdersAreTold(t *testing.T) {
 func TestLead_AnElectionThatIsOverIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
+		const elected = `level=INFO msg="guard: elected: this process leads" after=`
 		wantErr(t, b.Lead(t.Context(), key, nop), nil)
-		book.want(t, `level=INFO msg="guard: the election is over: fn has returned, and Lead with it" error=<nil>`)
+		book.want(t, elected+"0s",
+			`level=INFO msg="guard: the election is over: fn has returned, and Lead with it" error=<nil> for=0s`)
 		ctx, cancel := context.WithCancel(t.Context())
-		_ = b.Lead(ctx, key, func(ctx context.Context) error { cancel(); return ctx.Err() })
-		book.want(t)
+		terms := 0
+		_ = b.Lead(ctx, key, func(ctx context.Context) error {
+			if terms++; terms == 1 {
+				b.mem.Lose(key)
+				<-ctx.Done()
+				return nil
+			}
+			time.Sleep(time.Minute)
+			cancel()
+			return ctx.Err()
+		})
+		lines, about := book.lines(), " guard=shop key_hash="+guard.KeyHash(key)
+		for i, want := range []string{
+			elected, lostLine, `level=INFO msg="guard: leads no more: the lease is lost; it stands for election again"`, elected,
+			`level=INFO msg="guard: leads no more: it was told to end" error="context canceled" for=1m0s`,
+		} {
+			if len(lines) != 5 || !strings.HasPrefix(strings.ReplaceAll(lines[i], about, ""), want) {
+				t.Fatalf("logged %q, want %q as line %d", lines, want, i)
+			}
+		}
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 
 // This file has the callback of a collection. The callback waits for nobody.
 
-// collect reports the oldest hold of each series, and the number of ended waits
+// collect reports the oldest hold of each series, its MaxHold, and the number of ended waits
 // by outcome. It reports outcomes that no wait has had yet as well, which a
 // histogram cannot do. Only [guard.Once] replays and joins, so these two are
 // reported once there are any.
@@ -30,7 +30,11 @@ func (o *Observer) collect(ctx context.Context, to metric.Observer) error {
 			to.ObserveInt64(o.in.keysIdle, idle[s], s.observe...)
 		}
 		s.zero.Do(func() { o.zero(ctx, s) })
-		to.ObserveFloat64(o.in.holdOldest, s.holds.oldest().Seconds(), s.observe...)
+		lasts, limit := s.holds.oldest()
+		to.ObserveFloat64(o.in.holdOldest, lasts.Seconds(), s.observe...)
+		if limit > 0 {
+			to.ObserveFloat64(o.in.holdLimit, limit.Seconds(), s.observe...)
+		}
 		for out := range waitOutcomes {
 			n := s.waits[out].Load()
 			if n > 0 || out != replayed && out != joined {

@@ -11,8 +11,8 @@
 // of the spans of the function.
 //
 // The metrics are guard.wait.duration, guard.hold.duration, guard.hold.oldest,
-// guard.waits, guard.waiters, guard.leases, guard.keys.idle, guard.renewals,
-// guard.leases.lost and guard.results. They carry the name, the mode and the
+// guard.hold.limit, guard.waits, guard.waiters, guard.leases, guard.keys.idle,
+// guard.renewals, guard.leases.lost and guard.results. They carry the name, the mode and the
 // outcome, and guard.leases.lost carries the reason too. So their number does
 // not grow with the keys.
 // README.md beside this file lists every span, attribute and metric, and has a

@@ -39,12 +39,13 @@ func (h *holds) remove(s *stage) {
 	}
 }
 
-// oldest returns how long the first hold has lasted, or 0 if there is none.
-func (h *holds) oldest() time.Duration {
+// oldest returns how long the first hold has lasted, and its MaxHold. Both are
+// 0 if there is none.
+func (h *holds) oldest() (lasts, limit time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.first == nil {
-		return 0
+		return 0, 0
 	}
-	return time.Since(h.first.since)
+	return time.Since(h.first.since), h.first.limit
 }

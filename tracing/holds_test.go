@@ -19,11 +19,13 @@ import (
 
 // oldest returns guard.hold.oldest of the guard named shop, or -1 if there is
 // none.
-func (h *shop) oldest(t *testing.T) float64 {
+func (h *shop) oldest(t *testing.T) float64 { return h.gauge(t, "guard.hold.oldest") }
+
+// gauge returns the only value of a gauge, or -1 if there is none.
+func (h *shop) gauge(t *testing.T, name string) float64 {
 	t.Helper()
 	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
-		if data, ok := m.Data.(metricdata.Gauge[float64]); ok && m.Name == "guard.hold.oldest" &&
-			len(data.DataPoints) == 1 {
+		if data, ok := m.Data.(metricdata.Gauge[float64]); ok && m.Name == name && len(data.DataPoints) == 1 {
 			return data.DataPoints[0].Value
 		}
 	}
@@ -64,6 +66,32 @@ func TestTheOldestHoldShowsWhileItLasts(t *testing.T) {
 		expect(1)
 		_ = b.Release(t.Context())
 		expect(0)
+	})
+}
+
+// An alert compares the oldest hold with its limit. There is none for a leader,
+// whose hold never ends.
+func TestTheLimitOfTheOldestHoldIsThereUnlessItHasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, setup{guard: []guard.Option{guard.WithMaxHold(90 * time.Second)}})
+		expect := func(want float64) {
+			t.Helper()
+			if got := h.gauge(t, "guard.hold.limit"); got != want {
+				t.Errorf("got %v s, want %v", got, want)
+			}
+		}
+		expect(-1)
+		_ = h.Do(t.Context(), key, func(context.Context) error { expect(90); return nil })
+		expect(-1)
+		_ = h.With(guard.WithMaxHold(time.Hour)).Do(t.Context(), key, func(context.Context) error { expect(3600); return nil })
+		_ = h.Lead(t.Context(), key, func(context.Context) error {
+			time.Sleep(time.Hour)
+			expect(-1)
+			if got := h.oldest(t); got != 3600 {
+				t.Errorf("the leader leads for %v s, want an hour", got)
+			}
+			return nil
+		})
 	})
 }
 

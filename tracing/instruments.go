@@ -17,6 +17,7 @@ const (
 	leasesLost   = "guard.leases.lost"
 	waits        = "guard.waits"
 	holdOldest   = "guard.hold.oldest"
+	holdLimit    = "guard.hold.limit"
 	results      = "guard.results"
 	keysIdle     = "guard.keys.idle"
 )
@@ -37,6 +38,7 @@ type instruments struct {
 	renewals     metric.Int64Counter
 	leasesLost   metric.Int64Counter
 	holdOldest   metric.Float64ObservableGauge
+	holdLimit    metric.Float64ObservableGauge
 	waits        metric.Int64ObservableCounter
 	results      metric.Int64Counter
 	keysIdle     metric.Int64ObservableGauge
@@ -44,7 +46,7 @@ type instruments struct {
 
 func newInstruments(m metric.Meter) (instruments, error) {
 	var in instruments
-	var errs [10]error
+	var errs [11]error
 	in.waitDuration, errs[0] = m.Float64Histogram(waitDuration, metric.WithUnit("s"),
 		metric.WithDescription("How long calls waited for their key."),
 		metric.WithExplicitBucketBoundaries(waitBuckets...))
@@ -66,5 +68,7 @@ func newInstruments(m metric.Meter) (instruments, error) {
 		metric.WithDescription("Calls of guard.Once that got a result or recorded one."))
 	in.keysIdle, errs[9] = m.Int64ObservableGauge(keysIdle, metric.WithUnit("{key}"),
 		metric.WithDescription("Keys that guard.WithLinger keeps here, and that no call uses."))
+	in.holdLimit, errs[10] = m.Float64ObservableGauge(holdLimit, metric.WithUnit("s"),
+		metric.WithDescription("MaxHold of the oldest hold; no value if there is none, or it has no limit."))
 	return in, errors.Join(errs[:]...)
 }

@@ -50,7 +50,7 @@ func New(opts ...Option) (*Observer, error) {
 	}
 	// The callback is not an option of the instruments. Before there is a
 	// global provider, the callbacks of a second observer would be forgotten.
-	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest, o.in.keysIdle); err != nil {
+	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest, o.in.holdLimit, o.in.keysIdle); err != nil {
 		return nil, err
 	}
 	o.tracer = c.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(v), trace.WithSchemaURL(semconv.SchemaURL))
@@ -85,9 +85,10 @@ type stage struct {
 	span    trace.Span // nil if it is not recorded
 	counted bool       // the gauge of waits or holds includes it now
 
-	// For a hold that is counted: its start, and its neighbours in the list of
-	// holds.
+	// For a hold that is counted: its start and MaxHold, and its neighbours in
+	// the list of holds.
 	since      time.Time
+	limit      time.Duration
 	prev, next *stage
 }
 
@@ -222,6 +223,7 @@ func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Cont
 	}
 	ctx, st := o.start(ctx, w, s.hold, s, gauge)
 	if st != nil && st.counted {
+		st.limit = w.MaxHold
 		s.holds.add(st)
 	}
 	return ctx

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -49,6 +50,8 @@ type process struct {
 	waited   bool           // the run waits for its end
 	dead     bool
 	returned bool      // its goroutine has ended
+	done     bool      // its function has returned
+	cut      bool      // a goroutine was ended by the run, inside a Step
 	stands   time.Time // until when it stands still
 	atCrash  []io.Closer
 }
@@ -84,6 +87,7 @@ func (p *process) run(fn func(context.Context, *guard.Guard) error, waited bool)
 			return
 		}
 		err := fn(p.ctx, p.guard)
+		p.note(&p.done)
 		if p.pass("return", minor, nothing) == over {
 			return
 		}
@@ -103,6 +107,33 @@ func (p *process) leave() {
 	p.returned = true
 	p.w.mu.Unlock()
 	p.w.notify()
+}
+
+func (p *process) note(what *bool) {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	*what = true
+}
+
+// cutOff ends the goroutine, because the run is over.
+func (p *process) cutOff() {
+	p.note(&p.cut)
+	runtime.Goexit()
+}
+
+// held returns the keys of the leases that a process has left behind whose code
+// has come to its end everywhere. held needs w.mu, and a run that is over.
+func (p *process) held() (keys []string) {
+	if !p.done || p.dead || p.cut {
+		return nil
+	}
+	for _, s := range p.guard.Snapshot(false) {
+		if slices.ContainsFunc(s.Holds, func(h guard.HoldState) bool { return !h.Cooldown && !h.Idle }) {
+			keys = append(keys, s.Key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // unwait needs w.mu.

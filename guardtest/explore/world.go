@@ -77,6 +77,11 @@ func newWorld(p plan, connections *pool) *World {
 
 // Go calls fn in a process of its own, with a guard of its own, and returns at
 // once. If fn returns an error in a run without a fault, the test fails.
+//
+// fn is called once. A call in it that finds its key held gives up after its
+// MaxWait, which is 3 s by default. That is sooner than a holder that stands
+// still goes on, so such a scenario never shows what the holder then does
+// beside the next one. Use [World.Deliver] for that, which tries again.
 func (w *World) Go(name string, fn func(ctx context.Context, g *guard.Guard) error) {
 	w.spawn(w.apart(name)).run(fn, true)
 }
@@ -236,7 +241,7 @@ func (w *World) Step(ctx context.Context, what string, effect func() error) erro
 		}
 	}
 	if k == over {
-		runtime.Goexit()
+		p.cutOff()
 	}
 	err = effect()
 	w.log(p, outcome(what, err))
@@ -413,6 +418,10 @@ func (w *World) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range procs {
+		if keys := p.held(); len(keys) > 0 {
+			w.errs = append(w.errs, fmt.Errorf("process %s has returned, and never releases %s", p.name,
+				strings.Join(keys, ", ")))
+		}
 		if !p.returned && !p.dead {
 			w.errs = append(w.errs, fmt.Errorf("process %s blocks for good, even when its ctx has ended", p.name))
 		}
