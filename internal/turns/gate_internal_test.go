@@ -304,3 +304,22 @@ func TestABidOfAReleaseWhoseCallerLeavesIsTakenBack(t *testing.T) {
 		closed(t, other)
 	})
 }
+
+// An answer may come so late that too little of the lease is left. The claim is
+// given up, and another one contends (law 1).
+func TestAnAnswerThatComesTooLateIsNoGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &counter{Locker: &meddler{
+			Locker:   memlocker.New(),
+			acquired: func() { time.Sleep(800 * time.Millisecond) }, // though its limit is 250 ms
+		}}
+		e, s := open(t, l), settings()
+		s.TTL = time.Second
+		turn := mustTake(t, e, s)
+		if left := time.Until(turn.Deadline()); left < 900*time.Millisecond || l.abandons.Load() != 1 {
+			t.Errorf("the turn began with %v left, and %d claims were given up", left, l.abandons.Load())
+		}
+		mustEnd(t, turn)
+		closed(t, e)
+	})
+}
