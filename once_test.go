@@ -91,7 +91,11 @@ func TestOnce_RunsOnceAndEverybodyGetsTheResult(t *testing.T) {
 					g := []*guard.Guard{a, b}[i%2]
 					wg.Go(func() {
 						if i%5 == 0 { // others want the key alone
-							wantErr(t, g.Do(t.Context(), key, func(context.Context) error { alone(); plain.Add(1); return nil }), nil)
+							wantErr(t, g.Do(t.Context(), key, func(context.Context) error {
+								alone()
+								plain.Add(1)
+								return nil
+							}), nil)
 							return
 						}
 						wantOnce(t, g, func(context.Context) (string, error) {

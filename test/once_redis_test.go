@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,44 +74,4 @@ func TestOnce_AReplayOnRedisHasFewAllocations(t *testing.T) {
 	if least > 25 {
 		t.Errorf("a replay has %v allocations, want at most 25", least)
 	}
-}
-
-// A Do is a SET and a release, with three commands inside, as before there were
-// results. A few more are those of its first call.
-func TestOnce_ACallWithoutAResultRunsNoCommandForThem(t *testing.T) {
-	addr := redistest.Start(t).Addr
-	rdb := redistest.Client(t, addr)
-	g := onRedis(t, addr)
-	const n = 100
-	for range n {
-		if err := g.Do(t.Context(), key, nop); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stats := rdb.Info(t.Context(), "commandstats").Val()
-	for _, about := range []string{"set", "evalsha", "getrange", "zcard", "del"} {
-		if calls := callsOf(t, stats, about); calls < n || calls > n+n/10 {
-			t.Errorf("%s was called %d times in %d calls of Do", about, calls, n)
-		}
-	}
-	for _, none := range []string{"get", "hget", "hgetall", "exists", "publish", "watch"} {
-		if calls := callsOf(t, stats, none); calls > n/10 {
-			t.Errorf("%s was called %d times in %d calls of Do, want none", none, calls, n)
-		}
-	}
-}
-
-// callsOf returns how often the server has run a command.
-func callsOf(t *testing.T, stats, command string) (calls int) {
-	t.Helper()
-	_, rest, found := strings.Cut(stats, "cmdstat_"+command+":calls=")
-	if !found {
-		return 0
-	}
-	number, _, _ := strings.Cut(rest, ",")
-	calls, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return calls
 }

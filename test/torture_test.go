@@ -34,7 +34,7 @@ type torture struct {
 	fault   func(guard.Locker) guard.Locker
 
 	mu         sync.Mutex                      // guards the fields below
-	inside     map[string]*judge.Floor[*visit] // functions that run under a context that has not ended
+	inside     map[string]*judge.Floor[*visit] // under a context that has not ended
 	left       map[string]time.Time            // when the last of them ended
 	newest     map[string]uint64               // the last fencing token
 	ran        int

@@ -226,6 +226,12 @@ func TestATryThatWasNotSentLeavesNothingToCleanUp(t *testing.T) {
 	if b := c.withdraw(); b.queued || b.unclear {
 		t.Errorf("the bid may be in the queue: %t, or under way: %t", b.queued, b.unclear)
 	}
+	opened(&c, now)
+	sent(&c, now)
+	noAnswer(&c, now)
+	if b := c.withdraw(); !b.unclear {
+		t.Error("a try without an answer is not cleaned up")
+	}
 }
 
 // An offer counts from the last answered request that saw the bid in the queue

@@ -686,3 +686,30 @@ func TestACallBehindOneThatIsGivenAPermitContends(t *testing.T) {
 		closed(t, elsewhere)
 	})
 }
+
+// The last permits of a process go to two calls while a third stands in line,
+// which wants them all from then on.
+func TestACallThatIsLeftInLineWantsThePermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &meddler{Locker: memlocker.New()}
+		e, s := open(t, m), limited(3)
+		first, w := mustTake(t, e, s), new(Wish)
+		heard := w.C(func() { first.Ask(w) })
+		m.acquired = func() { time.Sleep(time.Millisecond) } // so that they stand in line
+		taken := make(chan *Turn, 3)
+		for range 3 {
+			go func() { taken <- mustTake(t, e, s) }() // ends with its wait
+		}
+		time.Sleep(time.Second)
+		select {
+		case <-heard:
+		default:
+			t.Errorf("not told, with %d permits taken of the last two", len(taken))
+		}
+		mustEnd(t, first)
+		for range 3 {
+			mustEnd(t, <-taken)
+		}
+		closed(t, e)
+	})
+}

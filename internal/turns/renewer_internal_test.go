@@ -1,12 +1,16 @@
 package turns
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
@@ -61,4 +65,42 @@ func TestAnOfferIsRenewedSoon(t *testing.T) {
 			t.Errorf("%s: the first renewal is due at %v, want one soon: %t", name, gr.renewAt, c.renewed)
 		}
 	}
+}
+
+// A slow locker takes its time for a renewal.
+type slow struct {
+	locker.Locker
+
+	takes time.Duration
+}
+
+func (s slow) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	select {
+	case <-time.After(s.takes):
+		s.Locker.Renew(ctx, cs, answered)
+	case <-ctx.Done():
+		for i := range cs {
+			answered(i, locker.ErrUnavailable)
+		}
+	}
+}
+
+// A lease that was handed over is short until its first renewal. The renewal has
+// the time that one of a full lease has.
+func TestARenewalOfAnOfferHasTheTimeOfItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, s := memlocker.New(), settings()
+		s.TTL = 4 * time.Second
+		e, other := open(t, slow{mem, limits.Renew(s.TTL) - 10*time.Millisecond}), open(t, mem.Peer())
+		held := mustTake(t, other, s)
+		go func() {
+			time.Sleep(time.Second)
+			mustEnd(t, held)
+		}()
+		handed := mustTake(t, e, s)
+		time.Sleep(10 * time.Second)
+		mustEnd(t, handed) // it was not lost
+		closed(t, e)
+		closed(t, other)
+	})
 }

@@ -193,34 +193,3 @@ func TestLostReplyLeavesTheKeyWithItsOwner(t *testing.T) {
 		mustRelease(t, l, c)
 	}
 }
-
-func TestClaimWithoutAnAnsweredTryCanBeReleased(t *testing.T) {
-	_, p, direct, rdb := behindProxy(t)
-	l := open(t, rdb)
-	warm(t, l)
-	c := claim("k")
-	p.KillNextReply()
-	if _, err := l.Acquire(within(t, time.Second), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
-		t.Fatal(err)
-	}
-	mustRelease(t, l, c)
-	if n := direct.Exists(t.Context(), lock("k")).Val(); n != 0 {
-		t.Error("the key is left")
-	}
-	if _, err := l.Release(t.Context(), c, nil); !errors.Is(err, locker.ErrLeaseLost) {
-		t.Errorf("second Release: %v, want ErrLeaseLost", err)
-	}
-}
-
-func TestReleaseWithoutAReplyIsUnclear(t *testing.T) {
-	_, p, _, rdb := behindProxy(t)
-	l := open(t, rdb)
-	warm(t, l)
-	c := claim("k")
-	mustAcquire(t, l, c)
-	p.KillNextReply()
-	if _, err := l.Release(within(t, time.Second), c, nil); !errors.Is(err, locker.ErrUnavailable) ||
-		errors.Is(err, locker.ErrLeaseLost) {
-		t.Errorf("Release without a reply: %v, want ErrUnavailable alone", err)
-	}
-}

@@ -93,28 +93,6 @@ func inBubble(t *testing.T, test func(t *testing.T, l *redislocker.Locker, w *wi
 	})
 }
 
-func TestUnclearTryIsRepeatedWithTheSameOwner(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
-		t.Helper()
-		c := fenced("k")
-		w.set(loseReply)
-		if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
-			t.Fatal(err)
-		}
-		w.set(nil)
-		if !has("k") {
-			t.Fatal("the try did not arrive")
-		}
-		if token := mustTry(t, l, c, locker.Try{Held: true}); token == 0 { // looks first, and finds its own
-			t.Error("no fencing token")
-		}
-		mustRelease(t, l, c)
-		if has("k") {
-			t.Error("the key is left")
-		}
-	})
-}
-
 func TestAbandonFreesAKeyThatALateTryTakesAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
 		t.Helper()
@@ -169,28 +147,6 @@ func TestAbandonGivesUpInTheEnd(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := w.requests() - before; n != 33 {
 			t.Errorf("%d tries in an hour, want 33", n)
-		}
-	})
-}
-
-func TestCloseCleansUpAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
-		t.Helper()
-		c := claim("k")
-		mustAcquire(t, l, c)
-		w.set(loseRequest)
-		l.Abandon(c, true)
-		synctest.Wait()
-		w.set(nil)
-		start := time.Now()
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if d := time.Since(start); d != 0 {
-			t.Errorf("Close waited for %v", d)
-		}
-		if has("k") {
-			t.Error("the key is left")
 		}
 	})
 }
