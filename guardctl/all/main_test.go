@@ -51,7 +51,7 @@ func TestAnOperatorSeesAndFreesAKeyInPostgreSQL(t *testing.T) {
 }
 
 func TestAnOperatorSeesAndFreesAKeyInMySQL(t *testing.T) {
-	server, err := sqltest.StartMariaDB("innodb-flush-log-at-trx-commit=1")
+	server, err := sqltest.StartMySQL("innodb-flush-log-at-trx-commit=1")
 	if err != nil {
 		t.Fatal(err)
 	}

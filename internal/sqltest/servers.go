@@ -83,14 +83,42 @@ func StartPgBouncer(before *Server, settings ...string) (_ *Server, err error) {
 	return s, err
 }
 
-// StartMariaDB starts a MariaDB server and returns when it takes connections. A
-// setting is an option without its dashes, such as
-// "innodb-flush-log-at-trx-commit=1". The caller closes the server.
-func StartMariaDB(settings ...string) (_ *Server, err error) {
+// mysqld is a server that speaks MySQL.
+type mysqld struct {
+	path       string
+	setUp      []string // the command that makes a data directory
+	open       []string // flags with which everybody may do everything
+	statements string   // the same, as SQL
+}
+
+// findMySQL finds MariaDB or, where that is missing, MySQL. MySQL takes no
+// connections without its tables of rights.
+func findMySQL() (mysqld, error) {
 	const pkg = "mariadb-server"
 	install, err1 := binary("mariadb-install-db", pkg)
-	mariadbd, err2 := binary("mariadbd", pkg, "/usr/sbin", "/usr/libexec")
-	if err := errors.Join(err1, err2); err != nil {
+	path, err2 := binary("mariadbd", pkg, "/usr/sbin", "/usr/libexec")
+	err := errors.Join(err1, err2)
+	if err == nil {
+		return mysqld{path: path, open: []string{"--skip-grant-tables"}, setUp: []string{
+			install, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal",
+		}}, nil
+	}
+	if path, err2 = binary("mysqld", "mysql-server", "/usr/sbin"); err2 != nil {
+		return mysqld{}, err
+	}
+	return mysqld{path: path, setUp: []string{path, "--no-defaults", "--initialize-insecure"}, statements: `
+CREATE USER IF NOT EXISTS guard@'%';
+GRANT ALL ON *.* TO guard@'%' WITH GRANT OPTION;
+`}, nil
+}
+
+// StartMySQL starts a MariaDB server, or a MySQL server where PATH has no
+// MariaDB, and returns when it takes connections. A setting is an option without
+// its dashes, such as "innodb-flush-log-at-trx-commit=1". The caller closes the
+// server.
+func StartMySQL(settings ...string) (_ *Server, err error) {
+	found, err := findMySQL()
+	if err != nil {
 		return nil, err
 	}
 	s, err := prepare("mysql")
@@ -104,21 +132,21 @@ func StartMariaDB(settings ...string) (_ *Server, err error) {
 	}()
 	s.quit = syscall.SIGKILL
 	data, script := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "init.sql")
-	if err := os.WriteFile(script, []byte("CREATE DATABASE IF NOT EXISTS guard;\n"), 0o644); err != nil {
+	if err := os.WriteFile(script, []byte("CREATE DATABASE IF NOT EXISTS guard;\n"+found.statements), 0o644); err != nil {
 		return nil, err
 	}
-	if err := s.setUp(install, "--no-defaults", "--datadir="+data, "--skip-test-db",
-		"--auth-root-authentication-method=normal"); err != nil {
+	if err := s.setUp(found.setUp[0], append(found.setUp[1:], "--datadir="+data)...); err != nil {
 		return nil, err
 	}
-	err = s.serve(mariadbd, func(port string) []string {
+	err = s.serve(found.path, func(port string) []string {
 		args := []string{
 			"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(s.dir, "sock"),
 			"--pid-file=" + filepath.Join(s.dir, "pid"),
-			"--bind-address=127.0.0.1", "--port=" + port, "--skip-grant-tables", "--skip-name-resolve",
+			"--bind-address=127.0.0.1", "--port=" + port, "--skip-name-resolve",
 			"--init-file=" + script,
 			"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M",
 		}
+		args = append(args, found.open...)
 		for _, setting := range settings {
 			args = append(args, "--"+setting)
 		}

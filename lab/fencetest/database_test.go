@@ -71,7 +71,7 @@ func startDatabases() (end func(), err error) {
 		return end, err
 	}
 	ends = append(ends, pg.Close)
-	maria, err := sqltest.StartMariaDB()
+	maria, err := sqltest.StartMySQL()
 	if err != nil {
 		return end, err
 	}

@@ -50,7 +50,7 @@ func (w *world) startOther(ctx context.Context, dir string) (err error) {
 		return w.startZooKeeper(ctx, dir)
 	case libs.MySQL:
 		return w.startSQL(ctx, func() (*sqltest.Server, error) {
-			return sqltest.StartMariaDB("innodb-flush-log-at-trx-commit=1")
+			return sqltest.StartMySQL("innodb-flush-log-at-trx-commit=1")
 		})
 	case libs.SQLite:
 		w.addrs = []string{"sqlite:" + filepath.Join(dir, "locks.db")}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if process() {
 		os.Exit(1)
 	}
-	server, err := sqltest.StartMariaDB()
+	server, err := sqltest.StartMySQL()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -19,7 +19,7 @@ import (
 // TestTheServerIsKilled kills the server while two guards, with callers that
 // wait, share a key, and starts it again.
 func TestTheServerIsKilled(t *testing.T) {
-	server, err := sqltest.StartMariaDB("innodb-flush-log-at-trx-commit=1")
+	server, err := sqltest.StartMySQL("innodb-flush-log-at-trx-commit=1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // it with a database of an administrator. TestMain's server grants everything.
 func granting(t *testing.T) (*sqltest.Server, *sql.DB) {
 	t.Helper()
-	server, err := sqltest.StartMariaDB()
+	server, err := sqltest.StartMySQL()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // A request that gave up must not wait on in the server.
 func TestAForeignTransactionDoesNotFillTheServer(t *testing.T) {
-	server, err := sqltest.StartMariaDB()
+	server, err := sqltest.StartMySQL()
 	if err != nil {
 		t.Fatal(err)
 	}

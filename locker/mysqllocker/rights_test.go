@@ -66,7 +66,7 @@ func exec(t *testing.T, db interface {
 // TestRights has a server of its own, because it turns the grants on that the
 // other tests go without.
 func TestRights(t *testing.T) {
-	server, err := sqltest.StartMariaDB()
+	server, err := sqltest.StartMySQL()
 	if err != nil {
 		t.Fatal(err)
 	}

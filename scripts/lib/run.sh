@@ -130,7 +130,7 @@ needs_of() {
       [[ -n $short ]] || ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
       ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
       ! has_chosen locker/postgreslocker || echo "pgbouncer pgbouncer"
-      ! has_chosen $every locker/mysqllocker || echo "mariadbd mariadb-server"
+      ! has_chosen $every locker/mysqllocker || installed mysqld || echo "mariadbd mariadb-server"
       ! has_chosen $every locker/zookeeperlocker ||
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
       ;;

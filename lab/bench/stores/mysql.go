@@ -14,7 +14,7 @@ import (
 )
 
 func startMySQL(ctx context.Context, p *place) error {
-	server, err := sqltest.StartMariaDB("innodb-flush-log-at-trx-commit=1", "innodb-buffer-pool-size=128M",
+	server, err := sqltest.StartMySQL("innodb-flush-log-at-trx-commit=1", "innodb-buffer-pool-size=128M",
 		"max-connections=300")
 	if err != nil {
 		return err
