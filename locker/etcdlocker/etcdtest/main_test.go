@@ -37,7 +37,7 @@ var shared = sync.OnceValues(func() (*etcdtest.Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // it builds etcd first
 	defer cancel()
 	members, err := etcdtest.NewCluster(ctx, 1, dir, etcdtest.Settings{})
 	if err != nil {
