@@ -171,7 +171,7 @@ func (l *Locker) acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		if t.Wait {
 			l.inbox.open() // opens its connection meanwhile
 		}
-		return locker.Answer{}, err
+		return locker.Answer{Queued: t.Queued}, err
 	}
 	a := l.attempt(c, t)
 	switch {

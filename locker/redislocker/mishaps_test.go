@@ -53,13 +53,14 @@ func TestOneSilentNodeDoesNotStopTheOthers(t *testing.T) {
 		})
 	}
 	time.Sleep(700 * time.Millisecond) // until all connections to B hang
-	var failed atomic.Int64
 	var healthy sync.WaitGroup
+	waits := g.With(guard.WithMaxWait(time.Minute)) // a busy machine may take longer than one try
 	for _, k := range onA[:5] {
 		healthy.Go(func() {
-			for range 50 {
-				if err := g.Do(t.Context(), k, func(context.Context) error { return nil }); err != nil {
-					failed.Add(1)
+			for n := range 50 {
+				if err := waits.Do(t.Context(), k, func(context.Context) error { return nil }); err != nil {
+					t.Errorf("call %d of 50 for %s, on the node that is well: %v", n+1, k, err)
+					return
 				}
 			}
 		})
@@ -68,9 +69,6 @@ func TestOneSilentNodeDoesNotStopTheOthers(t *testing.T) {
 	stop()
 	b.Cont()
 	wg.Wait()
-	if n := failed.Load(); n > 0 {
-		t.Errorf("%d of 250 calls for keys on the node that is well failed", n)
-	}
 }
 
 func keysByNode(t *testing.T, g *guard.Guard, a *redis.Client) (onA, onB []string) {

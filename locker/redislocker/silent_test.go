@@ -158,3 +158,17 @@ func TestSilenceIsToldFromDistanceByANewProcess(t *testing.T) {
 		})
 	})
 }
+
+// A claim that waits may lose its connection, and has no other in time. It is
+// in the queue all the same.
+func TestATryWithoutAConnectionDoesNotForgetTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openFar(t, redistest.Distance{RoundTrip: time.Hour, Opening: 1})
+		for _, queued := range []bool{false, true} {
+			a, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{Wait: true, Queued: queued})
+			if a.Queued != queued || !errors.Is(err, locker.ErrUnavailable) {
+				t.Errorf("Queued %v, %v, want %v and ErrUnavailable", a.Queued, err, queued)
+			}
+		}
+	})
+}

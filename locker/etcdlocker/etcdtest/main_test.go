@@ -42,12 +42,11 @@ var (
 	stores atomic.Int32
 )
 
-// start starts the shared server. On a busy machine it may need more than one
-// minute, and its ports may be gone meanwhile.
+// start starts the shared server. Its ports may be gone when it binds them.
 func start(dir string) (*etcdtest.Member, error) {
 	var errs []error
 	for i := range 3 {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // it builds etcd first
 		members, err := etcdtest.NewCluster(ctx, 1, filepath.Join(dir, strconv.Itoa(i)), etcdtest.Settings{})
 		cancel()
 		if err == nil {
