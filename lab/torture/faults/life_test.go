@@ -13,8 +13,6 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
-	"github.com/go-lockguard/guard/locker"
-	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -94,19 +92,11 @@ func TestFault39EveryServerHereRunsTheScripts(t *testing.T) {
 		}
 		leavesNothing(t, s.Addr)
 		tried = append(tried, versionOf(t, s))
-		db := 0
-		lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
-			t.Helper()
-			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, DB: db})
-			t.Cleanup(func() { _ = rdb.Close() })
-			db++
-			return redislocker.New(rdb), redislocker.New(rdb)
-		})
 	}
 	if len(tried) == 0 {
 		t.Error("there is no server")
 	}
-	keeps(t, "the conformance suite passes on what is in PATH: %s", strings.Join(tried, ", "))
+	keeps(t, "its scripts run on what is in PATH: %s", strings.Join(tried, ", "))
 }
 
 func versionOf(t *testing.T, s *redisproc.Server) string {
