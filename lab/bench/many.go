@@ -50,7 +50,8 @@ func manyWorkloads() (all []workload) {
 	}
 	cliff("5000", "nothing else", 5000, time.Second, scaled{}, 0)
 	cliff("5000-busy-6", "beside six busy processes", 5000, time.Second, scaled{}, 6)
-	cliff("1000-spin-8", "on one processor, beside eight busy goroutines", 1000, 10*time.Second, scaled{Procs: 1, Spin: 8}, 0)
+	cliff("1000-spin-8", "on one processor, beside eight busy goroutines", 1000, 10*time.Second,
+		scaled{Procs: 1, Spin: 8}, 0)
 	return all
 }
 

@@ -52,7 +52,8 @@ func modesWorkloads() (all []workload) {
 	}
 	for _, n := range []int{1, 3, 16, 64} {
 		trip := workload{
-			name: fmt.Sprintf("trips-%d", n), title: some(n, "free key", "s") + " by DoAll, answers 40 ms later", own: true,
+			name: fmt.Sprintf("trips-%d", n), own: true,
+			title: some(n, "free key", "s") + " by DoAll, answers 40 ms later",
 			measure: func(b *bench, c call) ([]run, error) {
 				all, _, err := b.measure(c.ctx, 1, job{
 					Kind: "trips", Library: ours, Callers: 1, Moded: moded{Cart: n}, Scaled: scaled{Late: trip},
@@ -77,8 +78,8 @@ func (b *bench) loop(c call, procs int, j job) ([]run, error) {
 	j.Library, j.Duration, j.MaxWait = ours, b.plan.Closed, patient
 	all, each, err := b.measure(c.ctx, procs, j, nil)
 	v := waits(all.Waits)
-	v["rate"], v["cmds/call"], v["jain"] = perSecond(all.InTime, b.plan.Closed), share(all.Commands, all.Sections), jainOf(each)
-	v["refused"] = float64(len(all.Refusals))
+	v["rate"], v["cmds/call"] = perSecond(all.InTime, b.plan.Closed), share(all.Commands, all.Sections)
+	v["jain"], v["refused"] = jainOf(each), float64(len(all.Refusals))
 	return b.one(c, all, v), err
 }
 

@@ -42,7 +42,8 @@ func columns(workload string) []string {
 		"leases":   {"lost", "goroutines", "cpu %", "cmds/s"},
 		"cuts":     {"p50 ms", "max ms", "lost", "cmds/key"},
 		"outage": {
-			"p50 ms", "p99 ms", "refused p50 ms", "refused p99 ms", "goroutines", "commands/s", "back ms", "refused later",
+			"p50 ms", "p99 ms", "refused p50 ms", "refused p99 ms", "goroutines", "commands/s", "back ms",
+			"refused later",
 		},
 		"cut": {"max ms", "p50 ms", "p99 ms", "round trip ms", "take-overs", "not served"},
 	}[workload]
