@@ -36,17 +36,17 @@ func (v *Verdict) results(h *History) {
 		}
 	}
 	for name, a := range keys {
-		Role := Once
+		role := Once
 		if strings.HasPrefix(name, Payment) {
-			Role = Payment
+			role = Payment
 		}
-		v.turns[Role] += a.calls
-		v.runs[Role] += a.began
-		v.names[Role]++
+		v.turns[role] += a.calls
+		v.runs[role] += a.began
+		v.names[role]++
 		if slices.ContainsFunc(h.forgetful, func(f forgetful) bool { return f.touches(a.From, a.To) }) {
 			continue
 		}
-		switch twice := Role == Payment && a.began-a.undone > 1; {
+		switch twice := role == Payment && a.began-a.undone > 1; {
 		case a.made > 1, len(a.results) > 1, twice:
 			v.violate(oneResult, "%s: %d functions began, %d did nothing, %d made a result; the results are %q: %q%v",
 				name, a.began, a.undone, a.made, a.results, a.runs, h.around(a.From, a.To))

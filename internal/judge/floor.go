@@ -1,7 +1,7 @@
-// Package judge says whether more have a key at once than may. Every check of
-// exclusion asks it. Torture asks about a history, storm while its processes
-// tell of their sections, the benches of stores about the sections that they
-// measure, and guardctl prove about the turns of its storm.
+// Package judge says whether a lock keeps its promises. It has two judges. A
+// [Floor] says whether more have a key at once than may: the benches of stores
+// ask it. [Run.Judge] looks at the [History] of a run, with its faults: torture
+// and guardctl prove ask that.
 package judge
 
 import "slices"

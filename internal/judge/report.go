@@ -73,16 +73,16 @@ func Report(out io.Writer, title string, faults, roles []string, verdicts []*Ver
 }
 
 // turnsOf counts the turns of a role, and how many of them were at once.
-func (v *Verdict) turnsOf(Role string) string {
-	switch Role {
+func (v *Verdict) turnsOf(role string) string {
+	switch role {
 	case Partition: // a writer to the judge
-		Role = Writer
+		role = Writer
 	case Cart:
-		return strconv.Itoa(v.turns[Role])
+		return strconv.Itoa(v.turns[role])
 	case Once, Payment:
-		return fmt.Sprintf("%d calls, %d functions, %d keys", v.turns[Role], v.runs[Role], v.names[Role])
+		return fmt.Sprintf("%d calls, %d functions, %d keys", v.turns[role], v.runs[role], v.names[role])
 	}
-	return fmt.Sprintf("%d, at most %d at once", v.turns[Role], v.atOnce[Role])
+	return fmt.Sprintf("%d, at most %d at once", v.turns[role], v.atOnce[role])
 }
 
 // gapKinds returns the faults after which at least one of the libraries had

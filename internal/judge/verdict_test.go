@@ -298,10 +298,12 @@ func TestTheJudgeFindsASecondResult(t *testing.T) {
 		records []Record
 		want    int
 	}{
-		"one function, one result":          {Once, []Record{began, result(1, "a", true), result(2, "a", false)}, 0},
-		"it runs again after a crash":       {Once, []Record{began, began, result(2, "b", true)}, 0},
-		"two results":                       {Once, []Record{began, result(1, "a", true), result(2, "b", false)}, 1},
-		"two made a result":                 {Once, []Record{began, result(1, "a", true), began, result(2, "a", true)}, 1},
+		"one function, one result":    {Once, []Record{began, result(1, "a", true), result(2, "a", false)}, 0},
+		"it runs again after a crash": {Once, []Record{began, began, result(2, "b", true)}, 0},
+		"two results":                 {Once, []Record{began, result(1, "a", true), result(2, "b", false)}, 1},
+		"two made a result": {
+			Once, []Record{began, result(1, "a", true), began, result(2, "a", true)}, 1,
+		},
 		"a payment that had done nothing":   {Payment, []Record{began, undone, began, result(2, "b", true)}, 0},
 		"a payment that runs again":         {Payment, []Record{began, began, result(2, "b", true)}, 1},
 		"a payment that was said to be one": {Payment, []Record{result(1, "a", false), result(2, "b", false)}, 1},

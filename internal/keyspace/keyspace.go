@@ -105,8 +105,16 @@ func (s *Space) claims(cs []*locker.Claim) []*locker.Claim {
 	return ds
 }
 
-// back gives c what the store has noted in d.
-func back(c, d *locker.Claim) { c.State, c.Holder.Instance = d.State, d.Holder.Instance }
+// back gives c what the store has noted in d. It writes nothing else, because
+// others may read c.
+func back(c, d *locker.Claim) {
+	if c.Holder.Instance != d.Holder.Instance {
+		c.Holder.Instance = d.Holder.Instance
+	}
+	if c.State != d.State {
+		c.State = d.State
+	}
+}
 
 // under is a Locker in a Space.
 type under struct {

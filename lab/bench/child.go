@@ -151,7 +151,7 @@ func together(ctx context.Context, jobs []job, beside func(ctx context.Context))
 		}
 		for i, c := range children {
 			died := c.end()
-			if err == nil && died != nil { // after its result: the race detector may report at the end
+			if err == nil && died != nil && !jobs[i].Dies { // after its result: the race detector may report at the end
 				results, err = nil, fmt.Errorf("process %d: %w", i, died)
 			}
 			if log := strings.TrimSpace(c.log.String()); err != nil && log != "" {
@@ -194,7 +194,7 @@ func together(ctx context.Context, jobs []job, beside func(ctx context.Context))
 	}
 	for i, c := range children {
 		r, err := c.awaitEnd()
-		if err != nil {
+		if err != nil && !jobs[i].Dies {
 			return nil, fmt.Errorf("process %d: %w", i, err)
 		}
 		results = append(results, r)

@@ -31,6 +31,8 @@ type job struct {
 	MaxWait  time.Duration
 	Crowd    bool
 	Scaled   scaled
+	Moded    moded
+	Dies     bool // it is killed, and has no result
 	MaxHold  time.Duration
 }
 
@@ -76,6 +78,13 @@ var kinds = map[string]func(*worker) measurement{
 	"waiters":  func(w *worker) measurement { return w.waitInCrowd },
 	"leases":   func(w *worker) measurement { return w.holdMany() },
 	"scale":    func(w *worker) measurement { return w.scaled() },
+	"modes":    func(w *worker) measurement { return w.modedLoop() },
+	"trips":    func(w *worker) measurement { return w.cartTrips() },
+	"busy":     func(w *worker) measurement { return w.stayBusy },
+	"keeps":    func(w *worker) measurement { return w.keepMany() },
+	"wants":    func(w *worker) measurement { return w.wantMany() },
+	"cuts":     func(w *worker) measurement { return w.passAll() },
+	"outage":   func(w *worker) measurement { return w.outageLoop },
 }
 
 // renewing has the kinds that hold leases for longer than a TTL.

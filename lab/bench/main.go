@@ -1,8 +1,9 @@
 // Bench measures guard beside other Go libraries for locks in Redis, which are
 // bsm/redislock, go-redsync/redsync and rueidislock. It starts its own
 // redis-server. It runs several rounds of every workload with every library in
-// turn. In each run it checks that the library excluded. It prints medians,
-// ratios and all rounds. See README.md beside this file.
+// turn. In each run it checks that the library excluded. Some workloads measure
+// guard alone. It prints medians, ratios and all rounds. See README.md beside
+// this file.
 //
 //	go run ./lab/bench
 //	go run ./lab/bench -only hot,takeover -libs guard,rueidislock -rounds 3

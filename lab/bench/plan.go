@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,6 +37,7 @@ type workload struct {
 	name    string
 	title   string
 	libs    []string // besides guard
+	own     bool     // it measures guard alone, and no bar compares
 	once    bool     // peers run in the first round only, because no bar compares with them
 	measure func(b *bench, c call) ([]run, error)
 }
@@ -72,6 +74,6 @@ var workloads = append([]workload{
 		name: "cut", title: "take-over while every subscription is cut each 100 ms",
 		measure: cut,
 	},
-}, scaleWorkloads()...)
+}, slices.Concat(scaleWorkloads(), modesWorkloads(), manyWorkloads(), []workload{outage})...)
 
 func withSerial(names []string) []string { return append([]string{serial}, names...) }

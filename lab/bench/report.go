@@ -22,7 +22,17 @@ func columns(workload string) []string {
 		}
 	}
 	if strings.HasPrefix(workload, "scale-") {
-		return []string{"rate", "cmds", "bytes", "client us", "server us", "connections"}
+		return []string{"rate", "cmds", "bytes", "client us", "server us", "connections", "lost"}
+	}
+	for prefix, cols := range map[string][]string{
+		"modes-": {"rate", "p50 ms", "p99 ms", "cmds/call", "jain", "refused"},
+		"carts-": {"rate", "p50 ms", "p99 ms", "cmds/call", "jain", "refused"},
+		"trips-": {"p50 ms", "round trips"},
+		"waits-": {"commands/s", "cpu %", "p50 ms", "p99 ms", "killed max ms"},
+	} {
+		if strings.HasPrefix(workload, prefix) {
+			return cols
+		}
 	}
 	return map[string][]string{
 		"open-4x":  {"top rate", "cmds/call", "rate"},
@@ -30,7 +40,12 @@ func columns(workload string) []string {
 		"takeover": {"p50 ms", "p99 ms", "max ms", "round trip ms", "take-overs"},
 		"waiters":  {"commands/s", "heap/waiter", "cancel ms"},
 		"leases":   {"lost", "goroutines", "cpu %", "cmds/s"},
-		"cut":      {"max ms", "p50 ms", "p99 ms", "round trip ms", "take-overs", "not served"},
+		"cuts":     {"p50 ms", "max ms", "lost", "cmds/key"},
+		"outage": {
+			"p50 ms", "p99 ms", "refused p50 ms", "refused p99 ms", "goroutines", "commands/s", "back ms",
+			"refused later",
+		},
+		"cut": {"max ms", "p50 ms", "p99 ms", "round trip ms", "take-overs", "not served"},
 	}[workload]
 }
 

@@ -84,7 +84,7 @@ func (r *results) take(runs []run, err error, where string) string {
 // librariesOf returns the libraries to measure in this round of a workload.
 func librariesOf(w workload, chosen []string, round int) (libs []string) {
 	for _, l := range append([]string{ours, before}, w.libs...) {
-		own := l == ours || l == before
+		own := l == ours || l == before && !w.own
 		if slices.Contains(chosen, l) && (own || !w.once || round == 1) {
 			libs = append(libs, l)
 		}

@@ -29,13 +29,15 @@ type scaled struct {
 	TTL    time.Duration // 0: the default
 	Late   time.Duration // how much later answers arrive
 	Addrs  []string      // of a cluster; nil: the server of the run
+	Procs  int           // GOMAXPROCS; 0: as it comes
+	Spin   int           // goroutines that never rest
 }
 
 // scale is a workload of one size. beside are the jobs of other processes.
 func scale(name, title string, procs int, of job, beside ...job) workload {
 	of.Kind, of.Library = "scale", ours
 	return workload{
-		name: "scale-" + name, title: title, once: true,
+		name: "scale-" + name, title: title, once: true, own: true,
 		measure: func(b *bench, c call) ([]run, error) {
 			j := of
 			j.Duration = max(j.Duration, b.plan.Closed)
@@ -55,6 +57,7 @@ func scale(name, title string, procs int, of job, beside ...job) workload {
 			v := values{"connections": each[0].Values["connections"]}
 			for _, r := range each {
 				v["bytes"] += r.Values["bytes"]
+				v["lost"] += r.Values["lost"]
 			}
 			j.note(v, all, procs)
 			return b.one(c, all, v), nil
@@ -213,7 +216,7 @@ func (c lateConn) Read(b []byte) (int, error) {
 // otherwise when they have come to rest.
 func (w *worker) measureScaled(ctx context.Context, start time.Time, guards []*guard.Guard) (r result) {
 	ctx, cancel := context.WithCancel(ctx)
-	var calls atomic.Int64
+	var calls, lost atomic.Int64
 	var wg sync.WaitGroup
 	from := start
 	if w.Scaled.Does != "call" {
@@ -223,24 +226,26 @@ func (w *worker) measureScaled(ctx context.Context, start time.Time, guards []*g
 		for i := range w.Callers {
 			wg.Go(func() {
 				time.Sleep(time.Until(start))
-				w.scaledCaller(ctx, g, i, &calls)
+				w.scaledCaller(ctx, g, i, &calls, &lost)
 			})
 		}
 	}
 	time.Sleep(time.Until(from))
+	w.Scaled.crowded(ctx)
 	paid, sent, bytes := w.spent(ctx), w.wire.commands.Load(), w.wire.bytes.Load()
 	time.Sleep(time.Until(from.Add(w.Duration)))
 	r.Requests = calls.Load()
 	r.Cost = w.spent(ctx).add(paid, -1)
 	r.Commands = w.wire.commands.Load() - sent
 	r.Values = values{"bytes": float64(w.wire.bytes.Load() - bytes), "connections": w.connections(ctx)}
+	r.Values["lost"] = float64(lost.Load())
 	cancel()
 	wg.Wait()
 	return r
 }
 
 // scaledCaller does what the job says until ctx ends.
-func (w *worker) scaledCaller(ctx context.Context, g *guard.Guard, i int, calls *atomic.Int64) {
+func (w *worker) scaledCaller(ctx context.Context, g *guard.Guard, i int, calls, lost *atomic.Int64) {
 	switch w.Scaled.Does {
 	case "call":
 		key := func() string { return fmt.Sprintf("bench:scale:%d", rand.N(w.Scaled.Keys)) }
@@ -257,7 +262,13 @@ func (w *worker) scaledCaller(ctx context.Context, g *guard.Guard, i int, calls 
 	case "hold":
 		held, err := g.Acquire(ctx, guard.Key("bench", "lease", i))
 		if err == nil {
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-held.Context().Done():
+				if ctx.Err() == nil {
+					lost.Add(1)
+				}
+			}
 			_ = held.Release(context.WithoutCancel(ctx))
 		}
 	}

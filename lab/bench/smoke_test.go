@@ -62,9 +62,13 @@ func newBench(t *testing.T) *bench {
 
 // smoked are the workloads, with one of each kind of size.
 func smoked() []workload {
-	sizes := []string{"scale-keys-1000", "scale-processes-2", "scale-cluster-3", "scale-instances-10", "scale-ttl-1s"}
+	sizes := []string{
+		"scale-keys-1000", "scale-processes-2", "scale-cluster-3", "scale-instances-10", "scale-ttl-1s",
+		"modes-readers-95", "modes-permits-4", "carts-9-doall", "carts-9-apart", "trips-3", "waits-299", "cuts",
+		"scale-cliff-5000-busy-6",
+	}
 	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
-		return strings.HasPrefix(w.name, "scale-") && !slices.Contains(sizes, w.name)
+		return w.own && !slices.Contains(sizes, w.name)
 	})
 }
 

@@ -62,10 +62,12 @@ var kinds = map[string]kind{
 		atOnce: true, only: []libs.Topology{libs.Single, libs.Redlock},
 	},
 	"clients": {
-		lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "normal"), only: libs.Redises,
+		lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "normal"),
+		only: libs.Redises,
 	},
 	"pubsub": {
-		lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "pubsub"), only: libs.Redises,
+		lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "pubsub"),
+		only: libs.Redises,
 	},
 	"slow":    {lane: serverLane, weight: 2, length: upToHalf, do: doClientPause, only: libs.Redises},
 	"scripts": {lane: serverLane, weight: 2, length: instant, do: doCommand("script", "flush"), only: libs.Redises},

@@ -18,6 +18,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
@@ -55,6 +58,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 		}
 		return exitOK
 	}
+	redis.SetLogger(&logging.VoidLogger{}) // servers that are down are no news here
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the run at once

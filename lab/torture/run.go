@@ -114,7 +114,7 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*judge.Verdict, err
 				cancel()
 			}
 			if r.cfg.mutant != "" {
-				if v, err := r.judge(ctx, false); err != nil || v.Fails() {
+				if v, err := r.judge(ctx, false); err == nil && v.Fails() { // an error is that of the end, too
 					caught = v
 					cancel()
 				}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,8 +13,6 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
-	"github.com/go-lockguard/guard/locker"
-	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -95,18 +92,11 @@ func TestFault39EveryServerHereRunsTheScripts(t *testing.T) {
 		}
 		leavesNothing(t, s.Addr)
 		tried = append(tried, versionOf(t, s))
-		var next atomic.Int64
-		lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
-			t.Helper()
-			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, DB: int(next.Add(1)) - 1})
-			t.Cleanup(func() { _ = rdb.Close() })
-			return redislocker.New(rdb), redislocker.New(rdb)
-		})
 	}
 	if len(tried) == 0 {
 		t.Error("there is no server")
 	}
-	keeps(t, "the conformance suite passes on what is in PATH: %s", strings.Join(tried, ", "))
+	keeps(t, "its scripts run on what is in PATH: %s", strings.Join(tried, ", "))
 }
 
 func versionOf(t *testing.T, s *redisproc.Server) string {

@@ -24,7 +24,9 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(rig.RoleEnv); role != "" {
 		os.Exit(play(role))
 	}
+	machine.run()
 	code := m.Run()
+	machine.end()
 	if *update { // a row that failed is not recorded
 		if err := writePage(); err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)

@@ -110,6 +110,7 @@ func killedSubscriptions(t *testing.T, p *place) {
 	}
 	rate := func() float64 { return takeTurns(t, gs, nil, span).rate(0, span) }
 	kill := func() { p.direct[0].ClientKillByFilter(t.Context(), "TYPE", "pubsub") }
+	began := time.Now()
 	quiet := rate()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -130,7 +131,7 @@ func killedSubscriptions(t *testing.T, p *place) {
 	command(t, p.direct[0], "acl", "setuser", "default", "-subscribe")
 	kill()
 	polled := rate()
-	if killed < quiet/10 { // a busy machine costs its share
+	if killed == 0 || killed < quiet/10 && timed(t, began) {
 		t.Errorf("%.0f turns/s while subscriptions are killed every 100 ms, %.0f before", killed, quiet)
 	}
 	keeps(t, "%s: with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f "+

@@ -2,6 +2,7 @@ package etcdtest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"

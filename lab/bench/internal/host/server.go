@@ -16,7 +16,8 @@ type Server struct {
 	Addr   string
 	Client *redis.Client // for the parent's own errands
 
-	lab *redisproc.Lab
+	lab     *redisproc.Lab
+	process *redisproc.Server
 }
 
 // StartServer starts a redis-server with a directory in dir. It returns when the
@@ -27,7 +28,7 @@ func StartServer(dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{Addr: s.Addr, Client: redis.NewClient(&redis.Options{Addr: s.Addr}), lab: lab}, nil
+	return &Server{Addr: s.Addr, Client: redis.NewClient(&redis.Options{Addr: s.Addr}), lab: lab, process: s}, nil
 }
 
 // Version returns the version that the server reports, or "unknown".
@@ -37,6 +38,12 @@ func (s *Server) Version(ctx context.Context) string {
 	}
 	return "unknown"
 }
+
+// Freeze stops the server, so that it gives no answer until Thaw.
+func (s *Server) Freeze() error { return s.process.Stop() }
+
+// Thaw ends a Freeze.
+func (s *Server) Thaw() error { return s.process.Cont() }
 
 // Stop ends the server.
 func (s *Server) Stop() {

@@ -1,0 +1,79 @@
+package faults
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/testsize"
+)
+
+// control sleeps for a tick again and again, beside all tests. If it wakes late
+// the machine is too busy to time anything.
+type control struct {
+	mu   sync.Mutex // guards late
+	late []lateness
+
+	stop chan struct{} // closed to end run
+	done sync.WaitGroup
+}
+
+// lateness is a tick that took longer, and when it ended.
+type lateness struct {
+	at time.Time
+	by time.Duration
+}
+
+const (
+	tick  = 5 * time.Millisecond
+	quite = 50 * time.Millisecond // late
+)
+
+var machine = &control{stop: make(chan struct{})}
+
+// run ends with end.
+func (c *control) run() {
+	c.done.Go(func() {
+		for {
+			start := time.Now()
+			select {
+			case <-c.stop:
+				return
+			case <-time.After(tick):
+			}
+			if by := time.Since(start) - tick; by > quite {
+				c.mu.Lock()
+				c.late = append(c.late, lateness{time.Now(), by})
+				c.mu.Unlock()
+			}
+		}
+	})
+}
+
+func (c *control) end() {
+	close(c.stop)
+	c.done.Wait()
+}
+
+// since returns how late the machine was itself, at most, since start.
+func (c *control) since(start time.Time) (most time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.late {
+		if l.at.After(start) {
+			most = max(most, l.by)
+		}
+	}
+	return most
+}
+
+// timed reports whether what began at start may be judged by how long it took:
+// in the long form, on a machine that was not late itself.
+func timed(t *testing.T, start time.Time) bool {
+	t.Helper()
+	if late := machine.since(start); late > 0 {
+		t.Logf("the machine was %v late itself: nothing is timed", late)
+		return false
+	}
+	return testsize.Pick(true, false)
+}
