@@ -70,9 +70,10 @@ func (c *Conns) Probe(ctx context.Context) (_ context.Context, done func(err err
 	if !c.own || !limited || last == 0 || start-time.Duration(last) < trusted {
 		return ctx, answered
 	}
-	short, cancel := context.WithTimeout(ctx, min(time.Until(end)/2, max(probe, 4*time.Duration(c.Trip.mean.Load()))))
+	limit := min(time.Until(end)/2, max(probe, 4*time.Duration(c.Trip.mean.Load())))
+	short, cancel := context.WithTimeout(ctx, limit)
 	return short, func(err error) {
-		if answered(err); err != nil && short.Err() != nil {
+		if answered(err); err != nil && time.Since(begun)-start > limit*9/10 { // a read may end a little earlier
 			c.idle.left.Store(int64(start))
 		}
 		cancel()
