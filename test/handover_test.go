@@ -76,14 +76,14 @@ func pairWithCourier(t *testing.T, opts ...guard.Option) (*bench, *courier) {
 }
 
 // A lease that was handed over is short until its second renewal. A slow line
-// does not cost it, if an answer takes a third of the offer.
+// does not cost it, if an answer takes a quarter of the offer.
 func TestDo_ASlowLineKeepsALeaseThatWasHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithTTL(4*time.Second), guard.WithMaxWait(time.Minute))
 		b.spy.set(func(s *spy) {
 			s.renew = func(ctx context.Context, next func() []error) []error {
 				select {
-				case <-time.After(440 * time.Millisecond):
+				case <-time.After(330 * time.Millisecond):
 					return next()
 				case <-ctx.Done():
 					return []error{guard.ErrUnavailable}
