@@ -36,8 +36,8 @@
 // than the TTL. It does not promise it across a failover of the store that
 // loses the write either. No lock service can promise that. The fencing token
 // is for such cases. The safe pause is shorter for a key that was handed over.
-// Until its first renewal, 50 ms later, it is a third of the TTL, and 1 s in a
-// Redis Cluster.
+// Until its second renewal, some 1.2 s later, it is a third of the TTL, and 1 s
+// in a Redis Cluster. With [WithLinger] it is a sixth.
 //
 // It does not make requests idempotent. A second click that waits runs when its
 // turn comes. WithMaxWait(0) refuses it, and an idempotency key answers it.

@@ -237,7 +237,9 @@ func (c *config) patience() turns.Patience {
 //
 // If ctx ends first, Close returns its error. The contexts of those functions
 // then end with a cause that Is ErrClosed and ErrLeaseLost. Their keys are left
-// to the TTL, and are never released under a running function. Calling Close
+// to the TTL, and are never released under a running function. Requests that
+// release idle keys may take until the limit of a release after ctx has ended,
+// a second at most. Calling Close
 // again waits again. With a nil ctx Close does nothing and returns
 // ErrInvalidOption.
 func (g *Guard) Close(ctx context.Context) error {

@@ -217,7 +217,7 @@ func (l *Lease) Context() context.Context { return l.ctx }
 // Deadline returns the time until which the lease may be trusted unless it is
 // renewed. That is shortly before the key can expire in the store. Renewals
 // move it. After a hand-over from another process, and with [WithLinger], it is
-// nearer until the first renewal, at most a third of the TTL or a second away,
+// nearer until the second renewal, at most a third of the TTL or a second away,
 // whichever is longer.
 func (l *Lease) Deadline() time.Time { return l.turn.Deadline() }
 

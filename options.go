@@ -95,7 +95,9 @@ func WithMaxHold(d time.Duration) Option {
 // found, as after DEL or FLUSHALL during a short function. Calls here may then
 // use the key for up to half of the hand-over time, beside another holder. The
 // hand-over time is a third of the TTL, but 1 s at least and 5 s at most, and
-// never more than the TTL.
+// never more than the TTL. A pause of the process inside a short function lets
+// another holder in if it is longer than half of the hand-over time. By default
+// that is 1.6 s.
 //
 // It is for partitioned work, where one process calls for the same key again
 // and again. A key lingers once its process has found it free several times in

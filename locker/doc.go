@@ -107,11 +107,13 @@
 //     Acquire or Renew, or later. An offer starts at the hand-over, and lasts
 //     for the [Offer].Length that the message tells. No claim is granted that
 //     is not in the queue. No renewal puts back a lease that has ended, because
-//     its place may have been given away. The guard counts a TTL from before it sent that
-//     request. It counts an offer from before it sent the last answered request
-//     that saw the claim queued. It relies on no offer of unknown length, and
-//     it renews each offer soon. A claim that rested was often seen too long
-//     ago for that. The guard then calls Acquire before it relies on the key.
+//     its place may have been given away. The guard counts a TTL from before it
+//     sent that request. It counts an offer from before it sent the last
+//     answered request that saw the claim queued. It relies on no offer of
+//     unknown length, and it renews each offer soon. It relies on more than the
+//     offer only after a second renewal, because a failover may lose the first.
+//     A claim that rested was often seen too long ago for that. The guard then
+//     calls Acquire before it relies on the key.
 //  2. An owner id is queued once. A claim leaves the queue for good before the
 //     key becomes its own, or in the same step. An Acquire with Try.Queued must
 //     not put back a claim that is not in the queue any more.

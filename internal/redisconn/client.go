@@ -5,6 +5,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 const (
@@ -85,7 +87,7 @@ func ownOptions(o *redis.Options) *redis.Options {
 		CredentialsProviderContext:   o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		DB:                           o.DB, ClientName: o.ClientName,
-		ConnMaxIdleTime: idleTime(o.ConnMaxIdleTime), ConnMaxLifetime: life,
+		ConnMaxIdleTime: lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: life,
 
 		MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
@@ -103,7 +105,7 @@ func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
 		CredentialsProviderContext:   o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		ClientName:                   o.ClientName,
-		ConnMaxIdleTime:              idleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
+		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
 
 		MaxRetries: -1, MaxRedirects: max(o.MaxRedirects, 3), ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,

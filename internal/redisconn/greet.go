@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // greeters log in on new connections while they are dialed. go-redis dials in
@@ -144,7 +146,7 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 			return nil, mute(err, start, g.dial)
 		}
 		abrupt(conn)
-		keepsAlive(conn)
+		lockerkit.KeepAlive(conn)
 		start = time.Now()
 		if err := g.greet(ctx, conn); err != nil {
 			_ = conn.Close()

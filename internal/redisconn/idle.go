@@ -2,48 +2,17 @@ package redisconn
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 	"time"
 )
 
-// Balancers and NATs of clouds forget a connection that carries nothing for
-// some minutes, and tell neither end. See docs/operations.md for their limits.
-
 const (
-	// idleLife is how long a connection of the own client may go unused. It is
-	// less than the shortest limit of a cloud, which is 4 minutes.
-	idleLife = 3 * time.Minute
-	// keepAlive is how often the kernel sends something over a connection that
-	// carries nothing.
-	keepAlive = time.Minute
 	// trusted is how long after an answer a connection is known not to be
-	// forgotten.
+	// forgotten, see [lockerkit.IdleLife].
 	trusted = time.Second
 	// probe is what a request has at least that finds out whether it is.
 	probe = 100 * time.Millisecond
 )
-
-// idleTime is the idle time of the own client. theirs is that of the caller's,
-// where 0 or less is none.
-func idleTime(theirs time.Duration) time.Duration {
-	if theirs <= 0 {
-		return idleLife
-	}
-	return min(theirs, idleLife)
-}
-
-// keepsAlive makes the kernel keep conn alive.
-func keepsAlive(conn net.Conn) {
-	switch c := conn.(type) {
-	case interface {
-		SetKeepAliveConfig(net.KeepAliveConfig) error
-	}: // as of TCP
-		_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive / 4, Count: 4})
-	case interface{ NetConn() net.Conn }: // as of TLS
-		keepsAlive(c.NetConn())
-	}
-}
 
 // idle knows when the server was heard of, and which connections to leave. It is
 // safe for concurrent use. Its times count from begun, and 0 means never.
@@ -70,9 +39,10 @@ func (c *Conns) Probe(ctx context.Context) (_ context.Context, done func(err err
 	if !c.own || !limited || last == 0 || start-time.Duration(last) < trusted {
 		return ctx, answered
 	}
-	short, cancel := context.WithTimeout(ctx, min(time.Until(end)/2, max(probe, 4*time.Duration(c.Trip.mean.Load()))))
+	limit := min(time.Until(end)/2, max(probe, 4*time.Duration(c.Trip.mean.Load())))
+	short, cancel := context.WithTimeout(ctx, limit)
 	return short, func(err error) {
-		if answered(err); err != nil && short.Err() != nil {
+		if answered(err); err != nil && time.Since(begun)-start > limit*9/10 { // a read may end a little earlier
 			c.idle.left.Store(int64(start))
 		}
 		cancel()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // ownFailoverOptions takes from o how to reach sentinels and servers, as
@@ -27,7 +29,7 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 		CredentialsProviderContext:   o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		DB:                           o.DB, ClientName: o.ClientName,
-		ConnMaxIdleTime: idleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
+		ConnMaxIdleTime: lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
 
 		MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,

@@ -20,9 +20,9 @@ type primary struct {
 	*memlocker.Locker
 
 	renewals atomic.Int64
-	fails    bool          // with the first renewal
+	fails    bool          // with the first renewal; set before it
 	over     time.Duration // how long the failover takes
-	died     time.Time
+	died     time.Time     // the renewals', which come one after the other
 }
 
 func (p *primary) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
@@ -106,19 +106,20 @@ func TestAFailoverThatLosesARenewalGivesNobodyElseTheKey(t *testing.T) {
 					if turn.grant.trust.length >= turn.set.TTL {
 						t.Fatalf("the lease begins with %v", turn.grant.trust.length)
 					}
-					p.fails, p.died = true, time.Now()
+					p.fails = true
 					p.renewals.Store(0)
+					began := time.Now()
 					s := settings()
 					s.MaxWait = time.Minute
 					go func() { // it holds for as long as it may
-						for turn.Err() == nil && time.Since(p.died) < 20*time.Second {
+						for turn.Err() == nil && time.Since(began) < 20*time.Second {
 							time.Sleep(time.Millisecond)
 						}
 						_ = end(t.Context(), turn)
 					}()
 					next := mustTake(t, others, s)
 					if err := turn.Err(); err == nil && turn.Deadline().After(time.Now()) && turnIsOn(turn) {
-						t.Errorf("two turns, %v after the lost renewal", time.Since(p.died))
+						t.Errorf("two turns, %v after the key was handed over", time.Since(began))
 					}
 					mustEnd(t, next)
 					time.Sleep(time.Minute)

@@ -168,8 +168,10 @@ func TestNoRoomIsAnAnswerForAll(t *testing.T) {
 		acquires int64
 		slowest  time.Duration
 	}{
-		"one attempt each":      {times(20, once(locker.NoLimit)), 2, 2 * time.Millisecond},
-		"behind one that waits": {append(times(1, limited(locker.NoLimit)), times(9, once(locker.NoLimit))...), 1, time.Millisecond},
+		"one attempt each": {times(20, once(locker.NoLimit)), 2, 2 * time.Millisecond},
+		"behind one that waits": {
+			append(times(1, limited(locker.NoLimit)), times(9, once(locker.NoLimit))...), 1, time.Millisecond,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -243,9 +243,9 @@ func (t *Turn) among(joins uint32) bool { return int32(joins-t.order) >= 0 }
 // asksBeside reports whether t has one attempt, and need not be alone.
 func (t *Turn) asksBeside() bool { return t.patience.Once && t.set.Limit != 0 }
 
-// alsoFor reports for whom in line the answer to a try of t is one, too: for the
-// first joins calls, which had joined when it was sent, and for all if t goes on
-// to wait, because nobody overtakes it.
+// alsoFor reports for whom in line the answer to a try of t is one, too. Those
+// are the first joins calls, which had joined when the try was sent. If t goes
+// on to wait they are all, because nobody overtakes t.
 func (t *Turn) alsoFor(joins uint32) func(w *Turn) bool {
 	return func(w *Turn) bool { return !t.patience.Once || w.among(joins) }
 }

@@ -86,12 +86,16 @@ func connect(ctx context.Context, config *pgxpool.Config) (*pgx.Conn, error) {
 // up to 15 s on each connection that has become silent.
 func (s *server) wired(config *pgxpool.Config) *pgxpool.Config {
 	config = config.Copy()
+	// The pool looks for idle connections only once in each such period.
+	config.HealthCheckPeriod = min(config.HealthCheckPeriod, time.Minute)
+	config.MaxConnIdleTime = min(config.MaxConnIdleTime, lockerkit.IdleLife-config.HealthCheckPeriod)
 	dial := config.ConnConfig.DialFunc
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
+		lockerkit.KeepAlive(c)
 		return &wire{c, context.AfterFunc(s.wire, func() { _ = c.Close() })}, nil
 	}
 	return config

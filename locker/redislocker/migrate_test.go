@@ -96,13 +96,8 @@ func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
 
 // Code that package moving/redislock has moved, and deploy 2, wait in one queue.
 func TestBothWaysToMoveTakeTurns(t *testing.T) {
-	const turns = 200
+	const turns = 400
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	old := moved.New(rdb)
-	g, err := openOld(rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
 	waits := &moved.Options{RetryStrategy: moved.LinearBackoff(time.Millisecond)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all, moving, deployed atomic.Int64
@@ -114,25 +109,35 @@ func TestBothWaysToMoveTakeTurns(t *testing.T) {
 		}
 	}
 	var sides sync.WaitGroup
-	sides.Go(func() { // ends with ctx
-		for ctx.Err() == nil {
-			if lock, err := old.Obtain(ctx, "lock:sku:42", 10*time.Second, waits); err == nil {
-				turn(&moving)
-				_ = lock.Release(context.WithoutCancel(ctx))
+	for range 2 { // processes of each
+		old := moved.New(rdb)
+		g, err := openOld(rdb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sides.Go(func() { // ends with ctx
+			for ctx.Err() == nil {
+				if lock, err := old.Obtain(ctx, "lock:sku:42", 10*time.Second, waits); err == nil {
+					turn(&moving)
+					_ = lock.Release(context.WithoutCancel(ctx))
+				}
 			}
-		}
-	})
-	sides.Go(func() { // likewise
-		for ctx.Err() == nil {
-			_ = step2(ctx, g, "42", func(context.Context) error { turn(&deployed); return nil })
-		}
-	})
+		})
+		sides.Go(func() { // likewise
+			for ctx.Err() == nil {
+				_ = step2(ctx, g, "42", func(context.Context) error { turn(&deployed); return nil })
+			}
+		})
+		t.Cleanup(func() {
+			ctx := context.WithoutCancel(t.Context())
+			if err := errors.Join(old.Guard.Close(ctx), g.Close(ctx)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	sides.Wait()
 	if m, d := moving.Load(), deployed.Load(); m < turns/4 || d < turns/4 {
 		t.Errorf("%d turns by package moving/redislock, %d by deploy 2", m, d)
-	}
-	if err := errors.Join(old.Guard.Close(t.Context()), g.Close(t.Context())); err != nil {
-		t.Error(err)
 	}
 }
 

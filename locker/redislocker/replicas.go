@@ -34,8 +34,11 @@ import (
 // after it has kept its result or mark. A call that gets the result of another
 // one does not wait for them. It may have it before they do.
 //
-// A lost renewal costs only the time that it added. The next one, a third of
-// the TTL later, finds the key still there.
+// A failover that loses a renewal leaves the key for as long as it had before. A
+// lease that began short, by a hand-over or with guard.WithLinger, is not
+// trusted for longer until a second renewal has succeeded. Any other lease has
+// two thirds of the TTL left then: a failover must take less, or its holder may
+// rely on the key for some time beside another.
 //
 // It needs a *redis.Client or a *redis.ClusterClient. In a cluster, a key may
 // be unavailable while its slot is being moved.

@@ -122,13 +122,15 @@ func (p *losing) loseRenewal(t *testing.T, ttl time.Duration) bool {
 		time.Sleep(time.Millisecond)
 		err = lease.Err()
 	}
+	if lease != nil {
+		defer func() { _ = lease.Release(ctx) }()
+	}
 	if err != nil {
 		t.Log(err)
 		return false
 	}
 	primary.Kill()
 	killed := time.Now()
-	defer func() { _ = lease.Release(ctx) }()
 	if n := count.Load(); n > 1 {
 		t.Logf("%d renewals were lost", n)
 		return false

@@ -135,4 +135,8 @@ var rows = []struct{ fault, wanted string }{
 		"A primary of a cluster hands over to its replica",
 		"No write is lost, so nobody else comes in.",
 	},
+	52: {
+		"A failover loses the first renewal of a key that was handed over",
+		"Its holder relies on it for as long as the replica has it, so nobody else comes in.",
+	},
 }

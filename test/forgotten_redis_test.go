@@ -1,0 +1,44 @@
+package guard_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// A balancer or NAT forgets the connections of a process that has asked for
+// nothing for a while. A call with one attempt is not refused because of that.
+func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
+	t.Parallel() // it mostly waits
+	for name, opt := range map[string]guard.Option{
+		"alone":              guard.WithMaxHold(0),
+		"a permit":           guard.WithPermits(3),
+		"with tokens":        guard.WithFencing(),
+		"a key that lingers": guard.WithLinger(time.Millisecond),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := redistest.NewProxy(t, redistest.Start(t).Addr)
+			g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr)), opt, guard.WithMaxWait(0)))
+			t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+			var wg sync.WaitGroup
+			for i := range 8 { // connections
+				wg.Go(func() { _, _ = g.TryDo(t.Context(), strconv.Itoa(i), nop) })
+			}
+			wg.Wait()
+			for range 2 {
+				time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
+				p.SilenceAll()
+				if ran, err := g.TryDo(t.Context(), "k", nop); !ran || err != nil {
+					t.Errorf("ran %v, %v", ran, err)
+				}
+			}
+		})
+	}
+}
