@@ -32,7 +32,9 @@ func TestPaceIsTheLeastOfThreeAndEndsEarly(t *testing.T) {
 	if _, err := lockerkit.Pace(0, func() (time.Duration, error) { return 0, wrong }); !errors.Is(err, wrong) {
 		t.Errorf("got %v", err)
 	}
-	if short, long := lockerkit.MaxPace(time.Second), lockerkit.MaxPace(time.Minute); short != 100*ms || long != 250*ms {
-		t.Errorf("%v and %v", short, long)
+	for ttl, want := range map[time.Duration]time.Duration{time.Second: 100 * ms, time.Minute: 250 * ms} {
+		if most := lockerkit.MaxPace(ttl); most != want {
+			t.Errorf("%v for a TTL of %v, want %v", most, ttl, want)
+		}
 	}
 }
