@@ -418,8 +418,9 @@ var sentFaults = []fault{
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return eager{w} }),
 	},
 	{
-		name: "does not see what is written past it", caughtBy: []string{"an answer that is written past what holds it back"},
-		outside: reachable, inside: digs(func(b below) http.ResponseWriter { return b }),
+		name:     "does not see what is written past it",
+		caughtBy: []string{"an answer that is written past what holds it back"},
+		outside:  reachable, inside: digs(func(b below) http.ResponseWriter { return b }),
 	},
 	{
 		name: "takes a deadline for a client that has gone", caughtBy: []string{"a deadline outside"},
