@@ -178,6 +178,15 @@ var keptFaults = []fault{
 		}),
 	},
 	{
+		name:     "takes a lock inside for the handler",
+		caughtBy: []string{"a middleware inside another one is refused as what it is", refusalRow},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if strings.Contains(w.Body.String(), "lock_held") {
+				w.Header().Del("Retry-After")
+			}
+		}),
+	},
+	{
 		name: "does not see refusals that a handler writes", caughtBy: []string{refusalRow},
 		inside: refusals(func(*leasekey.Refusal) *leasekey.Refusal { return nil }),
 	},
