@@ -178,6 +178,15 @@ var keptFaults = []fault{
 		}),
 	},
 	{
+		name:     "takes a lock inside for the handler",
+		caughtBy: []string{"a middleware inside another one is refused as what it is", refusalRow},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if strings.Contains(w.Body.String(), "lock_held") {
+				w.Header().Del("Retry-After")
+			}
+		}),
+	},
+	{
 		name: "does not see refusals that a handler writes", caughtBy: []string{refusalRow},
 		inside: refusals(func(*leasekey.Refusal) *leasekey.Refusal { return nil }),
 	},
@@ -418,8 +427,9 @@ var sentFaults = []fault{
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return eager{w} }),
 	},
 	{
-		name: "does not see what is written past it", caughtBy: []string{"an answer that is written past what holds it back"},
-		outside: reachable, inside: digs(func(b below) http.ResponseWriter { return b }),
+		name:     "does not see what is written past it",
+		caughtBy: []string{"an answer that is written past what holds it back"},
+		outside:  reachable, inside: digs(func(b below) http.ResponseWriter { return b }),
 	},
 	{
 		name: "takes a deadline for a client that has gone", caughtBy: []string{"a deadline outside"},

@@ -46,6 +46,7 @@ var idempotentRows = []struct {
 	{"which answers are kept", whichAnswers},
 	{"errors of the handler's own are answers", ownErrorKept},
 	{"a refusal of a lock inside is no answer", refusalInside},
+	{"a middleware inside another one is refused as what it is", idempotentRefusedInside},
 	{"at most once: nothing runs again that may have been done", atMostOnce},
 	{"a request that comes meanwhile waits for the answer", meanwhile},
 	{"a request that waits longer than MaxWait", meanwhileTooLong},

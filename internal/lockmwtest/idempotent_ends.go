@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -275,6 +276,18 @@ func outerHeaders(r *rig) {
 		r.Errorf("replayed with %v", h)
 	}
 	r.expectRuns(c, 1)
+}
+
+func idempotentRefusedInside(r *rig) {
+	r.hold(r.other, idempotencyKey)
+	lock, outer := Lock{Template: template}, once
+	outer.Scope = keyfunc.Static("outer")
+	r.allRefused(map[string][]Lock{
+		"a lock in it":           {outer, lock},
+		"a lock in a lock in it": {outer, {Static: "a"}, lock},
+		"it in a lock":           {{Static: "a"}, once},
+		"it in another one":      {outer, once},
+	})
 }
 
 // A held key will be free later. The same request must go through then.

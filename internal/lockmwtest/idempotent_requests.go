@@ -118,6 +118,8 @@ func noScope(r *rig) {
 		r.Errorf("want a log of the scope's own error, got:\n%s", logs)
 	}
 
+	r.noClaim(Lock{TTL: keptFor, Scope: claim})
+
 	// A path parameter is a scope too.
 	c := order()
 	one, two := r.instances(c.serve, Lock{TTL: keptFor, Scope: func(req *http.Request) (string, error) {

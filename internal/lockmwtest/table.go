@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // Adapter describes the adapter under test.
@@ -299,23 +298,27 @@ func nested(r *rig) {
 	r.mustBeFree(key)
 }
 
-// The handler has not run, whatever is around the middleware that refuses.
 func refusedInside(r *rig) {
-	r.hold(r.other, key)
-	r.hold(r.other, idempotencyKey)
-	g := r.guard.With(guard.WithMaxWait(0))
-	lock, outer := Lock{Template: template}, once
-	outer.Scope = keyfunc.Static("outer")
-	for name, locks := range map[string][]Lock{
+	lock := Lock{Template: template}
+	r.allRefused(map[string][]Lock{
 		"a lock in a lock":           {{Static: "a"}, lock},
-		"a lock in Idempotent":       {outer, lock},
-		"a lock in a lock in it":     {outer, {Static: "a"}, lock},
 		"several keys in a lock":     {{Static: "a"}, {Templates: []string{template, "b:{sku}"}}},
-		"Idempotent in a lock":       {{Static: "a"}, once},
-		"Idempotent in another one":  {outer, once},
 		"with a status of its own":   {{Static: "a"}, {Template: template, Held: http.StatusServiceUnavailable}},
 		"with a status from outside": {{Answers: true, Held: http.StatusTooManyRequests}, {Static: "a"}, lock},
-	} {
+	})
+	mend := r.locker.Break()
+	inside := r.Mount(r.guard.With(guard.WithMaxWait(0)), r.never, Lock{Static: "a"}, lock)
+	r.expectProblem(r.pay(inside), http.StatusServiceUnavailable, "lock_unavailable", true)
+	mend()
+}
+
+// allRefused fails the test unless the innermost middleware of each chain is
+// refused as what it is. The handler has not run, whatever is around it.
+func (r *rig) allRefused(chains map[string][]Lock) {
+	r.Helper()
+	defer r.hold(r.other, key)()
+	g := r.guard.With(guard.WithMaxWait(0))
+	for name, locks := range chains {
 		w := r.pay(r.Mount(g, r.never, locks...))
 		status := http.StatusConflict
 		for _, l := range locks {
@@ -326,10 +329,6 @@ func refusedInside(r *rig) {
 			r.Errorf("%s: the answer says that something was done: %s", name, w.Body)
 		}
 	}
-	mend := r.locker.Break()
-	inside := r.Mount(g, r.never, Lock{Static: "a"}, lock)
-	r.expectProblem(r.pay(inside), http.StatusServiceUnavailable, "lock_unavailable", true)
-	mend()
 }
 
 func defaultGuard(r *rig) {

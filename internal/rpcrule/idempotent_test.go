@@ -166,7 +166,8 @@ func TestAHandlerSaysThatItHasDoneNothing(t *testing.T) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
-		lines := strings.Count(text.String(), "guardctl forget\" guard=guard method=/shop.Bank/Pay key=idempotent:ann:k\n")
+		const line = "guardctl forget\" guard=guard method=/shop.Bank/Pay key=idempotent:ann:k\n"
+		lines := strings.Count(text.String(), line)
 		if runs != row.runs || (lines == 1) != (row.runs == 1) {
 			t.Errorf("%s: %d runs, want %d; %d lines:\n%s", name, runs, row.runs, lines, &text)
 		}

@@ -34,6 +34,9 @@
 //   - Never put middleware.Timeout or http.TimeoutHandler inside the lock, nor
 //     anything else that answers while the handler still runs. The lock would
 //     be released under the handler.
+//   - Do not use middleware.Timeout outside the lock either. It goes on with a
+//     context that echo gives to the next request while the handler still runs.
+//     The lock answers 500 with lock_misconfigured there.
 //   - A handler must not start work on the key that outlives it.
 //
 // Name the lock on the route, or on a group whose path has the parameters, and

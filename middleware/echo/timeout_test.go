@@ -29,7 +29,8 @@ func TestATimeoutThatMixesUpRequestsIsRefusedOutsideALock(t *testing.T) {
 	} {
 		for kind, inside := range map[string]echo.MiddlewareFunc{
 			"lock": lockmw.Static(newGuard(t), "a"),
-			"once": lockmw.Idempotent(newGuard(t), keyfunc.Static("a"), time.Hour, lockmw.WithIdempotencyKey(keyfunc.Static("k"))),
+			"once": lockmw.Idempotent(newGuard(t), keyfunc.Static("a"), time.Hour,
+				lockmw.WithIdempotencyKey(keyfunc.Static("k"))),
 		} {
 			ran := false
 			w := serve(buy("42"), func(c echo.Context) error {

@@ -30,9 +30,9 @@
 //     middleware.ContextTimeout ends the wait, it gets its own error back and
 //     answers 503. Without it, make the HTTPErrorHandler answer
 //     context.DeadlineExceeded.
-//   - Never put middleware.Timeout or http.TimeoutHandler inside the lock, nor
-//     anything else that answers while the handler still runs. The lock would
-//     be released under the handler.
+//   - Never put http.TimeoutHandler inside the lock, nor anything else that
+//     answers while the handler still runs. The lock would be released under
+//     the handler.
 //   - A handler must not start work on the key that outlives it.
 //
 // Name the lock on the route, or on a group whose path has the parameters, and

@@ -26,7 +26,9 @@
 //   - Recovery belongs outside, because a panic passes through the lock after
 //     its release.
 //   - Fiber's timeout middleware answers while its handler still runs. Never
-//     put it inside the lock. The lock would be released under the handler.
+//     put it inside the lock. The lock would be released under the handler, and
+//     logs that once. Inside [Idempotent] its answer is not kept, and later
+//     requests get 409.
 //   - A handler must not start work on the key that outlives it. Nor must it do
 //     work on the key in a SendStreamWriter or Hijack function, or in a
 //     WebSocket, because fasthttp calls these functions after all handlers have

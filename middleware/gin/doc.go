@@ -38,10 +38,13 @@
 //     request does not queue first.
 //   - Recovery belongs outside, because a panic passes through the lock after
 //     its release.
-//   - A timeout belongs outside, where it ends the wait and the handler. Never
-//     put http.TimeoutHandler inside the lock, nor anything else that answers
-//     while the handler still runs. The lock would be released under the
-//     handler.
+//   - A timeout belongs outside, where it ends the wait and the handler. It is
+//     http.TimeoutHandler around the engine, or a middleware that gives
+//     c.Request a context with a deadline. One that calls c.Next in a goroutine
+//     goes on with a context that gin gives to the next request meanwhile. The
+//     lock answers 500 with lock_misconfigured there. Never put anything inside
+//     the lock that answers while the handler still runs. The lock would be
+//     released under the handler.
 //   - A handler must not start work on the key that outlives it.
 //
 // Name the lock on the route, or on a group whose path has the parameters, and

@@ -89,8 +89,8 @@ func record(ctx context.Context, resp any, own error) ([]byte, error) {
 func recordError(ctx context.Context, own *errors.Error) ([]byte, error) {
 	tr, _ := transport.FromServerContext(ctx)
 	switch later := own.GetMetadata()["retry_after"] != "" || tr.ReplyHeader().Get("Retry-After") != ""; {
-	case later, own.Code == http.StatusUnauthorized, own.Code == http.StatusRequestTimeout, own.Code == http.StatusTooEarly,
-		own.Code == http.StatusTooManyRequests:
+	case later, own.Code == http.StatusUnauthorized, own.Code == http.StatusRequestTimeout,
+		own.Code == http.StatusTooEarly, own.Code == http.StatusTooManyRequests:
 		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
 	case own.GetMetadata()["domain"] == Domain, own.Code < 400, own.Code >= 499:
 		return nil, rpcrule.ErrNotForKeeping

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -279,4 +281,33 @@ func TestTheAnswerForAClientThatHasGoneIsKept(t *testing.T) {
 		}
 		s.order("two", "10 EUR", http.StatusOK, "done", true)
 	})
+}
+
+// A proxy flushes what has no length.
+func TestTheAnswerOfAProxyIsKept(t *testing.T) {
+	runs, long := 0, strings.Repeat("x", 10_000)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		runs++
+		_, _ = io.WriteString(w, long[:4000])
+		_, _ = io.WriteString(w, long[4000:])
+	}))
+	defer backend.Close()
+	target, err := url.Parse(backend.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour)(httputil.NewSingleHostReverseProxy(target))
+	for _, again := range []string{"", "true"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)
+		r.Header.Set("Idempotency-Key", "k")
+		w := httptest.NewRecorder()
+		proxy.ServeHTTP(w, r)
+		if w.Body.String() != long || w.Header().Get("Idempotency-Replayed") != again || again == "" && !w.Flushed {
+			t.Errorf("got %d and %d bytes, replay %q, flushed %v, want replay %q", w.Code, w.Body.Len(),
+				w.Header().Get("Idempotency-Replayed"), w.Flushed, again)
+		}
+	}
+	if runs != 1 {
+		t.Errorf("%d runs", runs)
+	}
 }

@@ -108,7 +108,7 @@ func WithReplayHook(f func(r *http.Request)) Option { return with.ReplayHook(f) 
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
 // kept too. Always kept are Content-Type, Content-Language,
-// Content-Disposition, Content-Encoding, Content-Range, Location, ETag,
+// Content-Disposition, Content-Encoding, Content-Range, Location, Allow, ETag,
 // Last-Modified, Link, Cache-Control, Vary and X-Content-Type-Options. A header
 // that a middleware outside has set before is left to that. WithKeptHeaders
 // panics for one that is never kept, such as Set-Cookie.

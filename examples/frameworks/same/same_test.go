@@ -202,7 +202,8 @@ func (d *draw) some(name string, values ...string) {
 func (d *draw) next(nonce int) {
 	d.header = http.Header{"Nonce": {strconv.Itoa(nonce)}}
 	d.method = d.one("POST", "POST", "POST", "PUT", "PATCH", "DELETE", "GET")
-	d.header.Set("Want-Status", d.one("200", "200", "201", "303", "401", "404", "409", "422", "429", "499", "500", "503"))
+	d.header.Set("Want-Status",
+		d.one("200", "200", "201", "303", "401", "404", "409", "422", "429", "499", "500", "503"))
 	d.header.Set("Want-Location", "/"+strconv.Itoa(nonce))
 	if d.IntN(4) == 0 {
 		d.header.Set("Want-Retry-After", "1")
@@ -212,7 +213,8 @@ func (d *draw) next(nonce int) {
 	d.some("Content-Type", "application/json", "application/x-www-form-urlencoded", "APPLICATION/JSON", "text/plain",
 		"Application/X-WWW-Form-Urlencoded", "application/json; charset=utf-8", "application/problem+json")
 	d.body = d.one("", "f=1", "f=1&f=2", "f=%61+b", "f=%zz", "g=1", `{"j":"1"}`, `{"j":1}`, `{"j":9007199254740993}`,
-		`{"j":1,"J":2}`, `{"j":1.0}`, `{"j":100}`, `{"j":1e2}`, `{"j":1.5}`, `{"j":null}`, `{"j":"é"}`, `[1]`, `{"j":1} x`, strings.Repeat("x", 70_000))
+		`{"j":1,"J":2}`,
+		`{"j":1.0}`, `{"j":100}`, `{"j":1e2}`, `{"j":1.5}`, `{"j":null}`, `{"j":"é"}`, `[1]`, `{"j":1} x`, strings.Repeat("x", 70_000))
 	if d.method == "GET" {
 		d.body = ""
 	}
@@ -228,7 +230,8 @@ func (d *draw) next(nonce int) {
 // again makes d a request to an idempotent route, with a key of the group.
 func (d *draw) again(group string) {
 	route := d.one("once", "in", "chosen")
-	d.method, d.target = d.one("POST", "POST", "POST", "POST", "PUT", "GET"), "/"+route+"/"+d.one("42", "42", "42", "43")
+	d.method = d.one("POST", "POST", "POST", "POST", "PUT", "GET")
+	d.target = "/" + route + "/" + d.one("42", "42", "42", "43")
 	d.body = d.one("x", "x", "x", "y", "")
 	d.header["Content-Type"] = []string{d.one("text/plain", "text/plain", "TEXT/plain; charset=utf-8", "text/csv")}
 	if route == "chosen" {
