@@ -15,7 +15,8 @@ import (
 // (how many processes wait) and Waiters (the first 1,000 of them, in order).
 // With Lingers the key may be idle, see [WithLinger]. Limit and Owners are of a
 // key that several have. Record has the size of the result of [Once] in bytes,
-// and how long it is kept.
+// and how long it is kept, or that of the mark of an interrupted call. Then its
+// Interrupted is true, unless the store cannot tell, as MySQL and SQLite.
 //
 // Key is the key as the verbs take it, unless it is too long for the store. The
 // store has only a hash of such a key. The hash begins with "%sha256:", and
@@ -45,7 +46,7 @@ func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 		}
 		var err error
 		s, err = in.Inspect(ctx, storeName(key))
-		s.Key = key
+		s.Key, s.Record.Interrupted = key, isInterrupted(s.Record.Head)
 		return known(err)
 	})
 	return s, err
@@ -70,6 +71,7 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 				if isRequestKey(s.Key) {
 					continue
 				}
+				s.Record.Interrupted = isInterrupted(s.Record.Head)
 				if !yield(s, known(err)) {
 					break
 				}

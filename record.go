@@ -162,6 +162,12 @@ func encodeRecord(m made, mark []byte, from origin, limit int) string {
 	return b.String()
 }
 
+// isInterrupted reports whether a record that begins with head is the mark of a
+// call under WithAtMostOnce that left no result.
+func isInterrupted(head string) bool {
+	return len(head) == recordHead && head[0] == recordVersion && head[1] == recordInterrupted
+}
+
 // decodeRecord returns what a record has kept for calls with this fingerprint.
 // Its errors are ErrOtherPayload and ErrResultGone.
 func decodeRecord(record string, mark []byte) (made, error) {

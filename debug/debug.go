@@ -166,7 +166,7 @@ func (h *handler) store(ctx context.Context, limit int) *storeView {
 			k.Shared, k.Limit, k.Lingers = s.Shared(), s.Limit, s.Lingers
 		}
 		if s.Record.Size > 0 {
-			k.Result = &result{s.Record.Size, seconds(s.Record.Remaining)}
+			k.Result = &result{s.Record.Size, seconds(s.Record.Remaining), s.Record.Interrupted}
 		}
 		for _, o := range s.Owners {
 			k.Owners = append(k.Owners, owner{o.Owner, newPeer(o.Holder)})

@@ -95,6 +95,8 @@ type storeKey struct {
 type result struct {
 	Size int     `json:"size"` // bytes
 	Left seconds `json:"left"`
+	// Interrupted: it is no result, a call under guard.WithAtMostOnce left none.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // owner is one of several that own a key.

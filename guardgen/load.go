@@ -59,15 +59,25 @@ func load(dir string, patterns []string) (*loader, error) {
 	return l, errors.Join(errs...)
 }
 
-// parseFile reads a file. Of a file that guardgen has written it reads only the
-// package clause, because the sources must make sense without it and it may be
-// broken.
+// parseFile reads a file. It leaves out the bodies of functions where no
+// directive stands in the file: most of the time would go into those of the
+// imports. Of a file that guardgen has written parseFile reads only the package
+// clause, because the sources must make sense without it and it may be broken.
 func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	mode := parser.AllErrors | parser.ParseComments | parser.SkipObjectResolution
 	if filepath.Base(name) == fileName && bytes.HasPrefix(src, []byte(header)) {
 		mode = parser.PackageClauseOnly
 	}
-	return parser.ParseFile(fset, name, src, mode)
+	file, err := parser.ParseFile(fset, name, src, mode)
+	if file == nil || bytes.Contains(src, []byte("//guard:")) {
+		return file, err
+	}
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			f.Body = nil
+		}
+	}
+	return file, err
 }
 
 // broken returns the reason why the sources of p cannot be read. Type errors

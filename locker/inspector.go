@@ -68,7 +68,16 @@ func (s KeyState) Shared() string {
 type RecordState struct {
 	Size      int           `json:"size"`         // bytes of its value
 	Remaining time.Duration `json:"remaining_ns"` // until it ends
+	// Head is the first RecordHead bytes of its value, by which the guard knows
+	// what it is, or "" if the store does not read them.
+	Head string `json:"-"`
+	// Interrupted says that it is no result: a function began, and left none.
+	// The guard sets it.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
+
+// RecordHead is how long [RecordState.Head] is.
+const RecordHead = 3
 
 // Waiter is a claim in the queue of a key, or one of its several owners.
 type Waiter struct {

@@ -45,7 +45,12 @@ func run(ctx context.Context, w io.Writer, addr string, load load) error {
 		return errors.New("-n and -c must be at least 1")
 	}
 	if addr == "" {
-		lab := &redisproc.Lab{}
+		dir, err := os.MkdirTemp("", "guard-ab")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		lab := &redisproc.Lab{Dir: dir}
 		defer lab.Close()
 		server, err := lab.Start()
 		if err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,6 +14,20 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The program starts a server of its own, and nothing of it stays.
+func TestTheProgramLeavesNothingWhereItRuns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
+	if err := run(t.Context(), io.Discard, "", load{requests: 2, atOnce: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".", os.TempDir()} {
+		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+			t.Errorf("%s has %v, %v", dir, left, err)
+		}
+	}
+}
 
 func TestEveryLockKeepsTheNumbersApartAndGuardAsksLeast(t *testing.T) {
 	server := redistest.Start(t)

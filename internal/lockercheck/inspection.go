@@ -76,6 +76,9 @@ func seesRecord(p *pair) {
 		if s.Record.Size != len(value) || s.Record.Remaining > long || s.Record.Remaining < long/2 {
 			fail("KeyState.Record is %+v, want %d bytes for at most %v", s.Record, len(value), long)
 		}
+		if head := s.Record.Head; head != "" && head != value[:locker.RecordHead] {
+			fail("KeyState.Record.Head is %q, want the first bytes of %q, or none", head, value)
+		}
 		if s.Held || s.Waiting != 0 {
 			fail("Inspect of a key with a record alone: %+v, want a free key", s)
 		}

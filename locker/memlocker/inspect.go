@@ -85,7 +85,9 @@ func (s *store) inspect(key string, now time.Time) locker.KeyState {
 	state := locker.KeyState{Key: key}
 	e := s.keys[key]
 	if r := s.records[key]; now.Before(r.until) && (e == nil || e.share(r.owner, now) == nil) {
-		state.Record = locker.RecordState{Size: len(r.value), Remaining: r.until.Sub(now)}
+		state.Record = locker.RecordState{
+			Size: len(r.value), Remaining: r.until.Sub(now), Head: r.value[:min(len(r.value), locker.RecordHead)],
+		}
 	}
 	if e == nil {
 		return state

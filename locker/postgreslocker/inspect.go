@@ -81,6 +81,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
 	var (
 		key, waiters []byte
+		head         []byte
 		holder       string
 		remains      int64
 		named        []struct{ O, H string }
@@ -88,10 +89,10 @@ func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
 		left         int64
 	)
 	if err := r.Scan(&key, &s.Owner, &holder, &remains, &s.Waiting, &waiters, &shares, &s.Record.Size,
-		&left); err != nil {
+		&left, &head); err != nil {
 		return s, err
 	}
-	s.Key, s.Record.Remaining = string(key), microseconds(left)
+	s.Key, s.Record.Remaining, s.Record.Head = string(key), microseconds(left), string(head)
 	switch s.Held = s.Owner != "" && remains > 0; {
 	case s.Held && shares != nil:
 		s.Remaining = microseconds(remains)

@@ -129,7 +129,8 @@ WHERE (l.queue @> jsonb_build_array(jsonb_build_object('o', c.owner))) IS NOT TR
   (SELECT coalesce(jsonb_agg(jsonb_build_object('o', e.v ->> 'o', 'h', e.v ->> 'h') ORDER BY e.n), '[]')
    FROM jsonb_array_elements(l.queue) WITH ORDINALITY AS e(v, n)
    WHERE (e.v ->> 's')::bigint > {NOW} - {LIFE} AND e.n <= {MOST}),
-  CASE l.owner WHEN '*' THEN {S}(l, {NOW}) END, coalesce(octet_length(x.value), 0), coalesce(x.ends - {NOW}, 0)
+  CASE l.owner WHEN '*' THEN {S}(l, {NOW}) END, coalesce(octet_length(x.value), 0), coalesce(x.ends - {NOW}, 0),
+  coalesce(substring(x.value FOR 3), '')
 FROM `
 	oneSQL = `(SELECT $1::bytea AS key) AS q LEFT JOIN {T} AS l ON l.key = q.key
 LEFT JOIN {R} AS x ON x.key = q.key` + countsSQL

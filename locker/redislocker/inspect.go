@@ -25,7 +25,7 @@ func (i inspector) call(key string) call {
 func (i inspector) read(key string, answer command) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	parts, err := answer.Slice()
-	if err == nil && len(parts) != 7 {
+	if err == nil && len(parts) != 8 {
 		err = errNoAnswer
 	}
 	if err != nil {
@@ -36,7 +36,10 @@ func (i inspector) read(key string, answer command) (locker.KeyState, error) {
 	waiting, _ := parts[2].(int64)
 	length, _ := parts[5].(int64)
 	left, _ := parts[6].(int64)
-	s.Record = locker.RecordState{Size: int(length), Remaining: time.Duration(max(left, 0)) * time.Millisecond}
+	head, _ := parts[7].(string)
+	s.Record = locker.RecordState{
+		Size: int(length), Remaining: time.Duration(max(left, 0)) * time.Millisecond, Head: head,
+	}
 	if ttl != -2 {
 		s.Held, s.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
 		if s.Owners, s.Limit = claims(parts[4]); s.Owners == nil {

@@ -9,8 +9,9 @@
 -- Returns {remaining TTL in ms, -1 for none or -2 if the key is free, the start
 -- of its value, the number of waiters, the entries of the first of them, those
 -- of the members of a crowd, the length of the record without its owner id, its
--- remaining TTL}. Both are 0 if no claim would find a record. A record is read
--- as a whole, because the rights for leases do not have STRLEN.
+-- remaining TTL, its first three bytes}. Both numbers are 0 if no claim would
+-- find a record. A record is read as a whole, because the rights for leases do
+-- not have STRLEN.
 
 local ttl, value = redis.call("pttl", KEYS[1]), redis.call("getrange", KEYS[1], 0, 2047)
 local members = {}
@@ -25,13 +26,13 @@ if string.sub(value, 1, 22) == CROWD then
     ttl = -2
   end
 end
-local length, remaining = 0, 0
+local length, remaining, head = 0, 0, ""
 local record = redis.pcall("getrange", KEYS[4], 0, -1)
 if type(record) == "string" and string.sub(record, 1, 1) == "*" then -- a mark, see begin.lua
   record = string.sub(record, 2, 23) ~= string.sub(value, 1, 22) and string.sub(record, 2) or ""
 end
 if type(record) == "string" and #record > 22 then
-  length, remaining = #record - 22, redis.call("pttl", KEYS[4])
+  length, remaining, head = #record - 22, redis.call("pttl", KEYS[4]), string.sub(record, 23, 25)
 end
 return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members,
-  length, remaining}
+  length, remaining, head}

@@ -14,7 +14,7 @@ import (
 func (c *console) forget() *cli.Command {
 	return &cli.Command{
 		Name:      "forget",
-		Usage:     "delete the result that guard.Once has kept for a key",
+		Usage:     "delete the result of guard.Once for a key, or the mark of a call that was interrupted",
 		ArgsUsage: "KEY",
 		Description: `The next call of guard.Once runs its function again: find out first what the earlier call has done. A call that runs
 now is not disturbed, and keeps its result.
@@ -47,8 +47,12 @@ func (c *console) forgetKey(ctx context.Context, cmd *cli.Command, g *guard.Guar
 		writeState(c.out, s, time.Now())
 		fmt.Fprintln(c.out, "\nThe next call runs its function again.")
 	}
+	question := "Delete the result?"
+	if s.Record.Interrupted {
+		question = "Do you know what the interrupted call has done, and may the function run again?"
+	}
 	if !cmd.Bool("yes") {
-		if err := c.ask(ctx, "Delete the result?"); err != nil {
+		if err := c.ask(ctx, question); err != nil {
 			return err
 		}
 	}

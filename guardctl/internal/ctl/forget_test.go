@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,38 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 )
+
+// What a call under WithAtMostOnce left, that died or failed, is no result.
+func TestTheMarkOfAnInterruptedCallIsCalledThat(t *testing.T) {
+	s := redistest.Start(t)
+	g := instance(t, redistest.Client(t, s.Addr), guard.WithAtMostOnce())
+	pay := func() error {
+		_, err := g.OnceBytes(t.Context(), "pay:8", guard.OnceOptions{TTL: time.Hour, Fingerprint: []byte("0123456789abcdef")},
+			func(context.Context) ([]byte, error) { return nil, errors.New("no answer of the bank") })
+		return err
+	}
+	_ = pay()
+	text := mustRun(t, s, "show", "pay:8")
+	if lines(text, `^interrupted +a call .* left no result, known for (1h0m0s|59m)`) != 1 || strings.Contains(text, "bytes") {
+		t.Error(text)
+	}
+	if out := mustRun(t, s, "show", "--json", "pay:8"); !strings.Contains(out, `"interrupted":true`) {
+		t.Error(out)
+	}
+	out, err := run(t, s, "no\n", "forget", "pay:8")
+	if err == nil || !strings.Contains(out, "may the function run again?") || strings.Contains(out, "Delete the result?") {
+		t.Error(out, err)
+	}
+	if err := pay(); !errors.Is(err, guard.ErrInterrupted) {
+		t.Errorf("got %v, want ErrInterrupted", err)
+	}
+	if out := mustRun(t, s, "forget", "--yes", "pay:8"); !strings.HasSuffix(out, "deleted\n") {
+		t.Error(out)
+	}
+	if err := pay(); errors.Is(err, guard.ErrInterrupted) {
+		t.Errorf("got %v after forget", err)
+	}
+}
 
 func TestAResultIsSeenAndForgottenOnRequestOnly(t *testing.T) {
 	s := redistest.Start(t)

@@ -31,7 +31,8 @@ guard, its age, and its owner id, which release --owner takes. All readers of a 
 4, or 999999 for shared leases, and "owners" has them.
 
 A key with a result of guard.Once has a line with its size and how long it is kept. In --json it is "record", with "size" and
-"remaining_ns". The result itself is not shown.
+"remaining_ns". The result itself is not shown. "interrupted", also in "record", is a call under guard.WithAtMostOnce that began and left no
+result: its process died, or it failed. Nobody runs the function again until guardctl forget. MySQL and SQLite show it as a result.
 
 Redis does not know everything. Calls that queue in the holder's own process are not counted: "waiting 0" may hide them. A key
 that guard.WithMinHold keeps looks held after its function has returned. "may be idle" says that guard.WithLinger may keep
@@ -78,7 +79,11 @@ func writeState(out io.Writer, s guard.KeyState, now time.Time) {
 			fmt.Fprintf(w, "traceparent\t%s\n", printable(s.Holder.Traceparent))
 		}
 	}
-	if s.Record.Size > 0 {
+	switch {
+	case s.Record.Interrupted:
+		fmt.Fprintf(w, "interrupted\ta call under WithAtMostOnce began and left no result, known for %s more\n",
+			rest(s.Record.Remaining))
+	case s.Record.Size > 0:
 		fmt.Fprintf(w, "result\t%d bytes, kept for %s\n", s.Record.Size, rest(s.Record.Remaining))
 	}
 	fmt.Fprintf(w, "waiting\t%d\n", s.Waiting)

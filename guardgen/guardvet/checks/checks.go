@@ -4,19 +4,19 @@
 //
 //	rawkeys     a key that is concatenated, or has an empty part
 //	keyparts    a part for which guard.Key always gives ""
-//	templates   a route's template without a placeholder: one lock for everybody
+//	templates   a route's template without a placeholder: one lock for everybody; a placeholder without a parameter
 //	durations   a bare number where a time.Duration is meant: WithMaxWait(3) is 3 ns
 //	outerctx    work under a lease on the context around it
 //	noctx       a call under a lease that gets no context
 //	commits     a transaction that commits after the lease
 //	ginctx      a gin.Context as a context: it does not end with the lease
 //	dropped     a result that nobody looks at, as of With or Do
-//	unreleased  an acquired lease that is never released
+//	unreleased  an acquired lease that is never released, or not on each way out
 //	goroutines  a goroutine under a lease that nobody waits for
 //	handlers    a lock after the handler of a gin route
 //	nested      two keys inside each other, in no order
 //	tokens      guard.FencingToken in a DoAll of several keys
-//	perrequest  guard.New or With in a handler or a loop
+//	perrequest  guard.New or With in a handler or a loop, and lockmw.Key in a handler
 //	grpcmethods a gRPC method as a text instead of its generated constant
 //
 // They report nothing that they would have to guess:
@@ -26,6 +26,8 @@
 //   - an r.Use behind the routes that it should guard, because the routes
 //     before it may be free on purpose
 //   - keys that functions nest in different orders by calling each other
+//   - a verb that is called by a method value, or by an interface of its own
+//   - a guard.New in a function that a handler calls, because it may run once
 //   - another try after ErrLeaseLost, which a step that may run twice can make
 //   - a writer under WithShared, because its readers may be elsewhere
 //

@@ -14,12 +14,13 @@ var handlers = newAnalyzer("handlers", `report locks after the handler of a gin 
 gin runs the handlers of a route in the order in which they are listed. A lock that
 comes last guards nothing: r.POST(path, lockmw.Key(g, "stock:{sku}"), buy).`, never, checkHandlers)
 
-// routeMethods are the methods of gin that take the handlers of a route.
+// routeMethods are the methods of gin, and of echo, that take the handlers of a
+// route.
 var routeMethods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "Any", "Handle", "Match"}
 
 func checkHandlers(pass *analysis.Pass, c call) {
 	if c.fn.Pkg().Path() != module+"/middleware/gin" ||
-		!slices.Contains([]string{"Key", "KeyFunc", "KeyFrom", "Static"}, c.fn.Name()) {
+		!slices.Contains(lockMakers, c.fn.Name()) {
 		return
 	}
 	route, ok := c.cur.Parent().Node().(*ast.CallExpr)

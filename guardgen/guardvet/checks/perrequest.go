@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-var perRequest = newAnalyzer("perrequest", `report guards that are made in handlers and loops
+var perRequest = newAnalyzer("perrequest", `report guards and middlewares that are made in handlers and loops
 
 With checks its options and copies the guard, and panics if an option is wrong: call it
 at start-up, once for each route. A guard that guard.New makes for each request knows
@@ -19,6 +19,8 @@ nothing of the others: nobody waits in one queue, and MaxWaiters and Close mean 
 func checkPerRequest(pass *analysis.Pass, c call) {
 	what := "With"
 	switch {
+	case c.isMiddleware() && slices.Contains(lockMakers, c.fn.Name()):
+		what = "lockmw." + c.fn.Name()
 	case c.isGuard("New") && c.sig.Recv() == nil:
 		if what = "guard.New"; !isOnlyUsed(pass, c) {
 			return // it may be kept for the next request
@@ -35,10 +37,14 @@ func checkPerRequest(pass *analysis.Pass, c call) {
 			return
 		}
 	}
-	if isUsedInLoop(pass, c) {
+	if !c.isMiddleware() && isUsedInLoop(pass, c) {
 		pass.ReportRangef(c, "%s is called in each round of the loop: call it once, before", what)
 	}
 }
+
+// lockMakers are the functions that make the lock of a route, and read its
+// template.
+var lockMakers = []string{"Key", "KeyFunc", "KeyFrom", "Static"}
 
 // isOnlyUsed reports whether the guard that c makes is a variable of the
 // function around it, and only verbs and the like get it.

@@ -14,7 +14,8 @@ import (
 var unreleased = newAnalyzer("unreleased", `report leases that are acquired and never released
 
 A lease that nobody releases is renewed until MaxHold. Defer its Release behind the
-check of the error, or use Do, which releases by itself.`, never, checkUnreleased)
+check of the error, or use Do, which releases by itself. A return before a Release
+that is not deferred leaves the lease behind.`, never, checkUnreleased)
 
 func checkUnreleased(pass *analysis.Pass, c call) {
 	if !c.isGuard("Acquire", "TryAcquire") {
@@ -31,6 +32,53 @@ func checkUnreleased(pass *analysis.Pass, c call) {
 	lease := pass.TypesInfo.ObjectOf(id)
 	if id.Name == "_" || lease != nil && lease.Parent() != pass.Pkg.Scope() && !leaves(pass, c.cur, lease) {
 		pass.ReportRangef(c, "the lease is never released: defer its Release, or use Do")
+		return
+	}
+	if lease != nil && releasesItself(pass, c.cur, lease) {
+		reportReturns(pass, c, lease)
+	}
+}
+
+// releasesItself reports whether the function around cur releases the lease by
+// plain calls of Release, and does nothing else with it but look at it.
+func releasesItself(pass *analysis.Pass, cur inspector.Cursor, lease types.Object) bool {
+	fn := functionOf(cur)
+	for use := range fn.Preorder((*ast.Ident)(nil)) {
+		if pass.TypesInfo.Uses[use.Node().(*ast.Ident)] != lease || isLookedAt(use) {
+			continue
+		}
+		method, ok := use.Parent().Node().(*ast.SelectorExpr)
+		if !ok || method.Sel.Name != "Release" || functionOf(use) != fn {
+			return false
+		}
+		c, ok := use.Parent().Parent().Node().(*ast.CallExpr)
+		if !ok || c.Fun != ast.Expr(method) {
+			return false
+		}
+		switch use.Parent().Parent().Parent().Node().(type) {
+		case *ast.DeferStmt, *ast.GoStmt:
+			return false
+		}
+	}
+	return true
+}
+
+// reportReturns reports the returns between Acquire and the first Release. One
+// in a branch that asks whether the lease is held does not count.
+func reportReturns(pass *analysis.Pass, c call, lease types.Object) {
+	s, ok := heldSection(pass, c)
+	if !ok {
+		return
+	}
+	for ret := range s.cur.Preorder((*ast.ReturnStmt)(nil)) {
+		held := functionOf(ret) == functionOf(c.cur) && s.has(pass, ret) && !uses(pass, ret.Node(), lease)
+		for up := ret.Parent(); held && up != s.cur; up = up.Parent() {
+			branch, ok := up.Node().(*ast.IfStmt)
+			held = !ok || !asks(pass, up, branch, lease)
+		}
+		if held {
+			pass.ReportRangef(ret.Node(), "this return leaves the lease behind: defer its Release, or use Do")
+		}
 	}
 }
 
@@ -93,6 +141,28 @@ func isValueOf(assign *ast.AssignStmt, id *ast.Ident) bool {
 		}
 		to, ok := assign.Lhs[i].(*ast.Ident)
 		return !ok || to.Name != "_"
+	}
+	return false
+}
+
+// asks reports whether the condition of a branch compares the lease, or looks at
+// its Err.
+func asks(pass *analysis.Pass, at inspector.Cursor, branch *ast.IfStmt, lease types.Object) bool {
+	for use := range at.Preorder((*ast.Ident)(nil)) {
+		if use.Node().Pos() >= branch.Body.Pos() {
+			break
+		}
+		if pass.TypesInfo.Uses[use.Node().(*ast.Ident)] != lease {
+			continue
+		}
+		switch parent := use.Parent().Node().(type) {
+		case *ast.BinaryExpr:
+			return true
+		case *ast.SelectorExpr:
+			if parent.Sel.Name == "Err" {
+				return true
+			}
+		}
 	}
 	return false
 }

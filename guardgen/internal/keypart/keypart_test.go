@@ -61,7 +61,7 @@ func (*proto) String() string
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
+	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", nil)}
 	p, err := conf.Check("p", fset, []*ast.File{file}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -104,6 +104,9 @@ func (l *Lab) start(args func(dir string, port int) ([]string, error)) (*Server,
 
 // prepare chooses the directory and port of a server.
 func (l *Lab) prepare(binary string, args func(dir string, port int) ([]string, error)) (*Server, error) {
+	if l.Dir == "" { // it would be the current directory, where logs would stay
+		return nil, errors.New("redisproc: Lab.Dir is empty, want a directory for what the servers leave")
+	}
 	port, err := freePort()
 	if err != nil {
 		return nil, err

@@ -167,6 +167,9 @@ func TestEveryServerThatIsInstalledCanBeStarted(t *testing.T) {
 		must(t, s.do("ping").Err())
 		t.Log(b)
 	}
+	if _, err := new(Lab).Start(); err == nil {
+		t.Error("a server was started in the current directory")
+	}
 	l := lab(t)
 	l.Binary = "no-such-server"
 	if _, err := l.Start(); err == nil {

@@ -9,8 +9,9 @@
 -- Returns {remaining TTL in ms, -1 for none or -2 if the key is free, the start
 -- of its value, the number of waiters, the entries of the first of them, those
 -- of the members of a crowd, the length of the record without its owner id, its
--- remaining TTL}. Both are 0 if no claim would find a record. A record is read
--- as a whole, because the rights for leases do not have STRLEN.
+-- remaining TTL, its first three bytes}. Both numbers are 0 if no claim would
+-- find a record. A record is read as a whole, because the rights for leases do
+-- not have STRLEN.
 
 local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "1", 100, 500, 2000, 64, 1200000, "*guard:several-own-it*"
 
@@ -61,13 +62,13 @@ if string.sub(value, 1, 22) == CROWD then
     ttl = -2
   end
 end
-local length, remaining = 0, 0
+local length, remaining, head = 0, 0, ""
 local record = redis.pcall("getrange", KEYS[4], 0, -1)
 if type(record) == "string" and string.sub(record, 1, 1) == "*" then -- a mark, see begin.lua
   record = string.sub(record, 2, 23) ~= string.sub(value, 1, 22) and string.sub(record, 2) or ""
 end
 if type(record) == "string" and #record > 22 then
-  length, remaining = #record - 22, redis.call("pttl", KEYS[4])
+  length, remaining, head = #record - 22, redis.call("pttl", KEYS[4]), string.sub(record, 23, 25)
 end
 return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members,
-  length, remaining}
+  length, remaining, head}

@@ -65,7 +65,7 @@ func behindTheRelease(ctx context.Context, g *guard.Guard, tx *sql.Tx) error {
 		return err
 	}
 	if err := work(lease.Context(), tx); err != nil {
-		return err
+		return err // want `this return leaves the lease behind`
 	}
 	if err := lease.Release(ctx); err != nil {
 		return err

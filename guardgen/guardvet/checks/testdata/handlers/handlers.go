@@ -12,9 +12,9 @@ import (
 func buy(*gin.Context) {}
 
 func reported(r *gin.Engine, g *guard.Guard) {
-	r.POST("/stock/:sku", buy, lockmw.Key(g, "stock:{sku}"))  // want `no handler comes after this lock, so it guards nothing`
-	r.GET("/nightly", lockmw.Static(g, "nightly"))            // want `no handler comes after this lock`
-	r.Handle(http.MethodPut, "/a", buy, lockmw.Key(g, "{a}")) // want `no handler comes after this lock`
+	r.POST("/stock/:sku", buy, lockmw.Key(g, "stock:{sku}"))   // want `no handler comes after this lock, so it guards nothing`
+	r.GET("/nightly", lockmw.Static(g, "nightly"))             // want `no handler comes after this lock`
+	r.Handle(http.MethodPut, "/:a", buy, lockmw.Key(g, "{a}")) // want `no handler comes after this lock`
 	group := r.Group("/b")
 	group.Any("/c", buy, buy, lockmw.Key(g, "{c}")) // want `no handler comes after this lock`
 }

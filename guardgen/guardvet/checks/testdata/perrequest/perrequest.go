@@ -130,3 +130,13 @@ func fineNew(ctx context.Context, mux *http.ServeMux) error {
 	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { _ = g.Do(r.Context(), "a", nop) })
 	return err
 }
+
+func (s *service) lockHere(w http.ResponseWriter, r *http.Request) {
+	lockmw.Key(s.g, "stock:{sku}")(http.NotFoundHandler()).ServeHTTP(w, r) // want `lockmw.Key is called for each request here: call it once, at start-up`
+}
+
+func fineLocks(g *guard.Guard, mux *http.ServeMux, paths []string) {
+	for _, path := range paths {
+		mux.Handle(path, lockmw.Key(g, "stock:{sku}")(http.NotFoundHandler()))
+	}
+}

@@ -99,3 +99,84 @@ func stored(ctx context.Context, g *guard.Guard, j *job) (err error) {
 var global *guard.Lease
 
 func forEver(ctx context.Context, g *guard.Guard) { global, _ = g.Acquire(ctx, "a") }
+
+func early(ctx context.Context, g *guard.Guard, ready bool) error {
+	lease, err := g.Acquire(ctx, "a")
+	if err != nil {
+		return err
+	}
+	if !ready {
+		return nil // want `this return leaves the lease behind: defer its Release, or use Do`
+	}
+	if err := work(lease.Context()); err != nil {
+		return err // want `this return leaves the lease behind`
+	}
+	return lease.Release(ctx)
+}
+
+func inABranch(ctx context.Context, g *guard.Guard, jobs []string) (err error) {
+	lease, err := g.TryAcquire(ctx, "a")
+	if err != nil {
+		return
+	}
+	for _, job := range jobs {
+		switch job {
+		case "":
+			return // want `this return leaves the lease behind`
+		case "last":
+			_ = lease.Release(ctx)
+			return nil
+		}
+	}
+	if lease.Err() != nil {
+		return lease.Err()
+	}
+	err = work(lease.Context())
+	_ = lease.Release(ctx)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+func fineEarly(ctx context.Context, g *guard.Guard, ready bool) error {
+	lease, err := g.Acquire(ctx, "a")
+	if err != nil {
+		return err
+	}
+	release := func() { _ = lease.Release(ctx) }
+	if !ready {
+		release()
+		return nil
+	}
+	defer release()
+	return work(lease.Context())
+}
+
+func fineBranch(ctx context.Context, g *guard.Guard, ready bool) error {
+	lease, err := g.Acquire(ctx, "a")
+	if err != nil {
+		return err
+	}
+	work := func() error { return nil }
+	if ready {
+		_ = lease.Release(ctx)
+	}
+	if err := work(); err != nil {
+		return err
+	}
+	_ = lease.Release(ctx)
+	return nil
+}
+
+func fineLost(ctx context.Context, g *guard.Guard) error {
+	lease, err := g.Acquire(ctx, "a")
+	if err != nil {
+		return err
+	}
+	if err := lease.Err(); err != nil {
+		return err
+	}
+	defer func() { _ = lease.Release(ctx) }()
+	return nil
+}
