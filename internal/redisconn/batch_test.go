@@ -13,9 +13,10 @@ import (
 func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var late atomic.Int64
+		var late, sent, unsent atomic.Int64
 		start := time.Now()
 		b := newBatcher(func(ctx context.Context, cmds []Command) {
+			sent.Add(int64(len(cmds)))
 			if time.Since(start) > 600*time.Millisecond {
 				late.Add(int64(len(cmds)))
 			}
@@ -25,10 +26,15 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()
-				_ = b.send(ctx, []Command{NewCommand(ctx)})
+				if err := b.send(ctx, []Command{NewCommand(ctx)}); errors.Is(err, ErrUnsent) {
+					unsent.Add(1)
+				}
 			}()
 		}
 		time.Sleep(time.Minute)
+		if s, u := sent.Load(), unsent.Load(); s == 0 || s+u != 10_000 {
+			t.Errorf("%d of 10,000 requests were sent, and %d are said not to be", s, u)
+		}
 		if n := late.Load(); n > 0 {
 			t.Errorf("%d requests were sent after their callers had left", n)
 		}

@@ -393,3 +393,18 @@ func TestCheckOfADeadServerIsUnavailable(t *testing.T) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 }
+
+func TestCheckOfAServerThatHangsEndsWithItsContext(t *testing.T) {
+	s := redistest.Start(t)
+	l := open(t, redistest.Client(t, s.Addr))
+	mustAcquire(t, l, claim("k")) // there is a connection
+	s.Stop()
+	defer s.Cont()
+	start := time.Now()
+	if err := l.Check(within(t, 100*time.Millisecond), ttl); !errors.Is(err, locker.ErrUnavailable) {
+		t.Errorf("Check: %v, want ErrUnavailable", err)
+	}
+	if d := time.Since(start); d > 2*time.Second {
+		t.Errorf("Check took %v with a limit of 100ms", d)
+	}
+}

@@ -187,8 +187,10 @@ func TestLostReplyLeavesTheKeyWithItsOwner(t *testing.T) {
 		if v := direct.Get(t.Context(), lock(c.Key)).Val(); len(v) < locker.OwnerLen || v[:locker.OwnerLen] != c.Owner {
 			t.Fatalf("the request did not arrive: %q", v)
 		}
-		if token := mustAcquire(t, l, c); c.Fencing != (token > 0) {
-			t.Errorf("token %d", token)
+		for _, held := range []bool{true, false} { // it looks first, and finds its own
+			if token := mustTry(t, l, c, locker.Try{Held: held}); c.Fencing != (token > 0) {
+				t.Errorf("token %d", token)
+			}
 		}
 		mustRelease(t, l, c)
 	}

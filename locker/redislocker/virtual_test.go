@@ -151,6 +151,28 @@ func TestAbandonGivesUpInTheEnd(t *testing.T) {
 	})
 }
 
+func TestCloseCleansUpAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		t.Helper()
+		c := claim("k")
+		mustAcquire(t, l, c)
+		w.set(loseRequest)
+		l.Abandon(c, true)
+		synctest.Wait()
+		w.set(nil)
+		start := time.Now()
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("Close waited for %v", d)
+		}
+		if has("k") {
+			t.Error("the key is left")
+		}
+	})
+}
+
 func TestManyAbandonedKeysShareRequests(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
