@@ -1,9 +1,12 @@
 package redislocker_test
 
 import (
+	"context"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,23 +44,29 @@ func TestALoginHasPasswordAndDatabase(t *testing.T) {
 
 // A try that gets its connection late leaves it for the next one.
 func TestADialGoesOnWhenItsTryHasEnded(t *testing.T) {
-	t.Parallel()
 	for name, opening := range map[string]int{"far": 2, "behind a near end of TCP, as of a tunnel": 0} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, p, direct, rdb := behindProxy(t)
-			p.Far(redistest.Distance{RoundTrip: 300 * time.Millisecond, Opening: opening})
-			l := open(t, rdb)
-			const limit = 500 * time.Millisecond
-			for range 20 {
-				if a, err := l.Acquire(within(t, limit), claim("k"), locker.Try{}); err == nil && a.Acquired {
-					if n := strings.Count(direct.ClientList(t.Context()).Val(), "name=guard "); n > 2 {
-						t.Errorf("%d connections for one try at a time", n)
-					}
-					return
+			synctest.Test(t, func(t *testing.T) {
+				_, opts := redistest.InMemory(t.Cleanup)
+				dial := redistest.Distance{RoundTrip: 300 * time.Millisecond, Opening: opening}.Over(opts.Dialer)
+				dials := 0
+				opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					dials++
+					return dial(ctx, network, addr)
 				}
-			}
-			t.Error("no try ever found a connection")
+				rdb := redis.NewClient(opts)
+				defer func() { _ = rdb.Close() }()
+				l := open(t, rdb)
+				for range 20 {
+					if a, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{}); err == nil && a.Acquired {
+						if dials > 2 {
+							t.Errorf("%d connections for one try at a time", dials)
+						}
+						return
+					}
+				}
+				t.Error("no try ever found a connection")
+			})
 		})
 	}
 }

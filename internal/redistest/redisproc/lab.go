@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second // for a process to obey, on a busy machine
+	patience = 2 * time.Minute // for a process to obey, on a busy machine
 	pause    = 5 * time.Millisecond
 )
 
