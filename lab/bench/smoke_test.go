@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/lab/bench/internal/host"
 )
 
@@ -62,11 +63,11 @@ func newBench(t *testing.T) *bench {
 
 // smoked are the workloads, with one of each kind of size.
 func smoked() []workload {
-	sizes := []string{
-		"scale-keys-1000", "scale-processes-2", "scale-cluster-3", "scale-instances-10", "scale-ttl-1s",
-		"modes-readers-95", "modes-permits-4", "carts-9-doall", "carts-9-apart", "trips-3", "waits-299", "cuts",
+	sizes := []string{"scale-keys-1000", "scale-cluster-3", "scale-ttl-1s", "modes-readers-95", "carts-9-doall", "trips-3"}
+	sizes = append(sizes, testsize.Pick([]string{
+		"scale-processes-2", "scale-instances-10", "modes-permits-4", "carts-9-apart", "waits-299", "cuts", "outage",
 		"scale-cliff-5000-busy-6",
-	}
+	}, nil)...)
 	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
 		return w.own && !slices.Contains(sizes, w.name)
 	})
