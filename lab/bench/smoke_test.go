@@ -73,6 +73,9 @@ func smoked() []workload {
 	})
 }
 
+// costs are what a call costs.
+var costs = []string{"client us", "server us", "allocs", "switches"}
+
 func TestEveryWorkloadRunsAndExcludes(t *testing.T) {
 	b := newBench(t)
 	res := &results{Rounds: 1}
@@ -99,6 +102,9 @@ func TestEveryWorkloadRunsAndExcludes(t *testing.T) {
 	d := &data{res.Runs, 1}
 	for _, w := range smoked() {
 		for _, c := range columns(w.name) {
+			if rate, ok := d.get(w.name, ours, "rate", 1); ok && rate == 0 && slices.Contains(costs, c) {
+				continue // a busy machine has let no section end in this short time
+			}
 			if _, ok := d.get(w.name, ours, c, 1); !ok && (w.name != "open-4x" || c != "rate") {
 				t.Errorf("%s: no %s", w.name, c)
 			}
