@@ -63,7 +63,9 @@ func newBench(t *testing.T) *bench {
 
 // smoked are the workloads, with one of each kind of size.
 func smoked() []workload {
-	sizes := []string{"scale-keys-1000", "scale-cluster-3", "scale-ttl-1s", "modes-readers-95", "carts-9-doall", "trips-3"}
+	sizes := []string{
+		"scale-keys-1000", "scale-cluster-3", "scale-ttl-1s", "modes-readers-95", "carts-9-doall", "trips-3",
+	}
 	sizes = append(sizes, testsize.Pick([]string{
 		"scale-processes-2", "scale-instances-10", "modes-permits-4", "carts-9-apart", "waits-299", "cuts", "outage",
 		"scale-cliff-5000-busy-6",
