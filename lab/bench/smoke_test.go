@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/lab/bench/internal/host"
 )
 
@@ -63,14 +64,19 @@ func newBench(t *testing.T) *bench {
 // smoked are the workloads, with one of each kind of size.
 func smoked() []workload {
 	sizes := []string{
-		"scale-keys-1000", "scale-processes-2", "scale-cluster-3", "scale-instances-10", "scale-ttl-1s",
-		"modes-readers-95", "modes-permits-4", "carts-9-doall", "carts-9-apart", "trips-3", "waits-299", "cuts",
-		"scale-cliff-5000-busy-6",
+		"scale-keys-1000", "scale-cluster-3", "scale-ttl-1s", "modes-readers-95", "carts-9-doall", "trips-3",
 	}
+	sizes = append(sizes, testsize.Pick([]string{
+		"scale-processes-2", "scale-instances-10", "modes-permits-4", "carts-9-apart", "waits-299", "cuts", "outage",
+		"scale-cliff-5000-busy-6",
+	}, nil)...)
 	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
 		return w.own && !slices.Contains(sizes, w.name)
 	})
 }
+
+// costs are what a call costs.
+var costs = []string{"client us", "server us", "allocs", "switches"}
 
 func TestEveryWorkloadRunsAndExcludes(t *testing.T) {
 	b := newBench(t)
@@ -98,6 +104,9 @@ func TestEveryWorkloadRunsAndExcludes(t *testing.T) {
 	d := &data{res.Runs, 1}
 	for _, w := range smoked() {
 		for _, c := range columns(w.name) {
+			if rate, ok := d.get(w.name, ours, "rate", 1); ok && rate == 0 && slices.Contains(costs, c) {
+				continue // a busy machine has let no section end in this short time
+			}
 			if _, ok := d.get(w.name, ours, c, 1); !ok && (w.name != "open-4x" || c != "rate") {
 				t.Errorf("%s: no %s", w.name, c)
 			}

@@ -213,6 +213,14 @@ func TestEveryFaultCanHappenSomewhere(t *testing.T) {
 	}
 }
 
+func TestAStoreThatNobodyKnowsIsNoRun(t *testing.T) {
+	t.Parallel()
+	status, report := tortured(t, "-for 1s -topology nosuch://store")
+	if status != exitFailed || !strings.Contains(report, "scheme") {
+		t.Errorf("status %d\n%s", status, report)
+	}
+}
+
 func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{

@@ -65,9 +65,10 @@ func newWorld(ctx context.Context, dir string, t libs.Topology) (w *world, err e
 	}
 	w = &world{topology: t, lab: &redisproc.Lab{Dir: dir}}
 	w.ending(w.lab.Close)
+	end := w.close
 	defer func() {
 		if err != nil {
-			w.close()
+			end()
 		}
 	}()
 	if w.store, err = w.lab.Start(); err != nil {

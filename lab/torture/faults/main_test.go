@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(rig.RoleEnv); role != "" {
 		os.Exit(play(role))
 	}
+	if testing.Short() {
+		_ = flag.Set("test.parallel", "8") // they wait most of the time, and nothing is timed
+	}
 	machine.run()
 	code := m.Run()
 	machine.end()
