@@ -27,6 +27,7 @@ const jobEnv = "GUARD_TORTURE_JOB"
 type job struct {
 	Library  string
 	Mutant   string
+	Replicas int
 	Topology libs.Topology
 	Addrs    []string
 	Master   string
@@ -217,7 +218,7 @@ func (w *worker) feelStalls(left <-chan struct{}) {
 func (w *worker) newLocker() (libs.Locker, error) {
 	s := libs.Setup{
 		Topology: w.Topology, Addrs: w.Addrs, Master: w.Master, TTL: w.TTL, Dial: dialBy(w.Wire),
-		RestartDelay: mostTTL + 500*time.Millisecond,
+		RestartDelay: mostTTL + 500*time.Millisecond, Replicas: w.Replicas,
 	}
 	if slices.Contains(w.Roles, partition) {
 		s.Options = append(s.Options, guard.WithLinger(lingers))

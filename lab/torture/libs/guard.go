@@ -46,16 +46,20 @@ func openGuard(s Setup) (Locker, error) {
 }
 
 func newStore(s Setup, rdbs []redis.UniversalClient) guard.Locker {
+	var opts []redislocker.Option
+	if s.Replicas > 0 {
+		opts = append(opts, redislocker.WithReplicas(s.Replicas, 100*time.Millisecond))
+	}
 	switch s.Topology {
 	case Sentinel:
-		return redislocker.New(rdbs[0], redislocker.WithSentinel(s.failover()))
+		return redislocker.New(rdbs[0], append(opts, redislocker.WithSentinel(s.failover()))...)
 	case Redlock:
 		if s.RestartDelay > 0 {
 			return redlock.New(rdbs, redlock.WithRestartDelay(s.RestartDelay))
 		}
 		return redlock.New(rdbs)
 	}
-	return redislocker.New(rdbs[0])
+	return redislocker.New(rdbs[0], opts...)
 }
 
 // Acquire bounds the wait itself, because the lease lives in the context that
