@@ -69,7 +69,8 @@ func TestDo_AKeyOfAnotherTypeIsAnErrorForAllThatWait(t *testing.T) {
 	var done sync.WaitGroup
 	for range 20 {
 		done.Go(func() {
-			if err := g.Do(t.Context(), "k", nop); !errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrNotAcquired) {
+			err := g.Do(t.Context(), "k", nop)
+			if !errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrNotAcquired) {
 				t.Errorf("got %v", err)
 			}
 		})
