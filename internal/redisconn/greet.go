@@ -68,7 +68,7 @@ func (g *greeters) instead(o *redis.Options) *greeter {
 	o.Username, o.Password, o.ClientName, o.DB, o.OnConnect = "", "", "", 0, nil
 	// A streaming provider is left in o. It logs in anew later on.
 	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
-	return &greeter{g, login, cmp.Or(o.DialTimeout, dialLimit)}
+	return &greeter{greeters: g, login: login, dial: cmp.Or(o.DialTimeout, dialLimit)}
 }
 
 // insteadFailover is instead for a client of Sentinel.
@@ -92,6 +92,7 @@ func (g *greeters) insteadCluster(o *redis.ClusterOptions) *greeter {
 	})
 	o.Username, o.Password, o.ClientName = "", "", ""
 	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
+	h.cluster = true
 	return h
 }
 
@@ -125,8 +126,9 @@ func (*deaf) OnError(error)           {}
 type greeter struct {
 	*greeters
 
-	login *redis.Options
-	dial  time.Duration // limit of a dial, without the login
+	login   *redis.Options
+	dial    time.Duration // limit of a dial, without the login
+	cluster bool          // the client's addresses are nodes
 }
 
 // DialHook is called by go-redis, like the other hooks.
@@ -152,7 +154,11 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 			_ = conn.Close()
 			return nil, mute(err, start, dialLimit)
 		}
-		return introduce(conn, &g.idle), nil
+		node := ""
+		if g.cluster {
+			node = addr
+		}
+		return introduce(conn, g.idle.at(node)), nil
 	}
 }
 

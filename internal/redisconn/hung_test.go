@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestAPoolClosesWhileAServerHangs(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return introduce(conn, &idle{}), nil
+			return introduce(conn, new(atomic.Int64)), nil
 		},
 	})
 	asked := make(chan error, 1)

@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -10,41 +11,73 @@ const (
 	// trusted is how long after an answer a connection is known not to be
 	// forgotten, see [lockerkit.IdleLife].
 	trusted = time.Second
-	// probe is what a request has at least that finds out whether it is.
-	probe = 100 * time.Millisecond
+	// probeLimit is what a request has at least that finds out whether it is.
+	probeLimit = 100 * time.Millisecond
 )
 
-// idle knows when the server was heard of, and which connections to leave. It is
+// idle knows when a server was heard of, and which connections to leave. It is
 // safe for concurrent use. Its times count from begun, and 0 means never.
 type idle struct {
 	answered atomic.Int64 // the last request of a [Conns.Probe]
-	left     atomic.Int64 // what has not been heard since then is not used again
+
+	mu   sync.Mutex // guards left
+	left map[string]*atomic.Int64
 }
 
-// Probe is for the requests of a caller that will not wait for long. If no such
-// request was answered lately, the connections may have been forgotten, and the
-// first request has a part of the time until ctx ends. After the requests the
-// caller calls done with their error. If they ran into that limit, no
-// connection is used again that has carried nothing meanwhile, so that the next
-// request gets a new one.
-func (c *Conns) Probe(ctx context.Context) (_ context.Context, done func(err error)) {
+// at returns since when a connection to a node must have been heard of, or else
+// it is not used again. node is "" without a cluster.
+func (i *idle) at(node string) *atomic.Int64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	left := i.left[node]
+	if left == nil {
+		if i.left == nil {
+			i.left = make(map[string]*atomic.Int64)
+		}
+		left = &atomic.Int64{}
+		i.left[node] = left
+	}
+	return left
+}
+
+// A Probe finds out whether a connection was forgotten.
+type Probe struct {
+	conns  *Conns
+	cancel context.CancelFunc
+	start  time.Duration // after begun
+	limit  time.Duration
+}
+
+// Probe is for the requests of a caller that will not wait for long. If none
+// was answered lately, the connections may have been forgotten, and the requests
+// have a part of the time until ctx ends. Otherwise the probe is nil.
+func (c *Conns) Probe(ctx context.Context) (context.Context, *Probe) {
 	start := time.Since(begun)
-	end, limited := ctx.Deadline()
 	last := c.idle.answered.Load()
-	answered := func(err error) {
-		if err == nil {
-			c.idle.answered.Store(int64(time.Since(begun)))
-		}
+	if last == 0 || start-time.Duration(last) < trusted || !c.own {
+		return ctx, nil
 	}
-	if !c.own || !limited || last == 0 || start-time.Duration(last) < trusted {
-		return ctx, answered
+	end, limited := ctx.Deadline()
+	if !limited {
+		return ctx, nil
 	}
-	limit := min(time.Until(end)/2, max(probe, 4*time.Duration(c.Trip.mean.Load())))
+	limit := min(time.Until(end)/2, max(probeLimit, 4*time.Duration(c.Trip.mean.Load())))
 	short, cancel := context.WithTimeout(ctx, limit)
-	return short, func(err error) {
-		if answered(err); err != nil && time.Since(begun)-start > limit*9/10 { // a read may end a little earlier
-			c.idle.left.Store(int64(start))
-		}
-		cancel()
+	return short, &Probe{c, cancel, start, limit}
+}
+
+// Answered notes that requests of such a caller were answered.
+func (c *Conns) Answered() { c.idle.answered.Store(int64(time.Since(begun))) }
+
+// End ends the probe, whose requests for name ended with err. If they ran into
+// their limit, no connection to the node of name is used again that has carried
+// nothing meanwhile. The next request then gets a new one.
+func (p *Probe) End(name string, err error) {
+	p.cancel()
+	switch {
+	case err == nil:
+		p.conns.Answered()
+	case time.Since(begun)-p.start > p.limit*9/10: // a read may end a little earlier
+		p.conns.idle.at(p.conns.Node(name)).Store(int64(p.start))
 	}
 }

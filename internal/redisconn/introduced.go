@@ -19,7 +19,7 @@ type introduced struct {
 	reading atomic.Bool   // a read is under way
 	heard   atomic.Int64  // when the last read succeeded, after begun; 0: never
 	made    time.Duration // when it had logged in, after begun
-	idle    *idle
+	left    *atomic.Int64 // see [idle]
 }
 
 // begun is when the clock of introduced.heard began.
@@ -46,7 +46,7 @@ var (
 // SyscallConn is called by go-redis before it uses the connection. An error
 // makes it use another one.
 func (c *introduced) SyscallConn() (syscall.RawConn, error) {
-	if left := c.idle.left.Load(); left > 0 && max(c.heard.Load(), int64(c.made)) <= left {
+	if left := c.left.Load(); left > 0 && max(c.heard.Load(), int64(c.made)) <= left {
 		return nil, errLeftIdle
 	}
 	return unlooked{}, nil
@@ -79,11 +79,11 @@ func (unlooked) Control(func(uintptr)) error    { return nil }
 func (unlooked) Read(func(uintptr) bool) error  { return nil }
 func (unlooked) Write(func(uintptr) bool) error { return nil }
 
-func introduce(conn net.Conn, by *idle) net.Conn {
+func introduce(conn net.Conn, left *atomic.Int64) net.Conn {
 	if socket, ok := conn.(syscall.Conn); ok {
-		return &introducedSocket{introduced{Conn: conn, made: time.Since(begun), idle: by}, socket}
+		return &introducedSocket{introduced{Conn: conn, made: time.Since(begun), left: left}, socket}
 	}
-	return &introduced{Conn: conn, made: time.Since(begun), idle: by}
+	return &introduced{Conn: conn, made: time.Since(begun), left: left}
 }
 
 func (c *introduced) Write(b []byte) (int, error) {

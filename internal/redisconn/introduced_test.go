@@ -3,6 +3,7 @@ package redisconn
 import (
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -27,7 +28,7 @@ func tcpPair(t *testing.T) (client, server net.Conn) {
 
 func TestAConnectionIsCheckedUnlessItHasJustAnswered(t *testing.T) {
 	client, server := tcpPair(t)
-	c, ok := introduce(client, &idle{}).(*introducedSocket)
+	c, ok := introduce(client, new(atomic.Int64)).(*introducedSocket)
 	if !ok {
 		t.Fatal("the socket of a TCP connection is not seen")
 	}
@@ -72,7 +73,7 @@ func TestAConnectionToAReplacedPrimaryIsRefusedEvenIfItHasJustAnswered(t *testin
 	client, _ := tcpPair(t)
 	w := &whereabouts{}
 	w.note("a:1", time.Now())
-	c, ok := introduce(w.bind(client, "a:1"), &idle{}).(*introducedSocket)
+	c, ok := introduce(w.bind(client, "a:1"), new(atomic.Int64)).(*introducedSocket)
 	if !ok {
 		t.Fatal("the socket of a TCP connection is not seen")
 	}

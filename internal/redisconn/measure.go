@@ -23,7 +23,7 @@ func (c *Conns) MeasureConnection(ctx context.Context, name string) (dial, login
 	dialed := time.Now()
 	by := c.greeter
 	if by == nil {
-		by = &greeter{c.greeters, loginOf(o), dialLimit}
+		by = &greeter{greeters: c.greeters, login: loginOf(o), dial: dialLimit}
 	}
 	if err := by.greet(ctx, conn); err != nil {
 		return 0, 0, err

@@ -408,7 +408,7 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 // has given up the first try before its limit, because it had a connection that
 // may have been forgotten on its way. Both tries together have the limit of one.
 func (t *Turn) again(err error, sent time.Time, limit time.Duration) bool {
-	return t.patience.Once && t.attempts == 1 && timedOut(err) && time.Since(sent) < limit-timelimit.Short
+	return err != nil && t.patience.Once && t.attempts == 1 && timedOut(err) && time.Since(sent) < limit-timelimit.Short
 }
 
 // heard returns what a try of t has told of the store, and its error. A try

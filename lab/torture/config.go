@@ -26,6 +26,7 @@ type config struct {
 	callers  int
 	keys     int
 	roles    []string // none: writers
+	replicas int      // of guard's acquires
 	long     int
 	slack    time.Duration
 	gapSlack time.Duration
@@ -51,6 +52,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.keys, "keys", 4, "keys that all of them want")
 	cast := fs.String("roles", judge.Writer, "what calls do, as a `list`: "+strings.Join(judge.Roles, ", ")+
 		"; others than writer are of guard alone")
+	fs.IntVar(&c.replicas, "replicas", 0, "how many replicas have each acquire of guard, by WithReplicas")
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
 	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond,
 		"what a wait may take beyond its bound, stalls of its process not counted; promised are 50ms")
@@ -123,6 +125,9 @@ func (c config) replay(lib *libs.Library) string {
 	}
 	if !c.onlyWriters() {
 		s += " -roles " + strings.Join(c.roles, ",")
+	}
+	if c.replicas > 0 {
+		s += fmt.Sprintf(" -replicas %d", c.replicas)
 	}
 	return s + fmt.Sprintf(" -procs %d -callers %d -keys %d -long %d", c.procs, c.callers, c.keys, c.long)
 }

@@ -34,7 +34,7 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 	}
 	defer w.close()
 	c := &crew{cfg: cfg, dir: dir, job: job{
-		Library: lib.Name, Mutant: cfg.mutant, Topology: cfg.topology, Addrs: w.addrs,
+		Library: lib.Name, Mutant: cfg.mutant, Replicas: cfg.replicas, Topology: cfg.topology, Addrs: w.addrs,
 		Master: w.master, Store: w.store.Addr,
 		Callers: cfg.callers, Keys: cfg.keys, Long: cfg.long, Roles: cfg.roles, Seed: cfg.seed,
 	}}

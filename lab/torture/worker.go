@@ -25,6 +25,7 @@ const jobEnv = "GUARD_TORTURE_JOB"
 type job struct {
 	Library  string
 	Mutant   string
+	Replicas int
 	Topology libs.Topology
 	Addrs    []string
 	Master   string
@@ -101,7 +102,7 @@ func (j *job) open(lib *libs.Library, left <-chan struct{}) libs.Locker {
 func (j *job) newLocker(lib *libs.Library) (libs.Locker, error) {
 	s := libs.Setup{
 		Topology: j.Topology, Addrs: j.Addrs, Master: j.Master, TTL: j.TTL, Dial: dialBy(j.Wire),
-		RestartDelay: config{topology: j.Topology}.mostTTL() + 500*time.Millisecond,
+		RestartDelay: config{topology: j.Topology}.mostTTL() + 500*time.Millisecond, Replicas: j.Replicas,
 	}
 	if slices.Contains(j.Roles, judge.Partition) {
 		s.Options = append(s.Options, guard.WithLinger(contest.Lingers))

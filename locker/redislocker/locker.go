@@ -157,9 +157,14 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if t.Wait || l.self.votes {
 		return l.acquire(ctx, c, t)
 	}
-	ctx, done := l.conn.Probe(ctx)
+	ctx, probe := l.conn.Probe(ctx)
 	answer, err := l.acquire(ctx, c, t)
-	done(err)
+	switch {
+	case probe != nil:
+		probe.End(l.names.lock(c.Key), err)
+	case err == nil:
+		l.conn.Answered()
+	}
 	return answer, err
 }
 

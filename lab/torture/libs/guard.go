@@ -3,6 +3,7 @@ package libs
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -47,15 +48,19 @@ func newStore(s Setup) (l guard.Locker, end func() error, err error) {
 	}
 	rdbs := s.clients()
 	end = func() error { return closeAll(rdbs) }
+	var opts []redislocker.Option
+	if s.Replicas > 0 {
+		opts = append(opts, redislocker.WithReplicas(s.Replicas, 100*time.Millisecond))
+	}
 	switch {
 	case s.Topology == Sentinel:
-		return redislocker.New(rdbs[0], redislocker.WithSentinel(s.failover())), end, nil
+		return redislocker.New(rdbs[0], append(opts, redislocker.WithSentinel(s.failover()))...), end, nil
 	case s.Topology == Redlock && s.RestartDelay > 0:
 		return redlock.New(rdbs, redlock.WithRestartDelay(s.RestartDelay)), end, nil
 	case s.Topology == Redlock:
 		return redlock.New(rdbs), end, nil
 	}
-	return redislocker.New(rdbs[0]), end, nil
+	return redislocker.New(rdbs[0], opts...), end, nil
 }
 
 func closeAll(rdbs []redis.UniversalClient) (err error) {

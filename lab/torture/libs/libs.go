@@ -86,6 +86,8 @@ type Setup struct {
 	// net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
+	// Replicas is how many replicas have each acquire of guard; 0: it waits for none.
+	Replicas int
 	// RestartDelay is the time for which a restarted server of [Redlock] does not
 	// count. It is for guard only. 0 means guard's default.
 	RestartDelay time.Duration

@@ -1,0 +1,82 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// atTheSameTime makes n calls at once, whose functions wait for each other, and
+// returns how many ran.
+func atTheSameTime(t *testing.T, g *guard.Guard, n int, key string) (ran int64) {
+	t.Helper()
+	var in atomic.Int64
+	var done sync.WaitGroup
+	end := make(chan struct{})
+	for range n {
+		done.Go(func() {
+			err := g.Do(t.Context(), key, func(context.Context) error { in.Add(1); <-end; return nil })
+			if err != nil && !errors.Is(err, guard.ErrNotAcquired) {
+				t.Error(err)
+			}
+		})
+	}
+	time.AfterFunc(400*time.Millisecond, func() { close(end) })
+	done.Wait()
+	return in.Load()
+}
+
+func TestDo_OneAttemptGetsInWhereThereIsRoom(t *testing.T) {
+	t.Parallel()
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	p.Far(redistest.Distance{RoundTrip: 5 * time.Millisecond})
+	g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr)), guard.WithMaxWait(0)))
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	_ = g.Do(t.Context(), "warm", nop)
+	for range 5 {
+		if n := atTheSameTime(t, g.With(guard.WithPermits(5)), 8, "permits"); n != 5 {
+			t.Errorf("%d of 8 calls ran on 5 permits", n)
+		}
+		if n := atTheSameTime(t, g.With(guard.WithShared()), 20, "shared"); n != 20 {
+			t.Errorf("%d of 20 readers ran", n)
+		}
+		if n := atTheSameTime(t, g, 8, "alone"); n != 1 {
+			t.Errorf("%d ran alone", n)
+		}
+	}
+}
+
+// A key of another type is an error for all that wait, with one request.
+func TestDo_AKeyOfAnotherTypeIsAnErrorForAllThatWait(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	p := redistest.NewProxy(t, rdb.Options().Addr)
+	g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr))))
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	_ = g.Do(t.Context(), "warm", nop)
+	rdb.HSet(t.Context(), "guard:{k}", "a", "b")
+	p.Far(redistest.Distance{RoundTrip: 50 * time.Millisecond})
+	p.CutAll() // so that all connections are far
+	_ = g.Do(t.Context(), "warm", nop)
+	p.Reset()
+	var done sync.WaitGroup
+	for range 20 {
+		done.Go(func() {
+			err := g.Do(t.Context(), "k", nop)
+			if !errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrNotAcquired) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	done.Wait()
+	if n := p.Commands()["SET"]; n == 0 || n > 3 { // a call may come after the first answer
+		t.Errorf("%d requests for 20 calls", n)
+	}
+}
