@@ -105,7 +105,7 @@ func New[C Context, H ~func(C) error, M ~func(H) H](v Version[C], name string) *
 
 // Lock returns a middleware that serves requests under the lease of their keys.
 func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config[C]) M {
-	lock, place, moved := cfg.Lock(g), new(httpguard.Place), r.version.Moved
+	lock, misplaced := cfg.Lock(g), httpguard.Place(r.version.Moved)
 	return func(next H) H { // echo v4 calls this for each request
 		return func(c C) error {
 			if cfg.Skips(c) {
@@ -113,7 +113,7 @@ func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
-			if err := place.Check(moved); err != nil {
+			if err := misplaced(); err != nil {
 				return r.answer(c, lock, err)
 			}
 			x := r.exchanges.Get().(*exchange[C])
@@ -138,7 +138,7 @@ func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config
 func (r *Routes[C, H, M]) Idempotent(
 	g *guard.Guard, scope httpguard.Source, ttl time.Duration, cfg Config[C],
 ) M {
-	once, place, moved := cfg.Idempotent(g, ttl), new(httpguard.Place), r.version.Moved
+	once, misplaced := cfg.Idempotent(g, ttl), httpguard.Place(r.version.Moved)
 	return func(next H) H {
 		answered := r.answeredInside(once.Lock, next)
 		return func(c C) error {
@@ -147,7 +147,7 @@ func (r *Routes[C, H, M]) Idempotent(
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
-			if err := place.Check(moved); err != nil {
+			if err := misplaced(); err != nil {
 				return r.answer(c, once.Lock, err)
 			}
 			x := &heldExchange[C]{
