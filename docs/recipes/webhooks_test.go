@@ -145,6 +145,7 @@ func (p *provider) deliver(g *guard.Guard, h http.Handler) {
 	}
 	p.expect("the first", p.github(h, "s", "d1", "{}"), 202, false, 1)
 	p.expect("again", p.github(h, "s", "d1", "{}"), 202, true, 1)
+	p.expect("unsigned, of an event that was there", p.github(h, "", "d1", "{}"), 401, false, 1)
 	p.expect("another", p.github(h, "s", "d2", strings.Repeat(" ", 2<<20)), 202, false, 2)
 	p.expect("no id", p.github(h, "s", "", "{}"), 400, false, 2)
 	p.expect("the first", p.stripe(h, "s", "evt_1", "1"), 202, false, 3)

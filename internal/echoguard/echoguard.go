@@ -105,16 +105,15 @@ func New[C Context, H ~func(C) error, M ~func(H) H](v Version[C], name string) *
 
 // Lock returns a middleware that serves requests under the lease of their keys.
 func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config[C]) M {
-	lock := cfg.Lock(g)
-	return func(next H) H {
-		place := new(httpguard.Place)
+	lock, misplaced := cfg.Lock(g), httpguard.Place(r.version.Moved)
+	return func(next H) H { // echo v4 calls this for each request
 		return func(c C) error {
 			if cfg.Skips(c) {
 				return next(c)
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
-			if err := place.Check(r.version.Moved); err != nil {
+			if err := misplaced(); err != nil {
 				return r.answer(c, lock, err)
 			}
 			x := r.exchanges.Get().(*exchange[C])
@@ -139,16 +138,16 @@ func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config
 func (r *Routes[C, H, M]) Idempotent(
 	g *guard.Guard, scope httpguard.Source, ttl time.Duration, cfg Config[C],
 ) M {
-	once := cfg.Idempotent(g, ttl)
+	once, misplaced := cfg.Idempotent(g, ttl), httpguard.Place(r.version.Moved)
 	return func(next H) H {
-		answered, place := r.answeredInside(once.Lock, next), new(httpguard.Place)
+		answered := r.answeredInside(once.Lock, next)
 		return func(c C) error {
 			if httpguard.IsSafe(c.Request().Method) || cfg.Skips(c) {
 				return next(c)
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
-			if err := place.Check(r.version.Moved); err != nil {
+			if err := misplaced(); err != nil {
 				return r.answer(c, once.Lock, err)
 			}
 			x := &heldExchange[C]{

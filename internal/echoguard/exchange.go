@@ -26,7 +26,10 @@ func (x *exchange[C]) Pattern() string        { return x.c.Path() }
 
 func (x *exchange[C]) Keys() (httpguard.Keys, error) {
 	keys, err := x.keys.Keys(x)
-	return keys, x.malformed(err)
+	if err != nil {
+		err = x.malformed(err)
+	}
+	return keys, err
 }
 
 // malformed returns err, but tells a path parameter that is encoded twice from

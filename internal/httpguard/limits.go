@@ -45,28 +45,23 @@ func (l *Lock) NoteTimeout(r *http.Request, pattern, what string) {
 	}
 }
 
-// Place tells whether a middleware runs where it cannot. All requests of a
-// middleware come by the same way, so only the first one is looked at. The zero
-// Place has seen none. Place is safe for concurrent use.
-type Place struct {
-	once sync.Once
-	bad  error
-}
-
-// Check returns the error for a middleware that runs in a goroutine of a
-// timeout outside of it, or nil. Such a timeout goes on with the framework's
-// context while the goroutine still uses it, and the framework gives that to
-// another request. moved looks at the functions on the stack, the innermost
-// first, and reports whether that is so.
-func (p *Place) Check(moved func(stack []string) bool) error {
-	p.once.Do(func() {
-		if moved(stack()) {
-			p.bad = fmt.Errorf("%w: a timeout outside the lock runs it in another goroutine, with a context that the "+
-				"framework gives to the next request meanwhile: put http.TimeoutHandler around the server's handler, "+
-				"or a timeout of the context alone", guard.ErrInvalidOption)
+// Place returns a function for the requests of one middleware. That returns an
+// error if the middleware runs in a goroutine of a timeout outside of it. Such a
+// timeout goes on with the framework's context while the goroutine still uses
+// it, and the framework gives the context to another request.
+//
+// moved looks at the functions on the stack, the innermost first, and reports
+// whether that is so. All requests of a middleware come by the same way, so only
+// the first one is looked at. The function is safe for concurrent use.
+func Place(moved func(stack []string) bool) (check func() error) {
+	return sync.OnceValue(func() error {
+		if !moved(stack()) {
+			return nil
 		}
+		return fmt.Errorf("%w: a timeout outside the lock runs it in another goroutine, with a context that the "+
+			"framework gives to the next request meanwhile: put http.TimeoutHandler around the server's handler, "+
+			"or a timeout of the context alone", guard.ErrInvalidOption)
 	})
-	return p.bad
 }
 
 // stack returns the functions on the caller's stack, the innermost first. It

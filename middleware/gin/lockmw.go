@@ -75,14 +75,14 @@ func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts .
 
 func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.HandlerFunc {
 	cfg := httpguard.NewConfig(opts)
-	lock, place := cfg.Lock(g), new(httpguard.Place)
+	lock, misplaced := cfg.Lock(g), httpguard.Place(moved)
 	return func(c *gin.Context) {
 		if cfg.Skips(c) {
 			return
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
-		if err := place.Check(moved); err != nil {
+		if err := misplaced(); err != nil {
 			answer(c, lock, err)
 			return
 		}
@@ -138,14 +138,14 @@ func IdempotentFrom(
 
 func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []Option) gin.HandlerFunc {
 	cfg := httpguard.NewConfig(opts)
-	once, place := cfg.Idempotent(g, ttl), new(httpguard.Place)
+	once, misplaced := cfg.Idempotent(g, ttl), httpguard.Place(moved)
 	return func(c *gin.Context) {
 		if httpguard.IsSafe(c.Request.Method) || cfg.Skips(c) {
 			return
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
-		if err := place.Check(moved); err != nil {
+		if err := misplaced(); err != nil {
 			answer(c, once.Lock, err)
 			return
 		}

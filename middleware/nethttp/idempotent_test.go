@@ -296,7 +296,8 @@ func TestTheAnswerOfAProxyIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour)(httputil.NewSingleHostReverseProxy(target))
+	once := lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour)
+	proxy := once(httputil.NewSingleHostReverseProxy(target))
 	for _, again := range []string{"", "true"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)
 		r.Header.Set("Idempotency-Key", "k")
