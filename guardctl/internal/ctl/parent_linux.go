@@ -31,7 +31,8 @@ func (g *group) reap() {
 func zombie() (pid int) {
 	const anyChild, pidAt = 0, 2 + strconv.IntSize/32
 	var info [32]int32                                                                               // siginfo_t: three numbers, perhaps a gap, the process id
-	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, anyChild, 0, uintptr(unsafe.Pointer(&info)), //nolint:gosec // as in package os
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, anyChild, 0,
+		uintptr(unsafe.Pointer(&info)), //nolint:gosec // as in package os
 		syscall.WEXITED|syscall.WNOWAIT|syscall.WNOHANG, 0, 0)
 	if errno != 0 {
 		return 0
