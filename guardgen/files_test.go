@@ -112,6 +112,35 @@ func TestWhatIsGeneratedDoesNotDependOnWhatWasThere(t *testing.T) {
 	}
 }
 
+// Types behind a build tag have their decorators behind it. Without the tag the
+// package builds, and the file stays.
+func TestTheFileHasTheConstraintOfItsTypes(t *testing.T) {
+	const tagged = "//go:build pro\n\n"
+	dir := module(t, map[string]string{"m.go": "package m\n", "pro.go": tagged + head + good})
+	guardgen(t, exitOK, dir)
+	if _, err := os.Stat(filepath.Join(dir, fileName)); err == nil {
+		t.Error("without the tag there is nothing to guard")
+	}
+	t.Setenv("GOFLAGS", "-tags=pro")
+	guardgen(t, exitOK, dir)
+	text := get(t, filepath.Join(dir, fileName))
+	if !strings.HasPrefix(text, header+"\n"+tagged+"package m\n") {
+		t.Errorf("got %s", text)
+	}
+	guardgen(t, exitOK, dir, "-check")
+	t.Setenv("GOFLAGS", "")
+	guardgen(t, exitOK, dir, "-check")
+	guardgen(t, exitOK, dir)
+	if get(t, filepath.Join(dir, fileName)) != text {
+		t.Error("without the tag the file is written anew")
+	}
+	put(t, filepath.Join(dir, "free.go"), head+strings.ReplaceAll(good, "Stock", "Free"))
+	t.Setenv("GOFLAGS", "-tags=pro")
+	if text := guardgen(t, exitFailed, dir); !strings.Contains(text, `give their files one build constraint`) {
+		t.Errorf("two constraints in one file: got %q", text)
+	}
+}
+
 func TestAForeignFileIsLeftAlone(t *testing.T) {
 	const foreign = "package m\n\nvar mine int\n"
 	dir := module(t, map[string]string{"m.go": head + good, fileName: foreign})

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"go/ast"
+	"go/build/constraint"
 	"go/format"
 	"go/types"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -17,6 +20,7 @@ import (
 // generated is the data for the template of a file.
 type generated struct {
 	Header, Package string
+	Build           string // the build constraint, or ""
 	Imports         []string
 	Decorators      []*decorator
 	Functions       []*call
@@ -68,9 +72,9 @@ func (l *loader) generate(p *packages.Package) (file, error) {
 	b := &builder{loader: l, im: newImports(p.Types)}
 	targets := b.reserve(l.targets(p))
 	if len(targets) == 0 {
-		return newFile(p.Dir, nil)
+		return noFile(p)
 	}
-	g := generated{Header: header, Package: p.Types.Name()}
+	g := generated{Header: header, Build: l.constraint(p, targets), Package: p.Types.Name()}
 	for _, t := range targets {
 		if t.sig == nil {
 			g.Decorators = append(g.Decorators, b.decorator(t))
@@ -93,6 +97,51 @@ func (l *loader) generate(p *packages.Package) (file, error) {
 		return file{}, fmt.Errorf("bug: what was generated for %s does not parse: %w", p.PkgPath, err)
 	}
 	return newFile(p.Dir, formatted)
+}
+
+// noFile is the file of a package without a directive. One that other build
+// tags see stays.
+func noFile(p *packages.Package) (file, error) {
+	f, err := newFile(p.Dir, nil)
+	if slices.Contains(p.IgnoredFiles, f.path) {
+		f.want = f.have
+	}
+	return f, err
+}
+
+// constraint returns the build constraint that the files of all targets have, or
+// "". The generated file has it too, so that it is there when they are. One file
+// cannot follow targets with different constraints.
+func (l *loader) constraint(p *packages.Package, targets []*target) (build string) {
+	for i, t := range targets {
+		own := ""
+		for _, f := range p.Syntax {
+			if f.FileStart <= t.obj.Pos() && t.obj.Pos() < f.FileEnd {
+				own = constraintOf(f)
+			}
+		}
+		if i == 0 {
+			build = own
+		}
+		if own != build {
+			l.report.add(t.obj.Pos(), "%s is built under %q and %s under %q, but both are guarded in one file: give "+
+				"their files one build constraint, or put them into two packages",
+				t.obj.Name(), own, targets[0].obj.Name(), build)
+		}
+	}
+	return build
+}
+
+// constraintOf returns the //go:build line of a file, or "".
+func constraintOf(f *ast.File) string {
+	for _, group := range f.Comments {
+		for _, c := range group.List {
+			if c.Pos() < f.Package && constraint.IsGoBuild(c.Text) {
+				return c.Text
+			}
+		}
+	}
+	return ""
 }
 
 // builder makes the contents of one file.

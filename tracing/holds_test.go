@@ -83,7 +83,8 @@ func TestTheLimitOfTheOldestHoldIsThereUnlessItHasNone(t *testing.T) {
 		expect(-1)
 		_ = h.Do(t.Context(), key, func(context.Context) error { expect(90); return nil })
 		expect(-1)
-		_ = h.With(guard.WithMaxHold(time.Hour)).Do(t.Context(), key, func(context.Context) error { expect(3600); return nil })
+		long := h.With(guard.WithMaxHold(time.Hour))
+		_ = long.Do(t.Context(), key, func(context.Context) error { expect(3600); return nil })
 		_ = h.Lead(t.Context(), key, func(context.Context) error {
 			time.Sleep(time.Hour)
 			expect(-1)

@@ -50,7 +50,8 @@ func New(opts ...Option) (*Observer, error) {
 	}
 	// The callback is not an option of the instruments. Before there is a
 	// global provider, the callbacks of a second observer would be forgotten.
-	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest, o.in.holdLimit, o.in.keysIdle); err != nil {
+	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest, o.in.holdLimit,
+		o.in.keysIdle); err != nil {
 		return nil, err
 	}
 	o.tracer = c.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(v), trace.WithSchemaURL(semconv.SchemaURL))

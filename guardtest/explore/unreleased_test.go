@@ -55,7 +55,8 @@ func TestALeaseThatIsNeverReleasedBreaksTheRun(t *testing.T) {
 				w.Deliver("pay", run)
 				w.Deliver("refund", run)
 			}, explore.Level(2), explore.Runs(300))
-			if c.says == "" != (story == "") || c.says != "" && !(strings.Contains(story, c.says) && strings.Contains(story, says)) {
+			if c.says == "" != (story == "") ||
+				c.says != "" && (!strings.Contains(story, c.says) || !strings.Contains(story, says)) {
 				t.Errorf("got %s, want %q", story, c.says)
 			}
 		})

@@ -24,7 +24,7 @@ func work(t *testing.T) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(redisEnv)})
 	ledger := jobtest.Open(rdb)
-	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(4*time.Second))
+	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(4*time.Second), guard.WithObserver(ledger.Asking()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestTicksOfProcessesRunOneAtATimeAndGoOnAfterADeath(t *testing.T) {
 	ledger.AwaitBegun(t, "victim")
 	ledger.Start(t, t.Name(), "other", env)
 	ledger.Start(t, t.Name(), "third", env)
-	time.Sleep(2 * time.Second) // both skip some ticks
+	ledger.AwaitAsked(t, guard.Key("job", "report"), 3, "other", "third") // both skip two ticks
 	victim.Kill(t)
 	ticks := testsize.Pick(10, 3)
 	ledger.Await(t, "both jobs go on", func(done map[string]int) bool {

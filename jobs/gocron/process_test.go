@@ -30,7 +30,7 @@ func work(t *testing.T) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(redisEnv)})
 	ledger := jobtest.Open(rdb)
-	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(4*time.Second))
+	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(4*time.Second), guard.WithObserver(ledger.Asking()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,11 @@ func TestTicksOfProcessesRunOneAtATimeAndGoOnAfterADeath(t *testing.T) {
 			ledger.AwaitBegun(t, "victim")
 			ledger.Start(t, test, "other", env...)
 			ledger.Start(t, test, "third", env...)
-			time.Sleep(2 * time.Second) // both skip some ticks
+			key, n := guard.Key("job", "report"), 3 // of which two are refused
+			if elect != "" {
+				key, n = "scheduler", 1 // they wait
+			}
+			ledger.AwaitAsked(t, key, n, "other", "third")
 			victim.Kill(t)
 			ticks := testsize.Pick(10, 3)
 			ledger.Await(t, "both jobs go on", func(done map[string]int) bool {

@@ -32,7 +32,7 @@ func work(t *testing.T) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(redisEnv)})
 	ledger := jobtest.Open(rdb)
-	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(4*time.Second))
+	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(4*time.Second), guard.WithObserver(ledger.Asking()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestMessagesOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	ledger.Start(t, t.Name(), "third", env)
 	all := testsize.Pick(60, 20)
 	publish(t, pub, 1, all)
-	time.Sleep(2 * time.Second) // some come back
+	ledger.AwaitAsked(t, guard.Key("order", "0"), 3, "other", "third") // two of each come back
 	victim.Kill(t)
 	ledger.Await(t, "each message is done", func(done map[string]int) bool { return len(done) == all })
 	ledger.Check(t)

@@ -16,7 +16,8 @@ func TestTheMarkOfAnInterruptedCallIsCalledThat(t *testing.T) {
 	s := redistest.Start(t)
 	g := instance(t, redistest.Client(t, s.Addr), guard.WithAtMostOnce())
 	pay := func() error {
-		_, err := g.OnceBytes(t.Context(), "pay:8", guard.OnceOptions{TTL: time.Hour, Fingerprint: []byte("0123456789abcdef")},
+		o := guard.OnceOptions{TTL: time.Hour, Fingerprint: []byte("0123456789abcdef")}
+		_, err := g.OnceBytes(t.Context(), "pay:8", o,
 			func(context.Context) ([]byte, error) { return nil, errors.New("no answer of the bank") })
 		return err
 	}
@@ -29,7 +30,8 @@ func TestTheMarkOfAnInterruptedCallIsCalledThat(t *testing.T) {
 		t.Error(out)
 	}
 	out, err := run(t, s, "no\n", "forget", "pay:8")
-	if err == nil || !strings.Contains(out, "may the function run again?") || strings.Contains(out, "Delete the result?") {
+	if err == nil || !strings.Contains(out, "may the function run again?") ||
+		strings.Contains(out, "Delete the result?") {
 		t.Error(out, err)
 	}
 	if err := pay(); !errors.Is(err, guard.ErrInterrupted) {

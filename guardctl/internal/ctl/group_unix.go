@@ -66,9 +66,9 @@ func (g *group) signal(s os.Signal) error {
 	return g.command.Process.Signal(s)
 }
 
-// passed returns the signals that go on to the command and end nothing: all
-// that a program may handle, but for those that stop and continue a process,
-// that are about guardctl itself, and that Go needs.
+// passed returns the signals that go on to the command and end nothing. They
+// are all that a program may handle. Left out are those that stop a process and
+// let it go on, those about guardctl itself, and those that Go needs.
 func passed() (all []os.Signal) {
 	const last = 64
 	for s := syscall.Signal(1); s <= last; s++ {

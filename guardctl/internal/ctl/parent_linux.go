@@ -28,11 +28,11 @@ func (g *group) reap() {
 }
 
 // zombie returns the id of a child that has ended, or 0. It leaves it there.
-func zombie() (pid int) {
+func zombie() (pid int) { //nolint:gosec // unsafe as in package os
 	const anyChild, pidAt = 0, 2 + strconv.IntSize/32
-	var info [32]int32                                                                               // siginfo_t: three numbers, perhaps a gap, the process id
-	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, anyChild, 0, uintptr(unsafe.Pointer(&info)), //nolint:gosec // as in package os
-		syscall.WEXITED|syscall.WNOWAIT|syscall.WNOHANG, 0, 0)
+	const look = syscall.WEXITED | syscall.WNOWAIT | syscall.WNOHANG
+	var info [32]int32 // siginfo_t: three numbers, perhaps a gap, the process id
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, anyChild, 0, uintptr(unsafe.Pointer(&info)), look, 0, 0)
 	if errno != 0 {
 		return 0
 	}

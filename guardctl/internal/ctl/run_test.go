@@ -248,7 +248,8 @@ func handles(t *testing.T, all ...os.Signal) {
 
 var unix = map[string]syscall.Signal{
 	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH, "ALRM": syscall.SIGALRM,
-	"TERM": syscall.SIGTERM, "QUIT": syscall.SIGQUIT, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "ABRT": syscall.SIGABRT,
+	"TERM": syscall.SIGTERM, "QUIT": syscall.SIGQUIT, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT,
+	"ABRT": syscall.SIGABRT,
 }
 
 // Nobody runs beside what is left of the group: it is gone before the key is
@@ -279,13 +280,13 @@ func TestRunEndsAtASignalWhileItWaitsForItsKey(t *testing.T) {
 	s := redistest.Start(t)
 	g := instance(t, redistest.Client(t, s.Addr), guard.WithName("other"))
 	hang(t, g, "held")
-	for name, sig := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "QUIT": syscall.SIGQUIT, "HUP": syscall.SIGHUP} {
+	for _, name := range []string{"TERM", "QUIT", "HUP"} {
 		c, errs := program(t, s.Addr, "run", "--wait", "10m", "held", "--", "echo", "no")
 		eventually(t, "it waits", func() bool {
 			state, err := g.Inspect(t.Context(), "held")
 			return err == nil && state.Waiting == 1
 		})
-		if err := c.Process.Signal(sig); err != nil {
+		if err := c.Process.Signal(unix[name]); err != nil {
 			t.Fatal(err)
 		}
 		if _ = c.Wait(); c.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "told to end") {

@@ -32,7 +32,8 @@ func checkTemplates(pass *analysis.Pass, c call) {
 		if path := routeOf(pass, c); ok && path != "" {
 			for _, name := range bareNames.FindAllStringSubmatch(text, -1) {
 				if !slices.Contains(parametersOf(path), name[1]) {
-					pass.ReportRangef(arg, "the route %q has no parameter %q: each request is answered with 500", path, name[1])
+					pass.ReportRangef(arg, "the route %q has no parameter %q: each request is answered with 500",
+						path, name[1])
 				}
 			}
 		}

@@ -32,6 +32,7 @@ const (
 	failed = "failed" // ends it with an error, still holding its key
 	lost   = "lost"   // has been told that the lease is lost
 	killed = "killed" // the worker is dead
+	asked  = "asked"  // has asked for the key of a job
 )
 
 func (l Ledger) note(ctx context.Context, e event) error {
@@ -82,6 +83,7 @@ func judge(events []event) error {
 				}
 			}
 			holds[e.key] = append(holds[e.key], e)
+		case asked:
 		case killed:
 			for key := range holds {
 				holds[key] = slices.DeleteFunc(holds[key], func(h event) bool { return h.worker == e.worker })
@@ -132,6 +134,23 @@ func (l Ledger) AwaitBegun(t testing.TB, worker string) (job string) {
 	}
 	t.Fatalf("worker %s begins nothing; the ledger: %v", worker, l.read(t))
 	return ""
+}
+
+// AwaitAsked waits until each of the workers has asked n times for key.
+func (l Ledger) AwaitAsked(t testing.TB, key string, n int, workers ...string) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		times := map[string]int{}
+		for _, e := range l.read(t) {
+			if e.kind == asked && e.key == key {
+				times[e.worker]++
+			}
+		}
+		if !slices.ContainsFunc(workers, func(w string) bool { return times[w] < n }) {
+			return
+		}
+	}
+	t.Fatalf("not each of %v asks %d times for %s; the ledger: %v", workers, n, key, l.read(t))
 }
 
 // Check fails the test if two workers had one key at once.

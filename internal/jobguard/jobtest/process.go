@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/go-lockguard/guard"
 )
 
 // The environment of a worker process.
@@ -66,6 +68,22 @@ func (p *Process) end() {
 	p.exited = true
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
+}
+
+// Asking is an observer of a worker's guard. It notes each call that asks for a
+// key.
+func (l Ledger) Asking() guard.Observer { return asking{ledger: l} }
+
+type asking struct {
+	guard.NopObserver
+
+	ledger Ledger
+}
+
+// WaitStart implements [guard.Observer]. It blocks for a request.
+func (a asking) WaitStart(ctx context.Context, w guard.WaitInfo) context.Context {
+	_ = a.ledger.note(ctx, event{asked, Name(), w.Key, "-"}) // without it the test waits in vain
+	return ctx
 }
 
 // Hang works until ctx ends.
