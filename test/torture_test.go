@@ -42,7 +42,9 @@ type torture struct {
 }
 
 func newTorture() *torture {
-	return &torture{inside: map[string]*judge.Floor[*visit]{}, left: map[string]time.Time{}, newest: map[string]uint64{}}
+	return &torture{
+		inside: map[string]*judge.Floor[*visit]{}, left: map[string]time.Time{}, newest: map[string]uint64{},
+	}
 }
 
 // floor returns where those are who have key. mu is held.

@@ -208,7 +208,7 @@ func TestALookDoesNotMissTheEndOfALease(t *testing.T) {
 		sent(&c, now)
 		c.tryHeld(locker.Answer{Queued: true, Remaining: remaining, Rest: locker.MaxRest}, now, now, contenderBackoff)
 		if left := c.next(now, terms{}).left; left <= 0 || left > longest {
-			t.Errorf("%v are left of the lease, and the next look comes after %v, want up to %v", remaining, left, longest)
+			t.Errorf("%v left of the lease: the next look comes after %v, want up to %v", remaining, left, longest)
 		}
 	}
 }
