@@ -173,7 +173,7 @@ func TestDo_APartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
-	cut := onRedis(t, p.Addr, guard.WithTTL(500*time.Millisecond))
+	cut := onRedis(t, p.Addr, guard.WithTTL(500*time.Millisecond), guard.WithMaxWait(time.Minute))
 	whole := onRedis(t, s.Addr, guard.WithTTL(500*time.Millisecond), guard.WithMaxWait(10*time.Second))
 	for range 5 {
 		held, done := make(chan *guard.Lease, 1), make(chan error, 1)
@@ -185,7 +185,12 @@ func TestDo_APartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
 				return nil
 			})
 		}()
-		old := <-held
+		var old *guard.Lease
+		select {
+		case old = <-held:
+		case err := <-done:
+			t.Fatal(err)
+		}
 		p.DropUp(true)
 		p.DropDown(true)
 		l := must(whole.Acquire(t.Context(), key))

@@ -132,7 +132,8 @@ func StartMySQL(settings ...string) (_ *Server, err error) {
 	}()
 	s.quit = syscall.SIGKILL
 	data, script := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "init.sql")
-	if err := os.WriteFile(script, []byte("CREATE DATABASE IF NOT EXISTS guard;\n"+found.statements), 0o644); err != nil {
+	statements := []byte("CREATE DATABASE IF NOT EXISTS guard;\n" + found.statements)
+	if err := os.WriteFile(script, statements, 0o644); err != nil {
 		return nil, err
 	}
 	if err := s.setUp(found.setUp[0], append(found.setUp[1:], "--datadir="+data)...); err != nil {

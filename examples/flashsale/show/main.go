@@ -301,7 +301,8 @@ func (c config) check() error {
 		u, err := url.Parse(c.otlp)
 		want(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
 			"-otlp is %q, want an http or https URL", c.otlp)
-		want(Exporters != nil, "-otlp needs a build with the exporters: go run -tags otlp ./examples/flashsale -otlp %s", c.otlp)
+		want(Exporters != nil,
+			"-otlp needs a build with the exporters: go run -tags otlp ./examples/flashsale -otlp %s", c.otlp)
 	}
 	_, err := loopbackAddr(c.addr)
 	want(err == nil, "%w", err)

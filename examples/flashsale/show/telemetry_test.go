@@ -207,7 +207,8 @@ func TestABuildWithoutExportersSaysHowToHaveThem(t *testing.T) {
 	Exporters = nil
 	defer func() { Exporters = otlp.Exporters }()
 	_, err := parseFlags([]string{"-otlp", "http://localhost:4318"})
-	if err == nil || !strings.Contains(err.Error(), "go run -tags otlp ./examples/flashsale -otlp http://localhost:4318") {
+	const command = "go run -tags otlp ./examples/flashsale -otlp http://localhost:4318"
+	if err == nil || !strings.Contains(err.Error(), command) {
 		t.Errorf("%v, want the command that has them", err)
 	}
 }
