@@ -87,12 +87,12 @@ func (s slow) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, 
 
 // A lease that was handed over is short until its second renewal. Each renewal
 // has the time that one of a full lease has, so a line whose answers take a
-// quarter of the offer does not cost the lease.
+// quarter of the offer, which is a third of the TTL, does not cost the lease.
 func TestARenewalOfAnOfferHasTheTimeOfItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, s := memlocker.New(), settings()
 		s.TTL = 4 * time.Second
-		e, other := open(t, slow{mem, limits.Offer(s.TTL) / 4}), open(t, mem.Peer())
+		e, other := open(t, slow{mem, s.TTL / 12}), open(t, mem.Peer())
 		held := mustTake(t, other, s)
 		go func() {
 			time.Sleep(time.Second)
