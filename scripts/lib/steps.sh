@@ -74,7 +74,7 @@ step_docs() {
 step_test() {
   local m tested=()
   [[ $set != nightly ]] || export GOWORK=off
-  for m in . "$lab_module" "${modules[@]}"; do
+  for m in . lab "${modules[@]}"; do
     [[ $m == "$browser_module" || " ${tested[*]} " == *" $m "* ]] || ! has_chosen "$m" || tested+=("$m")
   done
   side_by_side test_module "${tested[@]}"
