@@ -285,14 +285,16 @@ func TestANodeThatForgotIsNoProofOfALease(t *testing.T) {
 			time.Second, [3][]time.Duration{{50 * ms}}, betweenRenewals,
 		},
 		"it answers during the next one": {
-			time.Second, [3][]time.Duration{{50 * ms, 100 * ms}, {0, 80 * ms}},
+			time.Second,
+			[3][]time.Duration{{50 * ms, 100 * ms}, {0, 80 * ms}},
 			func(_ *testing.T, nodes []*fake, renew func() error) error {
 				nodes[1].FlushAll() // which it tells after the first node is taken again
 				return renew()
 			},
 		},
 		"the next one does without it": {
-			time.Second, [3][]time.Duration{{50 * ms, 100 * ms}, {}, {0, 80 * ms}},
+			time.Second,
+			[3][]time.Duration{{50 * ms, 100 * ms}, {}, {0, 80 * ms}},
 			func(t *testing.T, nodes []*fake, renew func() error) error {
 				t.Helper()
 				time.AfterFunc(20*ms, nodes[1].FlushAll) // after it has answered, before the first is taken again

@@ -9,5 +9,5 @@ require (
 	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
 	go.uber.org/goleak v1.3.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260401024825-9d38bb4040a9
-	google.golang.org/protobuf v1.36.11
+	google.golang.org/protobuf v1.36.12
 )

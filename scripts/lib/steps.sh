@@ -19,7 +19,7 @@ step_format() {
 step_tidy() {
   local m
   for m in "${modules[@]}" tools; do GOWORK=off go -C "$m" mod tidy -diff; done
-  diff <(sed -nE 's/^\t\.(\/|$)/./p' go.work | sed 's|^./||' | sort) <(all_modules | sort) ||
+  diff <(sed -nE 's/^\t\.\/?//p' go.work | sed 's/^$/./' | sort) <(all_modules | sort) ||
     { echo "go.work lacks a module"; return 1; }
   unchanged list_workspace
 }
