@@ -114,7 +114,7 @@ func (g *Guard) AskLeader(ctx context.Context, key string) (asked bool, err erro
 
 // requestKey is the key by which a leader of key hears requests. The leader
 // holds it while it leads, and a request waits for it.
-func requestKey(key string) string { return requests + Key(key) }
+func requestKey(key string) string { return Key("guard", "ask", key) }
 
 // requests begins each request key.
 const requests = "guard:ask:"

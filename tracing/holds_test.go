@@ -19,7 +19,10 @@ import (
 
 // oldest returns guard.hold.oldest of the guard named shop, or -1 if there is
 // none.
-func (h *shop) oldest(t *testing.T) float64 { return h.gauge(t, "guard.hold.oldest") }
+func (h *shop) oldest(t *testing.T) float64 {
+	t.Helper()
+	return h.gauge(t, "guard.hold.oldest")
+}
 
 // gauge returns the only value of a gauge, or -1 if there is none.
 func (h *shop) gauge(t *testing.T, name string) float64 {

@@ -45,7 +45,7 @@ func (e *noted[T]) bare() error   { return e.error }
 // of an error.
 func Bare(err error) error {
 	for {
-		e, found := err.(interface{ bare() error }) //nolint:errorlint // only what is outermost
+		e, found := err.(interface{ bare() error }) // only what is outermost
 		if !found {
 			return err
 		}

@@ -59,8 +59,7 @@ func (c *Capture) Whole() bool { return c.Passed() && !c.parted }
 // ones are none.
 func (c *Capture) Silent() bool { return !c.passed && c.status == 0 }
 
-// SetReadDeadline, SetWriteDeadline and EnableFullDuplex are for an
-// http.ResponseController.
+// SetReadDeadline is for an [http.ResponseController], as the two below.
 func (c *Capture) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(c.under).SetReadDeadline(t)
 }

@@ -108,7 +108,8 @@ var errNotForKeeping = errors.New("the answer is not one to keep")
 // tells the guard that nothing is, and perhaps that nothing was done.
 func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, error) {
 	end := context.Cause(x.Request().Context()) // nil as long as somebody waits for the answer
-	if x.Begun() && (!x.Whole() || end != nil) {
+	ended := end != nil
+	if x.Begun() && (!x.Whole() || ended) {
 		return goneAnswer(), nil
 	}
 	a := x.Held()
@@ -122,7 +123,7 @@ func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, er
 		return nil, errNotForKeeping
 	case noted, a.refused(), a.Unrouted:
 		return nil, guard.NothingDone(errNotForKeeping)
-	case a.failed(), a.Silent && end != nil && !clientLeft:
+	case a.failed(), a.Silent && ended && !clientLeft:
 		return nil, errNotForKeeping
 	case a.cut(), a.Silent && clientLeft:
 		return i.ending(a, goneAnswer()) // nobody may take it for the whole, or knows what the handler has done

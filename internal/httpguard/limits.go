@@ -36,12 +36,12 @@ func (l *Lock) lookAtServer(x Exchange) {
 	}
 }
 
-// NoteTimeout logs once for a route that what, a timeout inside the lock, has
+// NoteTimeout logs once for a route that by, a timeout inside the lock, has
 // answered. The handler may still run then, without the key.
-func (l *Lock) NoteTimeout(r *http.Request, pattern, what string) {
+func (l *Lock) NoteTimeout(r *http.Request, pattern, by string) {
 	if _, told := l.told.LoadOrStore(note{"timeout", pattern}, nil); !told {
-		l.logger(route(r, pattern)).ErrorContext(r.Context(), "guard: "+what+
-			" inside the lock answers while its handler may run on without the key: put it outside")
+		l.logger(route(r, pattern)).ErrorContext(r.Context(), "guard: a timeout inside the lock has answered "+
+			"while its handler may run on without the key: put it outside", "timeout", by)
 	}
 }
 

@@ -86,7 +86,7 @@ func (i *Idempotent) committed(
 		errors.Is(err, guard.ErrInvalidOption), errors.Is(err, guard.ErrInvalidKey):
 		return true, err
 	}
-	if refusal := (*sqltx.Refusal)(nil); errors.As(err, &refusal) && !refusal.Again {
+	if refusal := (*sqltx.RefusedError)(nil); errors.As(err, &refusal) && !refusal.Again {
 		i.logRefused(x, key, err)
 		return true, err
 	}

@@ -151,8 +151,8 @@ func TestInTransactionSaysWhatBecameOfTheWork(t *testing.T) {
 		"declined":                   {409, nil, nil, false},
 		"declined, and not kept":     {409, guard.ErrNotRecorded, guard.ErrUnavailable, false},
 		"no answer to COMMIT":        {201, wrong, guard.ErrUnavailable, true},
-		"refused, and may pass":      {201, &sqltx.Refusal{Again: true, Err: wrong}, guard.ErrUnavailable, true},
-		"refused, and would be next": {201, &sqltx.Refusal{Err: wrong}, wrong, true},
+		"refused, and may pass":      {201, &sqltx.RefusedError{Again: true, Err: wrong}, guard.ErrUnavailable, true},
+		"refused, and would be next": {201, &sqltx.RefusedError{Err: wrong}, wrong, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
@@ -167,7 +167,7 @@ func TestInTransactionSaysWhatBecameOfTheWork(t *testing.T) {
 				t.Errorf("kept %q", kept)
 			}
 			unavailable := errors.Is(err, guard.ErrUnavailable)
-			if !errors.Is(err, row.want) || unavailable != (row.want == guard.ErrUnavailable) {
+			if !errors.Is(err, row.want) || unavailable != errors.Is(row.want, guard.ErrUnavailable) {
 				t.Errorf("got %v, want %v", err, row.want)
 			}
 		})

@@ -61,7 +61,7 @@ func (w *Writer) WriteHeader(status int) {
 	if !w.begun && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.begun, w.status = true, status
 		if status == http.StatusServiceUnavailable && w.Lock != nil && inTimeoutHandler() {
-			w.Lock.NoteTimeout(w.Req, w.Req.Pattern, "an http.TimeoutHandler")
+			w.Lock.NoteTimeout(w.Req, w.Req.Pattern, "http.TimeoutHandler")
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -269,7 +269,7 @@ func TestTicks_AJobThatEndsInAnyWayHasRunAndOneThatDiesHasNot(t *testing.T) {
 								return nil
 							}
 							instance.Next = next
-							err, passed := runPast(t, instance, at)
+							passed, err := runPast(t, instance, at)
 							if i == 0 && (errors.Is(err, errJob) != (name == "fails") || passed != row.passes) ||
 								i > 0 && (err != nil || passed != nil) {
 								t.Errorf("run %d: %v, and %v passed", i, err, passed)
@@ -286,8 +286,8 @@ func TestTicks_AJobThatEndsInAnyWayHasRunAndOneThatDiesHasNot(t *testing.T) {
 	}
 }
 
-// runPast returns the error of Run, and what passed through it.
-func runPast(t *testing.T, instance *jobguard.Ticks, at time.Time) (err error, passed any) { //nolint:revive // two results
+// runPast returns what passed through Run, and its error.
+func runPast(t *testing.T, instance *jobguard.Ticks, at time.Time) (passed any, err error) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -302,7 +302,7 @@ func runPast(t *testing.T, instance *jobguard.Ticks, at time.Time) (err error, p
 		passed = nil
 	}()
 	<-done
-	return err, passed
+	return passed, err
 }
 
 // One job panics at each tick. With CatchUp, too, each tick runs on one

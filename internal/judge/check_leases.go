@@ -104,6 +104,7 @@ func (v *Verdict) toldInTime(x *visit) {
 }
 
 // TryLimit is the max time of one try, and of a wait if that is shorter.
+func TryLimit(ttl time.Duration) time.Duration { return min(ttl/4, 500*time.Millisecond) }
+
 // ReleaseLimit is the max time of a release.
-func TryLimit(ttl time.Duration) time.Duration     { return min(ttl/4, 500*time.Millisecond) }
 func ReleaseLimit(ttl time.Duration) time.Duration { return min(ttl/2, time.Second) }

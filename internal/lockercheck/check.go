@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -124,13 +125,13 @@ func TestAll(
 		}
 		work.Go(func() {
 			defer func() { <-turns }()
-			a, endA, err := open(fmt.Sprint(i))
+			a, endA, err := open(strconv.Itoa(i))
 			if err != nil {
 				note(c.Name, err)
 				return
 			}
 			defer endA()
-			b, endB, err := open(fmt.Sprint(i))
+			b, endB, err := open(strconv.Itoa(i))
 			if err != nil {
 				note(c.Name, err)
 				return

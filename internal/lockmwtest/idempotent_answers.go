@@ -240,7 +240,7 @@ func (r *rig) expectForget(name string) {
 	line := `level=WARN msg="guard: a request was begun before and not finished: find out what it did, ` +
 		`then let it run again with guardctl forget" guard=shop route="POST /stock/`
 	wanted := 0
-	for _, l := range strings.Split(r.logs.String(), "\n") {
+	for l := range strings.SplitSeq(r.logs.String(), "\n") {
 		if strings.Contains(l, line) && strings.HasSuffix(l, " key="+guard.Key("idempotent", "ann", name)) {
 			wanted++
 		}

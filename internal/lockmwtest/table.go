@@ -316,7 +316,8 @@ func refusedInside(r *rig) {
 // refused as what it is. The handler has not run, whatever is around it.
 func (r *rig) allRefused(chains map[string][]Lock) {
 	r.Helper()
-	defer r.hold(r.other, key)()
+	release := r.hold(r.other, key)
+	defer release()
 	g := r.guard.With(guard.WithMaxWait(0))
 	for name, locks := range chains {
 		w := r.pay(r.Mount(g, r.never, locks...))

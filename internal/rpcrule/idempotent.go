@@ -220,7 +220,8 @@ func (i *idempotent) serve(
 // forgets the mark of the first one.
 func (i *idempotent) logInterrupted(ctx context.Context, g *guard.Guard, key string) {
 	if _, told := i.interrupted.LoadOrStore(key, nil); !told {
-		g.Logger().WarnContext(ctx, httpguard.Interrupted, "guard", g.Name(), "method", i.rule.Method, "key", key)
+		const message = httpguard.Interrupted
+		g.Logger().WarnContext(ctx, message, "guard", g.Name(), "method", i.rule.Method, "key", key)
 	}
 }
 

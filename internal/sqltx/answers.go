@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// Refusal is an error with which a database has answered that it did not carry
+// RefusedError is an error with which a database has answered that it did not carry
 // out a statement. After one at COMMIT nothing is committed. Any other error is
 // silence: nobody knows what the database has done.
-type Refusal struct {
+type RefusedError struct {
 	Again bool  // the whole transaction may succeed if it begins anew
 	Err   error // of the driver
 }
 
-func (r *Refusal) Error() string { return r.Err.Error() }
+func (r *RefusedError) Error() string { return r.Err.Error() }
 
 // Unwrap returns Err.
-func (r *Refusal) Unwrap() error { return r.Err }
+func (r *RefusedError) Unwrap() error { return r.Err }
 
-// judge returns err as a [*Refusal] if the database has answered with it, and
+// judge returns err as a [*RefusedError] if the database has answered with it, and
 // else err itself. No driver is imported here, so judge knows their errors by
 // their shape.
 func (d Dialect) judge(err error) error {
 	code := map[Dialect]func(error) answer{PostgreSQL: ofPostgreSQL, MySQL: ofMySQL, SQLite: ofSQLite}[d]
 	if a := find(err, code); a != silence {
-		return &Refusal{a == again, err}
+		return &RefusedError{a == again, err}
 	}
 	return err
 }
@@ -84,7 +84,7 @@ func ofState(state string) answer {
 
 // ofPostgreSQL knows the errors of pgx and lib/pq.
 func ofPostgreSQL(err error) answer {
-	if e, ok := err.(interface{ SQLState() string }); ok { //nolint:errorlint // see find
+	if e, ok := err.(interface{ SQLState() string }); ok {
 		return ofState(e.SQLState())
 	}
 	return silence
@@ -131,7 +131,7 @@ const sqliteIO = 10
 // Code is a method or a field.
 func ofSQLite(err error) answer {
 	var code int64
-	if e, ok := err.(interface{ Code() int }); ok { //nolint:errorlint // see find
+	if e, ok := err.(interface{ Code() int }); ok {
 		code = int64(e.Code())
 	} else if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
 		if f := v.FieldByName("Code"); f.IsValid() && f.CanInt() {
@@ -150,6 +150,6 @@ func ofSQLite(err error) answer {
 // refused reports whether nothing of a transaction that has ended with err is
 // committed: the database has refused it, or COMMIT was not sent.
 func refused(err error) bool {
-	unclear, said := (*commitError)(nil), (*Refusal)(nil)
+	unclear, said := (*commitError)(nil), (*RefusedError)(nil)
 	return !errors.As(err, &unclear) || errors.As(err, &said)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"testing"
 )
 
@@ -25,10 +26,10 @@ type (
 
 func (e stateError) SQLState() string { return string(e) }
 func (e stateError) Error() string    { return string(e) }
-func (e *mysqlError) Error() string   { return fmt.Sprint(e.Number) }
+func (e *mysqlError) Error() string   { return strconv.FormatUint(uint64(e.Number), 10) }
 func (e codeError) Code() int         { return int(e) }
-func (e codeError) Error() string     { return fmt.Sprint(int(e)) }
-func (e fieldError) Error() string    { return fmt.Sprint(e.Code) }
+func (e codeError) Error() string     { return strconv.Itoa(int(e)) }
+func (e fieldError) Error() string    { return strconv.Itoa(e.Code) }
 
 func TestAnAnswerIsToldFromSilence(t *testing.T) {
 	my := func(number uint16, state string) error {
@@ -81,7 +82,7 @@ func TestAnAnswerIsToldFromSilence(t *testing.T) {
 	} {
 		err := row.dialect.judge(row.err)
 		got := silence
-		if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+		if refusal := (*RefusedError)(nil); errors.As(err, &refusal) {
 			got = map[bool]answer{false: never, true: again}[refusal.Again]
 		}
 		if got != row.want {

@@ -157,7 +157,7 @@ func (t *Results) in(ctx context.Context, db DB, do func(tx Tx) error) error {
 	}
 }
 
-// failed returns err with what was to be done, as a [*Refusal] if the database
+// failed returns err with what was to be done, as a [*RefusedError] if the database
 // has refused that.
 func (t *Results) failed(what string, err error) error {
 	err = t.dialect.judge(err)

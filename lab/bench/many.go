@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -100,7 +99,7 @@ func (b *bench) waited(c call, n int) ([]run, error) {
 // released is how many of the keys are released before the holder dies.
 func (w *worker) released() int { return max(w.Callers/50, 1) }
 
-func manyKey(i int) string { return "bench:many:" + strconv.Itoa(i) }
+func manyKey(i int) string { return guard.Key("bench", "many", i) }
 
 // keepMany holds all keys. At half time it releases some, one after the other,
 // and then it is killed.

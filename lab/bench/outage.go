@@ -74,7 +74,7 @@ func (w *worker) outageLoop(ctx context.Context, start time.Time) (r result, err
 		}
 		open.Go(func() {
 			asked := time.Now()
-			err := g.Do(ctx, "bench:own:"+strconv.Itoa(n), w.nothing)
+			err := g.Do(ctx, guard.Key("bench", "own", n), w.nothing)
 			calls[n] = outageCall{asked.Sub(start), time.Since(asked), err}
 		})
 	}

@@ -22,7 +22,7 @@ func TestATimeoutThatMixesUpRequestsIsRefusedOutsideALock(t *testing.T) {
 		status  int
 	}{
 		"Timeout": {
-			middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Minute}),
+			middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Minute}), //nolint:staticcheck // is refused
 			http.StatusInternalServerError,
 		},
 		"ContextTimeout": {middleware.ContextTimeout(time.Minute), http.StatusOK},

@@ -117,7 +117,7 @@ func (x *exchange) Next(l *guard.Lease) {
 // outer, and is right.
 func (x *exchange) noteTimeout(outer context.Context) {
 	if outer.Err() == nil {
-		x.lock.NoteTimeout(x.req, x.route, "a timeout")
+		x.lock.NoteTimeout(x.req, x.route, "of Fiber")
 	}
 }
 

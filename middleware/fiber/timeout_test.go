@@ -130,7 +130,7 @@ func TestATimeoutInsideALockIsLoggedOnce(t *testing.T) {
 			t.Errorf("%s: got %d %q, %v", path, status, body, err)
 		}
 	}
-	const line = `level=ERROR msg="guard: a timeout inside the lock answers while its handler may run on`
+	const line = `level=ERROR msg="guard: a timeout inside the lock has answered while its handler may run on`
 	if log := text.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, line) ||
 		!strings.Contains(log, `route="POST /inside"`) {
 		t.Errorf("want one line of /inside, got:\n%s", log)

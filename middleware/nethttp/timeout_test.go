@@ -74,7 +74,7 @@ func TestATimeoutHandlerInsideTheLockIsNot(t *testing.T) {
 	if held {
 		t.Error("the key was held to the end: the warning in the package documentation is out of date")
 	}
-	if strings.Count(log, "level=ERROR msg=\"guard: an http.TimeoutHandler inside the lock answers") != 1 {
+	if strings.Count(log, "level=ERROR msg=\"guard: a timeout inside the lock has answered") != 1 {
 		t.Errorf("want a line that says so, got:\n%s", log)
 	}
 }
