@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
