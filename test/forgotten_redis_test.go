@@ -42,3 +42,42 @@ func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
 		})
 	}
 }
+
+// A server that is far away answers late. That is no reason to leave its
+// connections.
+func TestTryDo_AsksAServerThatIsFarAway(t *testing.T) {
+	t.Parallel() // it mostly waits
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	p.Far(redistest.Distance{RoundTrip: 300 * time.Millisecond})
+	g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr))))
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	for range 2 {
+		_ = g.Do(t.Context(), "warm", nop)
+	}
+	for range 3 {
+		if ran, err := g.TryDo(t.Context(), "k", nop); !ran || err != nil {
+			t.Errorf("ran %v, %v", ran, err)
+		}
+		time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
+	}
+}
+
+// The request after the probe has all the time that is left, because a new
+// connection needs some round trips.
+func TestTryDo_OutlivesConnectionsToAFarServerThatWereForgotten(t *testing.T) {
+	t.Parallel() // it mostly waits
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	p.Far(redistest.Distance{RoundTrip: 90 * time.Millisecond})
+	g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr))))
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	for range 3 {
+		_, _ = g.TryDo(t.Context(), "warm", nop)
+	}
+	for range 2 {
+		time.Sleep(1200 * time.Millisecond)
+		p.SilenceAll()
+		if ran, err := g.TryDo(t.Context(), "k", nop); !ran || err != nil {
+			t.Errorf("ran %v, %v", ran, err)
+		}
+	}
+}

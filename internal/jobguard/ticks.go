@@ -171,6 +171,8 @@ func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
 	inside := false // the job, also while its panic or Goexit passes
 	defer func() {
 		if inside {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), panicTime)
+			defer cancel()
 			_ = t.recordRun(ctx, at) // without it the tick runs again, as after a crash
 			t.see(time.Time{}, at)
 		}
@@ -183,7 +185,7 @@ func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
 	long := errors.Is(err, guard.ErrMaxHold)
 	if long {
 		failed = errors.Join(err, failed)
-		err = t.recordRun(ctx, at)
+		err = t.recordRun(context.WithoutCancel(ctx), at)
 	}
 	if errors.Is(err, guard.ErrInterrupted) {
 		if !long {
@@ -201,8 +203,11 @@ func (t *Ticks) once(ctx context.Context, at time.Time) (failed, err error) {
 // nothing. No other run begins meanwhile, because this one has the key of the
 // job.
 func (t *Ticks) recordRun(ctx context.Context, at time.Time) error {
-	return t.record(context.WithoutCancel(ctx), at, func(context.Context) {})
+	return t.record(ctx, at, func(context.Context) {})
 }
+
+// panicTime is how long a panic may wait for the store.
+const panicTime = 3 * time.Second
 
 // record calls run and records that the tick at has run, unless there is a
 // record of it.

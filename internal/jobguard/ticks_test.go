@@ -305,6 +305,28 @@ func runPast(t *testing.T, instance *jobguard.Ticks, at time.Time) (passed any, 
 	return passed, err
 }
 
+// A process that dies of a panic does not live on for a store that is silent.
+func TestTicks_APanicDoesNotWaitForASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, died := guardtest.New(t), time.Time{}
+		instance, err := jobguard.NewTicks(&jobguard.Ticks{
+			Guard: g.With(guard.WithLogger(slog.New(slog.DiscardHandler))), Name: "report", Spec: "@every 2s",
+			Next: nextTick, Work: func(context.Context) error {
+				g.Break()
+				died = time.Now()
+				panic("job")
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, passed := runPast(t, instance, nextTick(time.Now()))
+		if took := time.Since(died); passed != "job" || took > 10*time.Second {
+			t.Errorf("%v passed after %v", passed, took)
+		}
+	})
+}
+
 // One job panics at each tick. With CatchUp, too, each tick runs on one
 // instance, and the later ones do not wait.
 func TestTicks_OneThatPanicsKeepsNoLaterOneBack(t *testing.T) {

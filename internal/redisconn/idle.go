@@ -19,6 +19,7 @@ const (
 // safe for concurrent use. Its times count from begun, and 0 means never.
 type idle struct {
 	answered atomic.Int64 // the last request of a [Conns.Probe]
+	failed   atomic.Int64 // when the last probe began that has left connections
 
 	mu   sync.Mutex // guards left
 	left map[string]*atomic.Int64
@@ -50,18 +51,24 @@ type Probe struct {
 
 // Probe is for the requests of a caller that will not wait for long. If none
 // was answered lately, the connections may have been forgotten, and the requests
-// have a part of the time until ctx ends. Otherwise the probe is nil.
+// have a part of the time until ctx ends. Otherwise the probe is nil. It is nil
+// too after a probe that has failed, because new connections need the time, and
+// for a server that is too far away to answer in a part of it.
 func (c *Conns) Probe(ctx context.Context) (context.Context, *Probe) {
 	start := time.Since(begun)
 	last := c.idle.answered.Load()
-	if last == 0 || start-time.Duration(last) < trusted || !c.own {
+	if last == 0 || start-time.Duration(last) < trusted || !c.own || c.idle.failed.Load() > last {
 		return ctx, nil
 	}
 	end, limited := ctx.Deadline()
 	if !limited {
 		return ctx, nil
 	}
-	limit := min(time.Until(end)/2, max(probeLimit, 4*time.Duration(c.Trip.mean.Load())))
+	trip := time.Duration(c.Trip.mean.Load())
+	limit := min(time.Until(end)/2, max(probeLimit, 4*trip))
+	if 2*trip > limit {
+		return ctx, nil
+	}
 	short, cancel := context.WithTimeout(ctx, limit)
 	return short, &Probe{c, cancel, start, limit}
 }
@@ -79,5 +86,6 @@ func (p *Probe) End(name string, err error) {
 		p.conns.Answered()
 	case time.Since(begun)-p.start > p.limit*9/10: // a read may end a little earlier
 		p.conns.idle.at(p.conns.Node(name)).Store(int64(p.start))
+		p.conns.idle.failed.Store(int64(p.start))
 	}
 }

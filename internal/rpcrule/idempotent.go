@@ -180,6 +180,7 @@ func (i *idempotent) serve(
 	var own error
 	result, err := g.OnceBytes(ctx, key, o, func(ctx context.Context) ([]byte, error) {
 		called = true
+		noteRefusal(ctx, false)
 		resp, own = handler(context.WithValue(ctx, refusalKey{}, inside))
 		if own != nil && (inside.noted || errnote.Is(own, errnote.NothingDone(true))) {
 			own = errnote.Bare(own)

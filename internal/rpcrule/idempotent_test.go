@@ -174,6 +174,42 @@ func TestAHandlerSaysThatItHasDoneNothing(t *testing.T) {
 	}
 }
 
+// Something between an Idempotent and a lock may try again. What the lock has
+// refused before says nothing of a handler that has run.
+func TestAHandlerThatRunsAfterARefusalHasDoneSomething(t *testing.T) {
+	g := guardtest.New(t).With(guard.WithAtMostOnce(), guard.WithMaxWait(0))
+	declined := errors.New("declined")
+	once := rpcrule.NewIdempotent(g, "/shop.Bank/Pay", func(context.Context) (string, error) { return "ann", nil },
+		time.Hour, rpcrule.Answers{
+			Record: func(context.Context, any, error) ([]byte, error) { return nil, rpcrule.ErrNotForKeeping },
+			Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
+		}, []rpcrule.Option{rpcrule.WithKey(of(id)), rpcrule.WithoutFingerprint()})
+	lock := rpcrule.New(g, "/shop.Bank/Pay", of(func(payment) string { return "account" }))
+	runs := 0
+	handler := func(context.Context) (any, error) {
+		runs++
+		return nil, declined
+	}
+	for range 2 {
+		_, err := once.Serve(t.Context(), g, payment{id: "k"}, func(ctx context.Context) (any, error) {
+			err := g.Do(t.Context(), "account", func(context.Context) error {
+				_, err := rpcrule.Run(ctx, g, lock, payment{}, handler)
+				return err
+			})
+			if !errors.Is(err, guard.ErrNotAcquired) {
+				t.Errorf("got %v", err)
+			}
+			return rpcrule.Run(ctx, g, lock, payment{}, handler)
+		})
+		if !errors.Is(err, declined) && !errors.Is(err, guard.ErrInterrupted) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if runs != 1 {
+		t.Errorf("%d runs", runs)
+	}
+}
+
 func TestOptionsThatCannotWorkPanic(t *testing.T) {
 	for name, construct := range map[string]func(){
 		"no key":       func() { rpcrule.WithKey[payment](nil) },

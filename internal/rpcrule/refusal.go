@@ -15,8 +15,14 @@ type refusalKey struct{}
 // refused returns err as that of a call whose handler has not run. refused
 // notes that for the Idempotent that the call has passed before.
 func refused(ctx context.Context, err error) error {
-	if outside, found := ctx.Value(refusalKey{}).(*refusal); found {
-		outside.noted = true
-	}
+	noteRefusal(ctx, true)
 	return httpguard.Refused(err)
+}
+
+// noteRefusal notes whether a rule has refused the call. A rule notes false when
+// it lets a call through, because something in front of it may have tried again.
+func noteRefusal(ctx context.Context, refused bool) {
+	if outside, found := ctx.Value(refusalKey{}).(*refusal); found {
+		outside.noted = refused
+	}
 }

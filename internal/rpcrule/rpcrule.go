@@ -141,6 +141,7 @@ func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any,
 	called := false
 	resp, err := guard.Call(ctx, g, key, func(ctx context.Context) (T, error) {
 		called = true
+		noteRefusal(ctx, false)
 		return handler(ctx)
 	})
 	if !called {
@@ -160,6 +161,7 @@ func runSeveral[T any](ctx context.Context, g *guard.Guard, r *Rule, message any
 	called := false
 	err = g.DoAll(ctx, keys, func(ctx context.Context) (err error) {
 		called = true
+		noteRefusal(ctx, false)
 		resp, err = handler(ctx)
 		return err
 	})
@@ -180,6 +182,7 @@ func (r *Rule) Acquire(ctx context.Context, message any) (*guard.Lease, error) {
 	if err != nil {
 		return nil, refused(ctx, tooLong(err, key))
 	}
+	noteRefusal(ctx, false)
 	return l, nil
 }
 

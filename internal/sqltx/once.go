@@ -206,6 +206,9 @@ func (c *call) lookAgain(ctx context.Context, err error) error {
 	if found {
 		return c.takeOver(r)
 	}
+	if said := (*Refusal)(nil); errors.As(bad, &said) {
+		bad = said.Err // the look was refused, not the work
+	}
 	switch {
 	case errors.Is(err, guard.ErrNotRecorded): // a final error, which stands beside it
 	case refused(err):

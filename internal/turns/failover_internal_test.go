@@ -171,3 +171,48 @@ func TestTheCostOfALeaseThatGrows(t *testing.T) {
 		})
 	}
 }
+
+// A claim that rests has not been looked at for a while when the key is handed
+// over, so the offer is trusted for less. The renewals that make it longer come
+// while it is.
+func TestAnOfferToAClaimThatRestsGrowsInTime(t *testing.T) {
+	for age := time.Duration(0); age < 2300*time.Millisecond; age += 50 * time.Millisecond {
+		t.Run(age.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memlocker.New()
+				e, other := open(t, store.Peer()), open(t, store.Peer())
+				before := mustTake(t, other, settings())
+				e.waits.Add(4000) // keys: each look comes after 2 to 4 s
+				s := settings()
+				s.MaxWait = time.Minute
+				got := make(chan *Turn, 1)
+				go func() { got <- mustTake(t, e, s) }()
+				for unseen(e) < age {
+					time.Sleep(10 * time.Millisecond)
+				}
+				mustEnd(t, before)
+				turn := <-got
+				time.Sleep(5 * time.Second)
+				if err := turn.Err(); err != nil {
+					t.Error(err)
+				}
+				_ = end(t.Context(), turn)
+				closed(t, e)
+				closed(t, other)
+			})
+		})
+	}
+}
+
+// unseen returns how long ago the request was sent that last saw the bid of
+// stageKey in the queue.
+func unseen(e *Engine) time.Duration {
+	synctest.Wait()
+	gt := e.gates.find(stageKey)
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if b := gt.contender.bid; b != nil && b.queued {
+		return time.Since(b.seen)
+	}
+	return -1
+}

@@ -222,13 +222,19 @@ func (gt *gate) vacate() *bid {
 // enter the open grant do so before, if the floor comes without a grant. gt.mu
 // is held.
 func (gt *gate) giveFloor(gr *grant) {
+	waits := func(t *Turn) bool { // for a permit of this process, which it is given
+		return t != nil && gr == nil && gt.crowd.full(t, 0)
+	}
 	if gr == nil {
 		gt.enterFront()
 	}
-	next := gt.line.first
-	if next != nil && gr == nil && gt.crowd.full(next, 0) {
-		next = nil // it is given a permit of this process
+	if waits(gt.line.first) {
 		gt.tellOnce(errNoWait, func(*Turn) bool { return true })
+		gt.enterFront()
+	}
+	next := gt.line.first
+	if waits(next) {
+		next = nil
 	}
 	gt.floor, gt.grant = next, gr
 	if next != nil {

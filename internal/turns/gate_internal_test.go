@@ -32,6 +32,36 @@ func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	}
 }
 
+// A call with one attempt that is first in line, as after a rejoin, does not wait
+// for a permit of this process. Those behind it that want no permit contend.
+func TestBehindOneAttemptThatIsRefusedTheNextContends(t *testing.T) {
+	alone, permit := settings(), limited(2)
+	taken := []*grant{{}, {}}
+	for name, behind := range map[string][]*Turn{
+		"alone":           {{set: &alone}},
+		"one more, alone": {{set: &permit, waiting: waiting{patience: Patience{Once: true}}}, {set: &alone}},
+		"a permit":        {{set: &permit}, {set: &alone}},
+		"nobody":          nil,
+	} {
+		once := &Turn{set: &permit, waiting: waiting{patience: Patience{Once: true}}}
+		gt := &gate{floor: &Turn{set: &permit}, crowd: &crowd{grants: taken}}
+		for _, w := range append([]*Turn{once}, behind...) {
+			w.given = make(chan struct{}, 1)
+			gt.line.push(w)
+		}
+		gt.giveFloor(nil)
+		if !errors.Is(once.verdict, errNoWait) || len(once.given) != 1 {
+			t.Errorf("%s: the verdict is %v", name, once.verdict)
+		}
+		if first := gt.line.first; gt.floor == nil && first != nil && !gt.crowd.full(first, 0) {
+			t.Errorf("%s: nobody has the floor, and the first in line waits for no permit", name)
+		}
+		if name == "alone" && (gt.floor != behind[0] || len(behind[0].given) != 1) {
+			t.Errorf("%s: the floor is not given", name)
+		}
+	}
+}
+
 // The turn that has the floor meanwhile is wanted by the one that rejoins.
 func TestATurnThatRejoinsWantsTheGrantOfTheFloor(t *testing.T) {
 	s := settings()

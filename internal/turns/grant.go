@@ -375,6 +375,13 @@ func (gr *grant) firstRenewal(now time.Time) time.Time {
 	return now.Add(min(limits.OfferRenewal, gr.trust.left(now)/2))
 }
 
+// nextRenewal returns when the next renewal is due after one that was sent at
+// the given time. An offer may be older than its message, and must grow while
+// it is trusted. gr.mu is held.
+func (gr *grant) nextRenewal(sent, now time.Time) time.Time {
+	return earlier(limits.RenewalTime(sent, gr.trust.length), now.Add(gr.trust.left(now)/2))
+}
+
 // arm sets the timer to whatever is due next. gr.mu is held.
 func (gr *grant) arm(now time.Time) {
 	next, at := gr.trust.left(now), gr.tenure.due()
@@ -512,7 +519,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 		case !gr.revoked.IsZero():
 			gr.renewAt = now
 		case gr.renews():
-			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
+			gr.renewAt = gr.nextRenewal(sent, now)
 		}
 	case errors.Is(err, locker.ErrLeaseLost):
 		return r, true

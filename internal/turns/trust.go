@@ -46,10 +46,10 @@ func (t trust) expiry() time.Time { return t.mono.Add(t.length - limits.Trusted(
 //
 // A failover may lose the last write, and then leave the key the lease that it
 // had before. So the renewal that makes a lease longer adds no trust. The next
-// one does, a third of the shorter lease later, because it finds the key there
-// or tells of its loss. A renewal of a lease that has its full length already
-// is one TTL after another, of which the older lasts for two thirds when the
-// next comes.
+// one does, because it finds the key there or tells of its loss. It comes a
+// third of the shorter lease later, or earlier if the trust ends soon. A renewal
+// of a lease that has its full length already is one TTL after another, of which
+// the older lasts for two thirds when the next comes.
 func (t trust) renewed(o trust) trust {
 	if o.length > t.length && o.length > t.grown {
 		t.grown = o.length
