@@ -196,7 +196,7 @@ step() {
   if [[ $result == ok ]]; then
     (set -e; "step_$name") & # not `if (...)`, which would switch off -e inside the step as well
     wait $! || result=FAILED
-    [[ ! -e $tmp/servers ]] || { kill $(<"$tmp/servers"); rm "$tmp/servers"; } # of start_redis
+    [[ ! -e $tmp/servers ]] || { kill $(<"$tmp/servers") || true; rm "$tmp/servers"; } # of start_redis
   fi
   printf -- '--- %s: %s (%ds)\n' "$name" "$result" $((SECONDS - start))
   printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" | cat - "$parts" >>"$tmp/table"

@@ -180,7 +180,7 @@ step_server() {
   go run ./guardctl prove "127.0.0.1:$port" | tee -a "${GITHUB_STEP_SUMMARY:-/dev/null}" || { cat "$tmp/server.log"; return 1; }
 }
 
-# start_redis starts a server until the run ends and prints its port.
+# start_redis starts a server, which runs until the end of the step, and prints its port.
 start_redis() {
   local port=$((10000 + RANDOM % 20000)) id
   redis-server --port "$port" --bind 127.0.0.1 --dir "$tmp" --save "" >"$tmp/server.log" 2>&1 &
