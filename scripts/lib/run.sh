@@ -34,7 +34,7 @@ here() { git -c "safe.directory=$root" "$@"; }
 select_changed() {
   local f m base files every=("${modules[@]}")
   base=$(here merge-base HEAD origin/main 2>/dev/null) || return 0
-  mapfile -t files < <(here diff --name-only "$base"; here ls-files --others --exclude-standard)
+  mapfile -t files < <(here diff --name-only --no-renames "$base"; here ls-files --others --exclude-standard)
   ((${#files[@]})) || return 0
   modules=() touched=() unneeded="models browser api lint vet generate test"
   for f in "${files[@]}"; do
