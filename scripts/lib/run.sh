@@ -55,6 +55,7 @@ select_changed() {
     modules+=("$m")
     [[ $f == *_test.go ]] || mapfile -t -O ${#modules[@]} modules < <(dependents_of "$m")
   done
+  has_chosen . || chosen+=" docs" # which reads the code of every module
   mapfile -t modules < <(sorted "${modules[@]}")
   mapfile -t touched < <(sorted "${touched[@]}")
   echo "a change of ${touched[*]/#./root} since ${base:0:8}: tests of ${modules[*]/#./root}"
