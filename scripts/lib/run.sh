@@ -48,6 +48,8 @@ select_changed() {
       model/*) needed models; continue ;;
       internal/turns/*) needed models ;;
       examples/flashsale/*) needed browser ;;
+      guardgen/guardvet/*) touched=("${every[@]}") ;; # it vets all modules
+      guardgen/*) modules+=(examples) ;; # it generates code there
     esac
     needed api lint vet generate test
     m=$(module_of "$f")
