@@ -64,10 +64,14 @@ step_lint() {
   done
 }
 
-# Links, code, translations and defaults in the documents.
+# Links, code, translations and defaults in the documents, and what tests elsewhere read in them. Those of the laboratory
+# need servers, so they wait for a change there.
 step_docs() {
+  local readers='Default|Readme|Documents|IsDocumented|OfTheDocs|OfTheStories|Prometheus|TheTables|Dashboard'
   go test $race -count=1 $short ./internal/doccheck ./docs/...
-  go test $race -count=1 -run 'Default' .
+  go test $race -count=1 $short -run "$readers" . ./tracing ./locker/redislocker ./guardtest/explore \
+    ./examples/flashsale/show ./examples/metrics
+  go test -count=1 $short -run "$readers" ./guardgen ./guardgen/guardvet/checks # see race_of
 }
 
 # The root module and the laboratory have most of the tests, so they come first.
