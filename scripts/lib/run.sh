@@ -120,24 +120,30 @@ prepare() {
 
 # needs_of prints the commands and files that a step needs, each with the Debian packages that have it.
 needs_of() {
-  local every="guardctl/all lab" compiler
-  compiler="$(go env CC) gcc libc6-dev"
+  local every="guardctl/all lab"
   case $1 in
-    models) echo "$compiler" ;;
-    browser) printf '%s\n' "$compiler" "redis-server redis-server" "chromium chromium fonts-dejavu-core fonts-wqy-zenhei" ;;
-    vet | lint | docs | single | server | torture | test)
-      [[ -z $race ]] || echo "$compiler" # for the race detector
-      [[ $1 == @(vet|lint) ]] || echo "redis-server redis-server"
-      ;;&
-    torture | test)
+    vet | lint | docs | test | single | torture | server) # for the race detector
+      [[ -z $race ]] || echo "$(go env CC) gcc libc6-dev"
+      ;;
+    models | browser) echo "$(go env CC) gcc libc6-dev" ;;
+  esac
+  case $1 in
+    docs | test | browser | single | fuzz | torture | demo | server) echo "redis-server redis-server" ;;
+  esac
+  case $1 in
+    browser) echo "chromium chromium fonts-dejavu-core fonts-wqy-zenhei" ;;
+    test)
       [[ -n $short ]] || ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
+      ! has_chosen locker/postgreslocker $([[ -n $short ]] || echo lab) || echo "pgbouncer pgbouncer"
+      ;;
+  esac
+  case $1 in
+    test | torture)
       ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
-      ! has_chosen locker/postgreslocker || echo "pgbouncer pgbouncer"
       ! has_chosen $every locker/mysqllocker || installed mysqld || echo "mariadbd mariadb-server"
       ! has_chosen $every locker/zookeeperlocker ||
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
       ;;
-    demo | fuzz) echo "redis-server redis-server" ;;
   esac
 }
 
