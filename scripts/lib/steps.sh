@@ -107,7 +107,9 @@ step_single() {
   go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . ./test # not all, because the check is slow
 }
 
+# Under the race detector guardtest/explore tries only some of its runs.
 step_fuzz() {
+  go test -vet=off -count=1 ./guardtest/explore/...
   side_by_side fuzz_target $(grep -roE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's|/[^/]*:func |:|' | sort)
 }
 
