@@ -42,6 +42,7 @@ generate() {
 step_vet() {
   local m os systems=(windows) users=(. guardctl) # the modules with files for a system
   side_by_side vet_module "${modules[@]}"
+  ! has_chosen examples || go -C examples vet $race -tags otlp ./flashsale # a file that nothing else compiles
   go -C guardgen build -o "$tmp/guardvet" ./guardvet
   side_by_side guardvet_module "${touched[@]}"
   [[ $set != nightly ]] || systems+=(darwin) users+=(examples {jobs,middleware}/*/go.mod)
@@ -142,7 +143,7 @@ step_models() { model/run $([[ $set == nightly ]] || echo -quick); }
 
 # What a newcomer runs, on the redis-server that the tests need anyway.
 step_demo() {
-  local last port id
+  local last port
   port=$(start_redis)
   go run ./examples/flashsale -redis "redis://127.0.0.1:$port/0" -json | tee "$tmp/demo"
   last=$(tail -n 1 "$tmp/demo")
