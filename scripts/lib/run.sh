@@ -43,6 +43,7 @@ select_changed() {
         modules=("${every[@]}") touched=("${every[@]}") unneeded=""
         break
         ;;
+      docs/faults.md) needed test; modules+=(lab) chosen+=" docs"; continue ;; # a test there generates it
       *.md | docs/*.png | llms.txt) chosen+=" docs"; continue ;;
       .github/* | .gitignore | LICENSE) continue ;;
       model/*) needed models; continue ;;
