@@ -100,7 +100,7 @@ func TestPayment(t *testing.T) {
 var deep = flag.Int("runs", 0, "how many runs a scenario that holds gets, instead of the usual number")
 
 // depth is full, or raced under the race detector. For each bubble the race
-// detector keeps some 100 KB for good, and runs are slow. The step newest of
+// detector keeps some 100 KB for good, and runs are slow. The step fuzz of
 // scripts/test has no race detector, so all runs are done there.
 func depth(full, raced int) int {
 	if raceBuild {

@@ -17,14 +17,14 @@ import (
 type Proxy struct {
 	Addr string
 
-	pipe *faultpipe.Pipe // closed when the test ends
+	upstream string
+	pipe     *faultpipe.Pipe // closed when the test ends
 
 	dropUp, dropDown atomic.Bool
 	delay            atomic.Int64 // ns
 	kills            atomic.Int32 // number of replies that are still to be killed
 
 	mu         sync.Mutex // guards the fields below; never held across I/O
-	upstream   string
 	commands   map[string]int
 	roundTrips int
 	made       int // connections
@@ -58,15 +58,6 @@ func (p *Proxy) DelayReplies(d time.Duration) { p.delay.Store(int64(d)) }
 
 // KillNextReply cuts the connection of the next reply instead of passing it on.
 func (p *Proxy) KillNextReply() { p.kills.Add(1) }
-
-// MoveTo makes addr the server and cuts every connection, as the name of a
-// service in a cloud does that fails over.
-func (p *Proxy) MoveTo(addr string) {
-	p.mu.Lock()
-	p.upstream = addr
-	p.mu.Unlock()
-	p.CutAll()
-}
 
 // CutAll cuts every connection. New connections can be made.
 func (p *Proxy) CutAll() { p.pipe.Cut(nil) }
@@ -113,10 +104,7 @@ func (p *Proxy) Reset() {
 
 // open connects an accepted client to the server.
 func (p *Proxy) open(client net.Conn) (faultpipe.Link, error) {
-	p.mu.Lock()
-	upstream := p.upstream
-	p.mu.Unlock()
-	server, err := net.Dial("tcp", upstream)
+	server, err := net.Dial("tcp", p.upstream)
 	if err != nil {
 		return nil, err
 	}

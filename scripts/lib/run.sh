@@ -34,7 +34,7 @@ here() { git -c "safe.directory=$root" "$@"; }
 select_changed() {
   local f m base files every=("${modules[@]}")
   base=$(here merge-base HEAD origin/main 2>/dev/null) || return 0
-  mapfile -t files < <(here diff --name-only "$base"; here ls-files --others --exclude-standard)
+  mapfile -t files < <(here diff --name-only --no-renames "$base"; here ls-files --others --exclude-standard)
   ((${#files[@]})) || return 0
   modules=() touched=() unneeded="models browser api lint vet generate test"
   for f in "${files[@]}"; do
@@ -43,11 +43,14 @@ select_changed() {
         modules=("${every[@]}") touched=("${every[@]}") unneeded=""
         break
         ;;
+      docs/faults.md) needed test; modules+=(lab) chosen+=" docs"; continue ;; # a test there generates it
       *.md | docs/*.png | llms.txt) chosen+=" docs"; continue ;;
       .github/* | .gitignore | LICENSE) continue ;;
       model/*) needed models; continue ;;
       internal/turns/*) needed models ;;
       examples/flashsale/*) needed browser ;;
+      guardgen/guardvet/*) touched=("${every[@]}") ;; # it vets all modules
+      guardgen/*) modules+=(examples) ;; # it generates code there
     esac
     needed api lint vet generate test
     m=$(module_of "$f")
@@ -55,6 +58,7 @@ select_changed() {
     modules+=("$m")
     [[ $f == *_test.go ]] || mapfile -t -O ${#modules[@]} modules < <(dependents_of "$m")
   done
+  has_chosen . || chosen+=" docs" # which reads the code of every module
   mapfile -t modules < <(sorted "${modules[@]}")
   mapfile -t touched < <(sorted "${touched[@]}")
   echo "a change of ${touched[*]/#./root} since ${base:0:8}: tests of ${modules[*]/#./root}"
@@ -117,24 +121,30 @@ prepare() {
 
 # needs_of prints the commands and files that a step needs, each with the Debian packages that have it.
 needs_of() {
-  local every="guardctl/all lab" compiler
-  compiler="$(go env CC) gcc libc6-dev"
+  local every="guardctl/all lab"
   case $1 in
-    models) echo "$compiler" ;;
-    browser) printf '%s\n' "$compiler" "redis-server redis-server" "chromium chromium fonts-dejavu-core fonts-wqy-zenhei" ;;
-    vet | lint | docs | single | server | torture | test)
-      [[ -z $race ]] || echo "$compiler" # for the race detector
-      [[ $1 == @(vet|lint) ]] || echo "redis-server redis-server"
-      ;;&
-    torture | test)
+    vet | lint | docs | test | single | torture | server) # for the race detector
+      [[ -z $race ]] || echo "$(go env CC) gcc libc6-dev"
+      ;;
+    models | browser) echo "$(go env CC) gcc libc6-dev" ;;
+  esac
+  case $1 in
+    docs | test | browser | single | fuzz | torture | demo | server) echo "redis-server redis-server" ;;
+  esac
+  case $1 in
+    browser) echo "chromium chromium fonts-dejavu-core fonts-wqy-zenhei" ;;
+    test)
       [[ -n $short ]] || ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
+      ! has_chosen locker/postgreslocker $([[ -n $short ]] || echo lab) || echo "pgbouncer pgbouncer"
+      ;;
+  esac
+  case $1 in
+    test | torture)
       ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
-      ! has_chosen locker/postgreslocker || echo "pgbouncer pgbouncer"
       ! has_chosen $every locker/mysqllocker || installed mysqld || echo "mariadbd mariadb-server"
       ! has_chosen $every locker/zookeeperlocker ||
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
       ;;
-    demo | fuzz) echo "redis-server redis-server" ;;
   esac
 }
 
@@ -196,7 +206,7 @@ step() {
   if [[ $result == ok ]]; then
     (set -e; "step_$name") & # not `if (...)`, which would switch off -e inside the step as well
     wait $! || result=FAILED
-    [[ ! -e $tmp/servers ]] || { kill $(<"$tmp/servers"); rm "$tmp/servers"; } # of start_redis
+    [[ ! -e $tmp/servers ]] || { kill $(<"$tmp/servers") || true; rm "$tmp/servers"; } # of start_redis
   fi
   printf -- '--- %s: %s (%ds)\n' "$name" "$result" $((SECONDS - start))
   printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" | cat - "$parts" >>"$tmp/table"

@@ -16,25 +16,6 @@ import (
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
-// fleet returns guards of processes on one store.
-func fleet(t *testing.T, n int, opts ...guard.Option) []*guard.Guard {
-	t.Helper()
-	addr, prefix := store(t)
-	all := make([]*guard.Guard, n)
-	for i := range all {
-		g, err := guard.New(etcdlocker.New(etcdtest.Client(t, addr), etcdlocker.WithPrefix(prefix)),
-			append([]guard.Option{
-				guard.WithTTL(time.Minute), guard.WithMaxWait(time.Minute), guard.WithMaxWaiters(0),
-			}, opts...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-		all[i] = g
-	}
-	return all
-}
-
 // A record whose etcd lease is too short would let the function run again.
 func TestOnEtcdTheLongestTTLIsLong(t *testing.T) {
 	t.Parallel()
