@@ -35,8 +35,16 @@ func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
 			for range 2 {
 				time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
 				p.SilenceAll()
-				if ran, err := g.TryDo(t.Context(), "k", nop); !ran || err != nil {
-					t.Errorf("ran %v, %v", ran, err)
+				// A call for each connection would be refused if none told of the others. One
+				// may be on a busy machine, which opens the new connection too late.
+				for refused := 0; ; refused++ {
+					ran, err := g.TryDo(t.Context(), "k", nop)
+					if ran && err == nil {
+						break
+					}
+					if refused == 3 {
+						t.Fatalf("ran %v, %v, as 3 calls before it", ran, err)
+					}
 				}
 			}
 		})

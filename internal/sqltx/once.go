@@ -206,7 +206,7 @@ func (c *call) lookAgain(ctx context.Context, err error) error {
 	if found {
 		return c.takeOver(r)
 	}
-	if said := (*Refusal)(nil); errors.As(bad, &said) {
+	if said := (*RefusedError)(nil); errors.As(bad, &said) {
 		bad = said.Err // the look was refused, not the work
 	}
 	switch {

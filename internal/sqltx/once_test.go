@@ -40,7 +40,7 @@ func TestARefusedLookIsNoRefusalOfTheWork(t *testing.T) {
 	}
 	r, err := OnceBytes(t.Context(), guardtest.New(t).Guard, &mute{}, table, "k", guard.OnceOptions{TTL: time.Hour},
 		func(context.Context, Tx) ([]byte, error) { return []byte("paid"), nil })
-	if said := (*Refusal)(nil); errors.As(err, &said) || !errors.Is(err, guard.ErrNotRecorded) ||
+	if said := (*RefusedError)(nil); errors.As(err, &said) || !errors.Is(err, guard.ErrNotRecorded) ||
 		!errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(err, stateError("42501")) || string(r.Record) != "paid" {
 		t.Errorf("got %q, %v", r.Record, err)
 	}

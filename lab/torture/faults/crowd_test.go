@@ -99,7 +99,7 @@ func TestFault31AnExhaustedPoolCostsNoLease(t *testing.T) {
 	s := serve(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, PoolSize: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
-	g := newGuard(t, rdb, guard.WithTTL(time.Second), guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
+	g := newGuard(t, rdb, guard.WithTTL(2*time.Second), guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
 	other := on(t, s.Addr, guard.WithMaxWait(long))
 	busy, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -125,7 +125,7 @@ func TestFault28AHolderRenewsAndReleasesWithoutMemory(t *testing.T) {
 	var renewals renewed
 	g := on(t, n.server.Addr, guard.WithTTL(600*time.Millisecond), guard.WithMaxWait(100*time.Millisecond),
 		guard.WithObserver(&renewals))
-	l := acquire(t, g, key)
+	l := acquire(t, g.With(guard.WithMaxWait(long)), key)
 	command(t, n.direct, "config", "set", "maxmemory", "1")
 	wantErr(t, g.Do(t.Context(), "another", nop), guard.ErrUnavailable)
 	before := renewals.Load()
