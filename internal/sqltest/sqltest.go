@@ -1,7 +1,7 @@
-// Package sqltest gives tests real database servers of their own: PostgreSQL
-// and MariaDB, from the system's packages, on free loopback ports and with
-// their data in a temporary directory. Nothing of the system's own servers is
-// touched.
+// Package sqltest gives tests real database servers of their own: PostgreSQL,
+// and MariaDB or MySQL, from the system's packages, on free loopback ports and
+// with their data in a temporary directory. Nothing of the system's own servers
+// is touched.
 package sqltest
 
 import (

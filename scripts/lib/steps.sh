@@ -25,8 +25,13 @@ step_tidy() {
 }
 
 # list_workspace adds to go.work.sum what it lacks, as a build does: a build finds nothing to add when all sums are there.
+# What go.work pins must be no older than what a module has come to require, which a replacement would hide.
 list_workspace() {
-  go list -m all >/dev/null
+  local path required pinned
+  go list -m -f '{{with .Replace}}{{$.Path}} {{$.Version}} {{.Version}}{{end}}' all | while read -r path required pinned; do
+    [[ $(printf '%s\n' "$required" "$pinned" | sort -V | tail -n 1) == "$pinned" ]] || ! grep -q "^\s$path =>" go.work ||
+      { echo "go.work pins $path $pinned, and a module requires $required"; exit 1; }
+  done
   go list -deps -test work >/dev/null
 }
 
