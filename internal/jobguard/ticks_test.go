@@ -320,7 +320,7 @@ func TestTicks_APanicDoesNotWaitForASilentStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, passed := runPast(t, instance, nextTick(time.Now()))
+		passed, _ := runPast(t, instance, nextTick(time.Now()))
 		if took := time.Since(died); passed != "job" || took > 10*time.Second {
 			t.Errorf("%v passed after %v", passed, took)
 		}
