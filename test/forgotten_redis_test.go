@@ -2,10 +2,13 @@ package guard_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
@@ -88,4 +91,45 @@ func TestTryDo_OutlivesConnectionsToAFarServerThatWereForgotten(t *testing.T) {
 			t.Errorf("ran %v, %v", ran, err)
 		}
 	}
+}
+
+// The answers of one node of a cluster say nothing of the connections to others.
+func TestTryDo_OutlivesConnectionsToANodeThatWereForgotten(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var nodes []*redistest.Proxy
+	var slots []redis.ClusterSlot
+	for i := range 2 { // servers that take all keys
+		p := redistest.NewProxy(t, redistest.Start(t).Addr)
+		nodes = append(nodes, p)
+		slots = append(slots, redis.ClusterSlot{
+			Start: i * 8192, End: i*8192 + 8191, Nodes: []redis.ClusterNode{{Addr: p.Addr}},
+		})
+	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return slots, nil },
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	g := must(guard.New(redislocker.New(rdb)))
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	first := redistest.Client(t, nodes[0].Addr)
+	keys := make([]string, len(nodes)) // one of each node
+	for i := 0; slices.Contains(keys, ""); i++ {
+		key := strconv.Itoa(i)
+		_ = g.Do(t.Context(), key, func(ctx context.Context) error {
+			keys[1-first.Exists(ctx, "guard:{"+key+"}").Val()] = key
+			return nil
+		})
+	}
+	try := func(node int) {
+		if ran, err := g.TryDo(t.Context(), keys[node], nop); !ran || err != nil {
+			t.Errorf("ran %v, %v", ran, err)
+		}
+	}
+	try(1)
+	for range 13 {
+		time.Sleep(100 * time.Millisecond)
+		try(0)
+	}
+	nodes[1].SilenceAll()
+	try(1)
 }

@@ -158,7 +158,7 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 		if g.cluster {
 			node = addr
 		}
-		return introduce(conn, g.idle.at(node)), nil
+		return introduce(conn, &g.idle.at(node).left), nil
 	}
 }
 

@@ -15,77 +15,80 @@ const (
 	probeLimit = 100 * time.Millisecond
 )
 
-// idle knows when a server was heard of, and which connections to leave. It is
-// safe for concurrent use. Its times count from begun, and 0 means never.
+// idle knows when each node was heard of, and which connections to leave. It is
+// safe for concurrent use.
 type idle struct {
-	answered atomic.Int64 // the last request of a [Conns.Probe]
-	failed   atomic.Int64 // when the last probe began that has left connections
-
-	mu   sync.Mutex // guards left
-	left map[string]*atomic.Int64
+	mu   sync.Mutex // guards seen
+	seen map[string]*sighting
 }
 
-// at returns since when a connection to a node must have been heard of, or else
-// it is not used again. node is "" without a cluster.
-func (i *idle) at(node string) *atomic.Int64 {
+// A sighting is what is known of the connections to a node. Its times count from
+// begun, and 0 means never.
+type sighting struct {
+	answered atomic.Int64 // the last request of a [Conns.Probe]
+	// left is since when a connection must have been heard of, or else it is
+	// not used again.
+	left atomic.Int64
+}
+
+// at returns what is known of a node. node is "" without a cluster.
+func (i *idle) at(node string) *sighting {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	left := i.left[node]
-	if left == nil {
-		if i.left == nil {
-			i.left = make(map[string]*atomic.Int64)
+	s := i.seen[node]
+	if s == nil {
+		if i.seen == nil {
+			i.seen = make(map[string]*sighting)
 		}
-		left = &atomic.Int64{}
-		i.left[node] = left
+		s = &sighting{}
+		i.seen[node] = s
 	}
-	return left
+	return s
 }
 
-// A Probe finds out whether a connection was forgotten.
+// A Probe may find out whether a connection was forgotten.
 type Probe struct {
-	conns  *Conns
-	cancel context.CancelFunc
-	start  time.Duration // after begun
+	seen   *sighting
+	cancel context.CancelFunc // nil: the requests have all their time
+	start  time.Duration      // after begun
 	limit  time.Duration
 }
 
-// Probe is for the requests of a caller that will not wait for long. If none
-// was answered lately, the connections may have been forgotten, and the requests
-// have a part of the time until ctx ends. Otherwise the probe is nil. It is nil
-// too after a probe that has failed, because new connections need the time, and
-// for a server that is too far away to answer in a part of it.
-func (c *Conns) Probe(ctx context.Context) (context.Context, *Probe) {
-	start := time.Since(begun)
-	last := c.idle.answered.Load()
-	if last == 0 || start-time.Duration(last) < trusted || !c.own || c.idle.failed.Load() > last {
-		return ctx, nil
+// Probe is for the requests to a node of a caller that will not wait for long.
+// If the node has answered none lately, the connections may have been forgotten,
+// and the requests have a part of the time until ctx ends. They have all of it
+// after a probe that has failed, because new connections need the time, and if
+// the server is too far away to answer in a part of it.
+func (c *Conns) Probe(ctx context.Context, node string) (context.Context, Probe) {
+	p := Probe{seen: c.idle.at(node), start: time.Since(begun)}
+	last := p.seen.answered.Load()
+	if last == 0 || p.start-time.Duration(last) < trusted || !c.own || p.seen.left.Load() > last {
+		return ctx, p
 	}
 	end, limited := ctx.Deadline()
 	if !limited {
-		return ctx, nil
+		return ctx, p
 	}
 	trip := time.Duration(c.Trip.mean.Load())
-	limit := min(time.Until(end)/2, max(probeLimit, 4*trip))
-	if 2*trip > limit {
-		return ctx, nil
+	p.limit = min(time.Until(end)/2, max(probeLimit, 4*trip))
+	if 2*trip > p.limit {
+		return ctx, p
 	}
-	short, cancel := context.WithTimeout(ctx, limit)
-	return short, &Probe{c, cancel, start, limit}
+	ctx, p.cancel = context.WithTimeout(ctx, p.limit)
+	return ctx, p
 }
 
-// Answered notes that requests of such a caller were answered.
-func (c *Conns) Answered() { c.idle.answered.Store(int64(time.Since(begun))) }
-
-// End ends the probe, whose requests for name ended with err. If they ran into
-// their limit, no connection to the node of name is used again that has carried
-// nothing meanwhile. The next request then gets a new one.
-func (p *Probe) End(name string, err error) {
-	p.cancel()
+// End ends the probe, whose requests ended with err. If they ran into their
+// limit, no connection to the node is used again that has carried nothing
+// meanwhile. The next request then gets a new one.
+func (p *Probe) End(err error) {
+	if p.cancel != nil {
+		p.cancel()
+	}
 	switch {
 	case err == nil:
-		p.conns.Answered()
-	case time.Since(begun)-p.start > p.limit*9/10: // a read may end a little earlier
-		p.conns.idle.at(p.conns.Node(name)).Store(int64(p.start))
-		p.conns.idle.failed.Store(int64(p.start))
+		p.seen.answered.Store(int64(time.Since(begun)))
+	case p.cancel != nil && time.Since(begun)-p.start > p.limit*9/10: // a read may end a little earlier
+		p.seen.left.Store(int64(p.start))
 	}
 }

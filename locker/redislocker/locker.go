@@ -157,14 +157,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if t.Wait || l.self.votes {
 		return l.acquire(ctx, c, t)
 	}
-	ctx, probe := l.conn.Probe(ctx)
+	ctx, probe := l.conn.Probe(ctx, l.node(c.Key))
 	answer, err := l.acquire(ctx, c, t)
-	switch {
-	case probe != nil:
-		probe.End(l.names.lock(c.Key), err)
-	case err == nil:
-		l.conn.Answered()
-	}
+	probe.End(err)
 	return answer, err
 }
 
