@@ -116,13 +116,11 @@ func (g *group) adopt() (stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGCHLD)
 	var over sync.WaitGroup
-	over.Add(1)
-	go func() { // ends with stop
-		defer over.Done()
+	over.Go(func() { // ends with stop
 		for range c {
 			g.reap()
 		}
-	}()
+	})
 	return func() {
 		signal.Stop(c)
 		close(c)

@@ -28,11 +28,12 @@ func (g *group) reap() {
 }
 
 // zombie returns the id of a child that has ended, or 0. It leaves it there.
-func zombie() (pid int) { //nolint:gosec // unsafe as in package os
+func zombie() (pid int) {
 	const anyChild, pidAt = 0, 2 + strconv.IntSize/32
 	const look = syscall.WEXITED | syscall.WNOWAIT | syscall.WNOHANG
 	var info [32]int32 // siginfo_t: three numbers, perhaps a gap, the process id
-	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, anyChild, 0, uintptr(unsafe.Pointer(&info)), look, 0, 0)
+	at := uintptr(unsafe.Pointer(&info)) //nolint:gosec // as in package os
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, anyChild, 0, at, look, 0, 0)
 	if errno != 0 {
 		return 0
 	}

@@ -207,8 +207,9 @@ func (j *job) run(ctx context.Context) error {
 	if err := c.Start(); err != nil {
 		return &exitError{statusCannotStart, err}
 	}
-	defer passTo(ctx, g)()
-	defer g.adopt()()
+	forget, release := passTo(ctx, g), g.adopt()
+	defer forget()
+	defer release()
 	err = c.Wait()
 	g.end()
 	switch status := exitStatus(c.ProcessState); {

@@ -43,9 +43,7 @@ func listen(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, signalsKey{}, s))
 	signal.Notify(c, slices.DeleteFunc(slices.Concat(ends, passed()), signal.Ignored)...)
 	var heard sync.WaitGroup
-	heard.Add(1)
-	go func() { // ends with stop
-		defer heard.Done()
+	heard.Go(func() { // ends with stop
 		for sig := range c {
 			if slices.Contains(ends, sig) && ctx.Err() == nil {
 				cancel(told{sig})
@@ -53,7 +51,7 @@ func listen(parent context.Context) (ctx context.Context, stop func()) {
 				g.pass(sig)
 			}
 		}
-	}()
+	})
 	return ctx, func() {
 		signal.Stop(c)
 		close(c)
