@@ -33,7 +33,7 @@ func Example() {
 	router.AddMiddleware(watermilllock.Key(g, order))
 
 	broker := gochannel.NewGoChannel(gochannel.Config{Persistent: true}, watermill.NopLogger{})
-	router.AddNoPublisherHandler("pay", "orders", broker, func(msg *message.Message) error {
+	router.AddNoPublisherHandler("pay", "orders", broker, func(msg *message.Message) error { //nolint:staticcheck // as the oldest version has it
 		defer stop()
 		fmt.Println("paid", msg.Metadata.Get("order"))
 		return msg.Context().Err() // ends with the lease

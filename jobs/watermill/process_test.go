@@ -52,7 +52,7 @@ func work(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		router.AddNoPublisherHandler(fmt.Sprint("pay", i), topic, sub, func(msg *message.Message) error {
+		router.AddNoPublisherHandler(fmt.Sprint("pay", i), topic, sub, func(msg *message.Message) error { //nolint:staticcheck // as the oldest version has it
 			return ledger.Work(msg.Context(), key(msg), msg.UUID, func(ctx context.Context) error {
 				if jobtest.Hangs() {
 					return jobtest.Hang(ctx)

@@ -67,7 +67,7 @@ func newOwner(t *testing.T, addr string, work message.NoPublishHandlerFunc) *own
 		t.Fatal(err)
 	}
 	broker := gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, watermill.NopLogger{})
-	router.AddNoPublisherHandler("work", topic, broker, work)
+	router.AddNoPublisherHandler("work", topic, broker, work) //nolint:staticcheck // as the oldest version has it
 	var ended sync.WaitGroup
 	ended.Go(func() { // ends with the router
 		if err := router.Run(context.WithoutCancel(t.Context())); err != nil {

@@ -59,7 +59,7 @@ func workOnce(t *testing.T, chain func(*guard.Guard) []message.HandlerMiddleware
 	if err != nil {
 		t.Fatal(err)
 	}
-	router.AddNoPublisherHandler("pay", topic, sub, func(msg *message.Message) error {
+	router.AddNoPublisherHandler("pay", topic, sub, func(msg *message.Message) error { //nolint:staticcheck // as the oldest version has it
 		return ledger.Work(msg.Context(), seenKey(msg), string(msg.Payload), func(ctx context.Context) error {
 			if jobtest.Hangs() {
 				return jobtest.Hang(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -90,9 +91,7 @@ func (b *bench) waited(c call, n int) ([]run, error) {
 		return nil, err
 	}
 	v := waits(all.Waits)
-	for name, value := range each[1].Values {
-		v[name] = value
-	}
+	maps.Copy(v, each[1].Values)
 	return b.one(c, all, v), nil
 }
 

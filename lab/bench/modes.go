@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -131,7 +130,8 @@ func (w *worker) modedCall(ctx context.Context, g *guard.Guard, end time.Time, r
 			r.Waits = append(r.Waits, time.Since(asked))
 		}
 		for _, s := range slots {
-			defer w.arena.join(s, most)()
+			leave := w.arena.join(s, most)
+			defer leave()
 		}
 		w.arena.slots[slots[0]].count.Add(1)
 		time.Sleep(m.Section)
@@ -184,7 +184,7 @@ func (w *worker) cartTrips() measurement {
 		for i := range warm + seen {
 			var keys []string
 			for k := range w.Moded.Cart {
-				keys = append(keys, strings.Join([]string{"trip", fmt.Sprint(i), fmt.Sprint(k)}, ":"))
+				keys = append(keys, guard.Key("trip", i, k))
 			}
 			start := time.Now()
 			if err := g.DoAll(ctx, keys, w.nothing); err != nil {

@@ -47,7 +47,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	s.Waiting = int(queue.Count)
 	if r, ok := l.counts(key, only(rangeOf(r, 2)), l.lockIn(key, rangeOf(r, 0).Kvs)); ok {
 		s.Record = locker.RecordState{
-			Size: len(r.value), Remaining: r.ttl, Head: string(r.value[:min(len(r.value), locker.RecordHead)]),
+			Size: len(r.value), Remaining: r.ttl, Head: r.value[:min(len(r.value), locker.RecordHead)],
 		}
 	}
 	return s, nil

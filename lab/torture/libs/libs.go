@@ -100,13 +100,13 @@ type Setup struct {
 	Options []guard.Option
 }
 
-// What a library that is set up is, for the workload of package contest.
+// A library that is set up is one of these for the workload of package contest.
 type (
-	Locker    = contest.Locker
-	Moded     = contest.Moded
-	Recording = contest.Recording
+	Locker    = contest.Locker    // every library
+	Moded     = contest.Moded     // with shared leases, permits and several keys
+	Recording = contest.Recording // with results
 	Lease     = contest.Lease
-	Reentrant = contest.Reentrant
+	Reentrant = contest.Reentrant // a Lease inside which another begins
 )
 
 // ErrNoToken means that a library has no fencing tokens.
