@@ -100,7 +100,8 @@ type Setup struct {
 	Options []guard.Option
 }
 
-// A library that is set up is one of these for the workload of package contest.
+// Locker and those below are what a library is to the workload of package
+// contest.
 type (
 	Locker    = contest.Locker    // every library
 	Moded     = contest.Moded     // with shared leases, permits and several keys
