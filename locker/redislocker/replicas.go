@@ -36,7 +36,8 @@ import (
 //
 // A failover that loses a renewal leaves the key for as long as it had before. A
 // lease that began short, by a hand-over or with guard.WithLinger, is not
-// trusted for longer until a second renewal has succeeded. Any other lease has
+// trusted for longer until a second renewal has succeeded. Both may be lost
+// where a replica is a third of that lease behind. Any other lease has
 // two thirds of the TTL left then: a failover must take less, or its holder may
 // rely on the key for some time beside another.
 //
