@@ -107,8 +107,7 @@ var errNotForKeeping = errors.New("the answer is not one to keep")
 // record returns what is kept of the answer that x.Next has given. Its error
 // tells the guard that nothing is, and perhaps that nothing was done.
 func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, error) {
-	end := context.Cause(x.Request().Context()) // nil as long as somebody waits for the answer
-	ended := end != nil
+	ended, clientLeft := endOf(x.Request().Context())
 	if x.Begun() && (!x.Whole() || ended) {
 		return goneAnswer(), nil
 	}
@@ -117,7 +116,6 @@ func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, er
 		i.noteLeft(x)
 	}
 	noted, ran := inner.Noted(a.Status)
-	clientLeft := errors.Is(end, context.Canceled) // all others are deadlines, or of a middleware
 	switch {
 	case noted && ran:
 		return nil, errNotForKeeping
@@ -129,6 +127,14 @@ func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, er
 		return i.ending(a, goneAnswer()) // nobody may take it for the whole, or knows what the handler has done
 	}
 	return i.ending(a, a.encode(i.headers))
+}
+
+// endOf reports whether nobody waits for the answer any longer, and whether that
+// is because the client has left. All other ends are deadlines, or of a
+// middleware.
+func endOf(ctx context.Context) (ended, clientLeft bool) {
+	end := context.Cause(ctx)
+	return end != nil, errors.Is(end, context.Canceled)
 }
 
 // finish sends what x.Next has held back. If the lease was lost, it returns the

@@ -31,7 +31,7 @@ func (g *group) reap() {
 func zombie() (pid int) {
 	const anyChild, pidAt = 0, 2 + strconv.IntSize/32
 	const look = syscall.WEXITED | syscall.WNOWAIT | syscall.WNOHANG
-	var info [32]int32 // siginfo_t: three numbers, perhaps a gap, the process id
+	var info [32]int32                   // siginfo_t: three numbers, perhaps a gap, the process id
 	at := uintptr(unsafe.Pointer(&info)) //nolint:gosec // as in package os
 	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, anyChild, 0, at, look, 0, 0)
 	if errno != 0 {
