@@ -139,6 +139,22 @@ func (l Ledger) AwaitBegun(t testing.TB, worker string) (job string) {
 // AwaitAsked waits until each of the workers has asked n times for key.
 func (l Ledger) AwaitAsked(t testing.TB, key string, n int, workers ...string) {
 	t.Helper()
+	l.awaitAsked(t, key, func(times map[string]int) bool {
+		return !slices.ContainsFunc(workers, func(w string) bool { return times[w] < n })
+	})
+}
+
+// AwaitAskedByAny is AwaitAsked for one of the workers, whichever it is: where a
+// broker chooses who gets a message, nobody knows before.
+func (l Ledger) AwaitAskedByAny(t testing.TB, key string, n int, workers ...string) {
+	t.Helper()
+	l.awaitAsked(t, key, func(times map[string]int) bool {
+		return slices.ContainsFunc(workers, func(w string) bool { return times[w] >= n })
+	})
+}
+
+func (l Ledger) awaitAsked(t testing.TB, key string, enough func(times map[string]int) bool) {
+	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		times := map[string]int{}
 		for _, e := range l.read(t) {
@@ -146,11 +162,11 @@ func (l Ledger) AwaitAsked(t testing.TB, key string, n int, workers ...string) {
 				times[e.worker]++
 			}
 		}
-		if !slices.ContainsFunc(workers, func(w string) bool { return times[w] < n }) {
+		if enough(times) {
 			return
 		}
 	}
-	t.Fatalf("not each of %v asks %d times for %s; the ledger: %v", workers, n, key, l.read(t))
+	t.Fatalf("the workers do not ask often enough for %s; the ledger: %v", key, l.read(t))
 }
 
 // Check fails the test if two workers had one key at once.

@@ -109,7 +109,7 @@ func pauses(t *testing.T, p *place, servers ...time.Duration) {
 			}
 		}
 	}
-	clients := []time.Duration{1200 * time.Millisecond, 2500 * time.Millisecond}
+	clients := []time.Duration{time.Second, 2 * time.Second}
 	for _, lasts := range clients {
 		if kept, shared := stoppedTaker(t, p, lasts, false); kept != handed || shared > 0 {
 			t.Errorf("a client that stopped for %v right after the hand-over: it kept %d of %d, and another had %d of "+
