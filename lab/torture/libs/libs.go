@@ -100,14 +100,18 @@ type Setup struct {
 	Options []guard.Option
 }
 
-// Locker and those below are what a library is to the workload of package
-// contest.
+// What a library is to the workload of package contest.
 type (
-	Locker    = contest.Locker    // every library
-	Moded     = contest.Moded     // with shared leases, permits and several keys
-	Recording = contest.Recording // with results
-	Lease     = contest.Lease
-	Reentrant = contest.Reentrant // a Lease inside which another begins
+	// Locker is every library.
+	Locker = contest.Locker
+	// Moded is a Locker with shared leases, permits and several keys.
+	Moded = contest.Moded
+	// Recording is a Locker with results.
+	Recording = contest.Recording
+	// Lease is one hold of a key.
+	Lease = contest.Lease
+	// Reentrant is a Lease inside which another begins.
+	Reentrant = contest.Reentrant
 )
 
 // ErrNoToken means that a library has no fencing tokens.
