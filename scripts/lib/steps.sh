@@ -95,7 +95,7 @@ test_module() {
   local flags=(-vet=off -timeout 15m -parallel 8) packages=./... # parallel tests mostly wait
   [[ -z $short ]] || flags+=(-short)
   [[ $set != small ]] || { [[ $1 != . ]] || packages=$small; }
-  [[ $set != small ]] || flags+=(-skip 'Sentinel|Cluster|Replica') # it has one server
+  [[ $set != small ]] || flags+=(-skip 'Sentinel|Cluster|Replica|Prove') # it has one server, and a proof takes long
   [[ $set != nightly ]] || flags+=(-count=1 "-shuffle=$GUARD_SEED" -timeout 40m)
   [[ -z $short ]] || export GORACE=atexit_sleep_ms=100 # by default each test binary sleeps for 1 s at its end
   # By the environment, so that programs which tests build share what is compiled.

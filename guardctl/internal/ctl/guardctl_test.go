@@ -98,7 +98,6 @@ func eventually(t *testing.T, what string, so func() bool) {
 }
 
 func TestOnABusyServerAnOperatorSeesAndFreesAHungKey(t *testing.T) {
-	t.Parallel() // it mostly waits
 	const keys, waiters = 10_000, 50
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
@@ -351,7 +350,6 @@ func TestWatchGoesOnUntilItIsEnded(t *testing.T) {
 }
 
 func TestAClusterIsSeenAsAWhole(t *testing.T) {
-	t.Parallel() // it mostly waits
 	nodes := redistest.StartCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
 	t.Cleanup(func() { _ = rdb.Close() })

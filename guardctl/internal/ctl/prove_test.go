@@ -29,7 +29,6 @@ func proves(t *testing.T, flags ...string) (p proof, status int) {
 }
 
 func TestASoundServerIsProvenAndLeftClean(t *testing.T) {
-	t.Parallel() // it mostly waits
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	fill(t, rdb, 3) // of others, which stay
@@ -43,7 +42,6 @@ func TestASoundServerIsProvenAndLeftClean(t *testing.T) {
 }
 
 func TestAClusterIsProven(t *testing.T) {
-	t.Parallel() // it mostly waits
 	nodes := redistest.StartCluster(t)
 	if p, status := proves(t, "--cluster", nodes[0].Addr); status != 0 || !p.OK {
 		t.Errorf("status %d, %+v", status, p)
@@ -51,7 +49,6 @@ func TestAClusterIsProven(t *testing.T) {
 }
 
 func TestASentinelIsProven(t *testing.T) {
-	t.Parallel() // it mostly waits
 	addrs := redistest.StartSentinel(t).Addrs()
 	url := "redis://" + addrs[0] + "?addr=" + addrs[1] + "&addr=" + addrs[2]
 	if p, status := proves(t, "--sentinel", redisproc.SentinelName, "--url", url, ""); status != 0 || !p.OK {
@@ -60,7 +57,6 @@ func TestASentinelIsProven(t *testing.T) {
 }
 
 func TestProveFindsScriptsThatAreNotOneStep(t *testing.T) {
-	t.Parallel() // it mostly waits
 	addr := redistest.StartDialect(t, redistest.Start(t).Addr, redistest.Dialect{Steps: true})
 	if p, status := proves(t, addr); status != 1 || p.OK || !p.refuses() {
 		t.Errorf("status %d, %+v", status, p)
@@ -70,7 +66,6 @@ func TestProveFindsScriptsThatAreNotOneStep(t *testing.T) {
 // Check knows of eviction by INFO, which a service may not tell. The checks and
 // the judge see it by themselves.
 func TestProveFindsAServerThatDropsKeys(t *testing.T) {
-	t.Parallel() // it mostly waits
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	dropped := make(chan struct{})

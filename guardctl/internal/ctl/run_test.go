@@ -101,7 +101,6 @@ func TestRunOnceRecordsSuccessAndNothingElse(t *testing.T) {
 
 // The command ignores SIGTERM in a process of its own.
 func TestRunEndsTheWholeGroupWhenTheLeaseIsLost(t *testing.T) {
-	t.Parallel() // it mostly waits
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	script := `cd ` + dir + `
@@ -125,7 +124,6 @@ while :; do sleep 0.01; done`
 
 // A clean end does not hide that another process may have run meanwhile.
 func TestRunFailsIfTheLeaseIsLostThoughTheCommandEndsWith0(t *testing.T) {
-	t.Parallel() // it mostly waits
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c",
@@ -138,7 +136,6 @@ func TestRunFailsIfTheLeaseIsLostThoughTheCommandEndsWith0(t *testing.T) {
 }
 
 func TestRunKillsAtOnceWithoutGrace(t *testing.T) {
-	t.Parallel() // it mostly waits
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	c, errs := program(t, s.Addr, "run", "--grace", "0", "k", "--", "sh", "-c",
@@ -258,7 +255,6 @@ var unix = map[string]syscall.Signal{
 // Nobody runs beside what is left of the group: it is gone before the key is
 // free.
 func TestRunEndsAGroupThatIgnoresItsSignalWhenTheGraceIsOver(t *testing.T) {
-	t.Parallel() // it mostly waits
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	script := `cd ` + dir + `

@@ -48,7 +48,6 @@ func wantsHeld(t *testing.T, flags ...string) {
 }
 
 func TestBySentinelGuardctlFindsThePrimaryAlsoAfterAFailover(t *testing.T) {
-	t.Parallel() // it mostly waits
 	set := redistest.StartSentinel(t)
 	addrs := set.Addrs()
 	flags := []string{
