@@ -56,7 +56,8 @@ func WithShared() Option {
 // order.
 //
 // With [WithShared] in one list it is ErrInvalidOption. A later [Guard.With]
-// replaces the mode. A store without permits is refused as in WithShared.
+// replaces the mode. If a key has shared leases as well, those of one process
+// count as one permit. A store without permits is refused as in WithShared.
 func WithPermits(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1 || n >= locker.NoLimit {

@@ -12,7 +12,8 @@ import (
 )
 
 // cast draws the role of a call. Readers get the even keys and permits the odd
-// ones, so that many readers meet. Writers and carts come to all keys.
+// ones, so that many readers meet. They must not meet each other: the readers of
+// a process count as one beside permits. Writers and carts come to all keys.
 func (p *plan) cast(rnd *rand.Rand, roles []string, keys int) {
 	p.role = judge.Writer
 	if len(roles) > 0 {
@@ -22,7 +23,9 @@ func (p *plan) cast(rnd *rand.Rand, roles []string, keys int) {
 	case judge.Reader:
 		p.key &^= 1
 	case judge.Permit:
-		p.key = min(p.key|1, keys-1)
+		if p.key |= 1; p.key >= keys {
+			p.key = max(p.key-2, 0)
+		}
 	case judge.Cart:
 		p.cart = rnd.Perm(keys)[:min(3, keys)]
 	}

@@ -2,6 +2,8 @@ package show
 
 import (
 	"context"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +93,7 @@ func TestTheSaleSurvivesTheLossOfThePrimary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			old.Kill()
+			lose(t, old)
 			killed := time.Now()
 			before := s.ledger.counts().Sold
 			<-sold
@@ -112,6 +114,25 @@ func TestTheSaleSurvivesTheLossOfThePrimary(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lose kills a primary whose replicas have all that it has answered. Redis
+// would lose the rest, and the sale's book with it.
+func lose(t *testing.T, primary *redisproc.Server) {
+	t.Helper()
+	do := func(args ...any) string {
+		text, err := primary.Do(t.Context(), args...).Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	do("client", "pause", "60000", "write")
+	for behind := true; behind; {
+		offsets := regexp.MustCompile(`(?:master_repl_offset:|,offset=)(\d+)`).FindAllStringSubmatch(do("info", "replication"), -1)
+		behind = len(offsets) < 2 || slices.ContainsFunc(offsets, func(o []string) bool { return o[1] != offsets[0][1] })
+	}
+	primary.Kill()
 }
 
 // wantNoKeys fails t if the run has left a key at any node that takes writes.
