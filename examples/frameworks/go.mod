@@ -22,7 +22,7 @@ require (
 	github.com/go-lockguard/guard/middleware/grpc v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/middleware/kratos v0.0.0-00010101000000-000000000000
 	github.com/gofiber/fiber/v3 v3.4.0
-	github.com/labstack/echo/v4 v4.13.2
+	github.com/labstack/echo/v4 v4.15.0
 	github.com/labstack/echo/v5 v5.4.3
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/zeromicro/go-zero v1.10.3
