@@ -80,6 +80,13 @@ func TestRungsAreKeptApartFromTheSummary(t *testing.T) {
 	}
 }
 
+func TestOneWorkloadOfAPlotIsNotDrawn(t *testing.T) {
+	d := &data{runs: []run{{Workload: "spread-1", Library: ours, Round: 1, Values: values{"rate": 1}}}, rounds: 1}
+	if files, err := drawAll(d, t.TempDir()); len(files) > 0 || err != nil {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
 func TestFlagsSelectWorkloadsAndLibraries(t *testing.T) {
 	for args, want := range map[string]int{
 		"": len(workloads), "-only hot": 3, "-only spread-4": 1, "-only spread,cut": 7, "-only open-4x,takeover": 2,

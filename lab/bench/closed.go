@@ -55,6 +55,9 @@ func (w *worker) caller(ctx context.Context, i int, end time.Time, r *result) {
 		switch {
 		case ran:
 			r.Sections++
+			if w.Keys > 0 {
+				r.Calls = append(r.Calls, time.Since(called))
+			}
 			if time.Now().Before(end) {
 				r.InTime++
 			}

@@ -47,6 +47,7 @@ type result struct {
 	// waits of callers that got the key; in a closed loop also of callers that
 	// waited at its end
 	Waits    []time.Duration
+	Calls    []time.Duration // whole calls with keys of their own
 	Refusals []time.Duration // durations of refused calls
 	Lags     []time.Duration // delays of the open loop's requests
 	Trips    []time.Duration // round trips of a PING in the same run
@@ -61,6 +62,7 @@ func (r *result) merge(o result) {
 	r.InTime += o.InTime
 	r.Requests += o.Requests
 	r.Waits = append(r.Waits, o.Waits...)
+	r.Calls = append(r.Calls, o.Calls...)
 	r.Refusals = append(r.Refusals, o.Refusals...)
 	r.Failed += o.Failed
 	if r.Failure == "" {

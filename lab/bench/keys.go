@@ -82,6 +82,9 @@ func (b *bench) closed(c call, procs int, j job) ([]run, error) {
 	j.Kind, j.Library, j.Duration, j.MaxWait = "closed", c.library, b.plan.Closed, patient
 	all, _, err := b.measure(c.ctx, procs, j, nil)
 	v := waits(all.Waits)
+	if calls := sorted(all.Calls); len(calls) > 0 {
+		v["call p50 ms"], v["call p99 ms"] = ms(quantile(calls, 0.5)), ms(quantile(calls, 0.99))
+	}
 	v["rate"] = perSecond(all.InTime, b.plan.Closed)
 	v["cmds/call"] = share(all.Commands, all.Sections)
 	all.Cost.note(v, all.Sections)

@@ -95,7 +95,7 @@ var colors = map[string]color.Color{
 // line adds the points of a library, always in the same color. The tuned
 // setting of a peer is dashed.
 func (f *figure) line(library string, pts plotter.XYs, marks bool) {
-	if len(pts) == 0 {
+	if len(pts) < 2 { // no line, and no range for the axis
 		return
 	}
 	l, s, err := plotter.NewLinePoints(pts)

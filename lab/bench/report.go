@@ -14,7 +14,10 @@ import (
 func columns(workload string) []string {
 	switch {
 	case strings.HasPrefix(workload, "spread-"), workload == "mixed", workload == "rebalance":
-		return []string{"rate", "p50 ms", "p99 ms", "max ms", "cmds/call", "client us", "server us", "allocs"}
+		return []string{
+			"rate", "p50 ms", "p99 ms", "max ms", "call p50 ms", "call p99 ms", "cmds/call", "client us", "server us",
+			"allocs",
+		}
 	case strings.HasPrefix(workload, "hot-"):
 		return []string{
 			"rate", "p50 ms", "p99 ms", "p99.9 ms", "ideal ms", "jain", "cmds/call", "client us", "server us",
