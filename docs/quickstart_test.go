@@ -26,9 +26,11 @@ func quickStart(t *testing.T, readme string, replace ...string) (binary string) 
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "main.go")
-	program := load(t, readme).Sections[1].Blocks
-	for _, b := range program {
-		if strings.HasPrefix(b.Text, "package main\n") {
+	for _, section := range load(t, readme).Sections {
+		for _, b := range section.Blocks {
+			if !strings.HasPrefix(b.Text, "package main\n") {
+				continue
+			}
 			for i := 0; i < len(replace); i += 2 {
 				if !strings.Contains(b.Text, replace[i]) {
 					t.Fatalf("%s: the program has no %s", readme, replace[i])

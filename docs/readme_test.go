@@ -28,7 +28,7 @@ func readmeInstead(ctx context.Context, rdb *redis.Client, sku string) (err erro
 }
 
 func readmeRoute(r *gin.Engine, g *guard.Guard, deduct gin.HandlerFunc) {
-	// write this on a route, or the other around a function:
+	// write one of these: a middleware on the route, or a call around your function:
 	r.POST("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), deduct)
 }
 

@@ -128,9 +128,11 @@ func lose(t *testing.T, primary *redisproc.Server) {
 		return text
 	}
 	do("client", "pause", "60000", "write")
+	offset := regexp.MustCompile(`(?:master_repl_offset:|,offset=)(\d+)`)
 	for behind := true; behind; {
-		offsets := regexp.MustCompile(`(?:master_repl_offset:|,offset=)(\d+)`).FindAllStringSubmatch(do("info", "replication"), -1)
-		behind = len(offsets) < 2 || slices.ContainsFunc(offsets, func(o []string) bool { return o[1] != offsets[0][1] })
+		offsets := offset.FindAllStringSubmatch(do("info", "replication"), -1)
+		other := func(o []string) bool { return o[1] != offsets[0][1] }
+		behind = len(offsets) < 2 || slices.ContainsFunc(offsets, other)
 	}
 	primary.Kill()
 }
