@@ -32,12 +32,12 @@
 //   - Nothing stays behind. No key is without a TTL, and no goroutine lives on
 //     after [Guard.Close].
 //
-// It does not promise exclusion across a pause of the process that is longer
-// than the TTL. It does not promise it across a failover of the store that
-// loses the write either. No lock service can promise that. The fencing token
-// is for such cases. The safe pause is shorter for a key that was handed over.
-// Until its second renewal, some 1.2 s later, it is a third of the TTL, and 1 s
-// in a Redis Cluster. With [WithLinger] it is a sixth.
+// It does not promise exclusion if the process pauses for longer than its lease
+// lasts, or if the store fails over and loses the write. No lock service can.
+// The fencing token is for such cases. A lease lasts for the TTL. A key that
+// was just handed over is safe for a third of it, and for 1 s in a Redis
+// Cluster, until its second renewal some 1.2 s later. With [WithLinger] a key
+// is safe for a sixth.
 //
 // It does not make requests idempotent. A second click that waits runs when its
 // turn comes. WithMaxWait(0) refuses it, and an idempotency key answers it.
@@ -45,7 +45,8 @@
 // # Which verb
 //
 //   - [Guard.Do] for nearly everything.
-//   - [Call] for a function with a result, and [Wrap] to guard it for good.
+//   - [Call] for a function with a result, and [Wrap] to lock one function
+//     always.
 //   - [Once] for a function whose result all others get, retries too. [KeepFor]
 //     says for how long.
 //   - [Guard.DoAll] for several keys.

@@ -213,8 +213,8 @@ func once() turns.Patience {
 	return turns.Patience{Start: now, Until: now, Once: true}
 }
 
-// closed returns g, or a copy that does not fail open. A lease that is none
-// would lie.
+// closed returns g without fail-open, because Acquire must never return a lease
+// that holds nothing.
 func (g *Guard) closed() *Guard {
 	if !g.failOpen {
 		return g

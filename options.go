@@ -91,13 +91,12 @@ func WithMaxHold(d time.Duration) Option {
 // WithLinger keeps a key with its process for up to d after a call, so that the
 // next call there begins and ends without a request. Another process that wants
 // the key, even by TryDo, gets it as soon as no function runs under it. The
-// price: nobody is told of a loss that only the release of the call would have
-// found, as after DEL or FLUSHALL during a short function. Calls here may then
-// use the key for up to half of the hand-over time, beside another holder. The
-// hand-over time is a third of the TTL, but 1 s at least and 5 s at most, and
-// never more than the TTL. A pause of the process inside a short function lets
-// another holder in if it is longer than half of the hand-over time. By default
-// that is 1.6 s.
+// price: if somebody deletes the key (DEL, FLUSHALL) while a short function
+// runs, the function is not told. Calls here may then use the key for up to half
+// of the hand-over time, beside another holder. The hand-over time is a third of
+// the TTL, but 1 s at least and 5 s at most, and never more than the TTL. If the
+// process pauses inside a short function for longer than half of the hand-over
+// time, by default 1.6 s, another holder may begin.
 //
 // It is for partitioned work, where one process calls for the same key again
 // and again. A key lingers once its process has found it free several times in
@@ -181,7 +180,7 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 // itself only because a message can get lost. It does so after max/2 to max,
 // but at least twice a second. A guard that waits for n keys looks less often
 // if n is 300 or more. There max is n/1000 s if that is longer, up to 10 s.
-// That does not apply if messages are known not to come.
+// If messages cannot arrive, each call looks at the usual pace.
 func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared,revive // the word that users read
 	return optionFunc(func(c *config) error {
 		if initial < time.Millisecond || max < initial {
@@ -194,8 +193,8 @@ func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared,reviv
 
 // WithName sets the name of this guard, or of one route of it. Spans, metrics,
 // logs and the holder's description show it. Use a few fixed words, never a
-// key. The name is no namespace. redislocker.WithPrefix sets that. Default
-// "guard".
+// key. The name does not separate keys; use redislocker.WithPrefix for that.
+// Default "guard".
 func WithName(name string) Option {
 	return optionFunc(func(c *config) error {
 		if name == "" {
