@@ -211,9 +211,16 @@ step_vuln() {
   for m in "${modules[@]}"; do GOWORK=off govulncheck -C "$m" ./...; done
 }
 
+# Prints the files of git that look like the output of a program.
+outputs() {
+  git ls-files | grep -E '(^|/)([0-9]+/.*|log|[^/]*\.(log|out|prof|test|rdb|aof|pid|tmp|orig|rej))$' || true
+}
+
 # A process may take a moment to end.
 step_clean() {
   local left
+  left=$(outputs)
+  [[ -z $left ]] || { printf 'git has files that look like the output of a program:\n%s\n' "$left"; return 1; }
   changes | diff "$tmp/before" - || { echo "this run has changed the tree"; return 1; }
   for _ in {1..50}; do
     left=$(our_processes)
