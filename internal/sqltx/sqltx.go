@@ -10,6 +10,7 @@ import (
 	"regexp"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // Querier reads.
@@ -86,9 +87,14 @@ type Statements interface {
 }
 
 // InTx makes a Runner of what runs the statements of a transaction. InTx
-// returns guard.ErrInvalidOption for what can begin one: that is in none.
+// returns guard.ErrInvalidOption for nil, and for what can begin a transaction
+// and cannot commit: that is in none.
 func InTx(tx Statements) (Runner, error) {
-	if reflect.ValueOf(tx).MethodByName("BeginTx").IsValid() {
+	if lockerkit.IsNil(tx) {
+		return nil, fmt.Errorf("%w: the transaction is nil", guard.ErrInvalidOption)
+	}
+	has := func(name string) bool { return reflect.ValueOf(tx).MethodByName(name).IsValid() }
+	if has("BeginTx") && !has("Commit") {
 		return nil, fmt.Errorf("%w: a %T is no transaction", guard.ErrInvalidOption, tx)
 	}
 	return runnerOf(tx), nil
