@@ -18,14 +18,19 @@ type Queue struct {
 	leases map[string][]*guard.Lease // the oldest first; no name is left without a lease
 }
 
-// Put adds the lease that was acquired last.
+// Put adds a lease. One that is lost already was not acquired last, if another
+// caller has put its own first.
 func (q *Queue) Put(name string, l *guard.Lease) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.leases == nil {
 		q.leases = map[string][]*guard.Lease{}
 	}
-	q.leases[name] = append(q.leases[name], l)
+	all := append(q.leases[name], l)
+	if n := len(all); n > 1 && l.Err() != nil {
+		all[n-2], all[n-1] = l, all[n-2]
+	}
+	q.leases[name] = all
 }
 
 // Oldest returns the oldest lease of name, or nil if there is none.

@@ -48,3 +48,31 @@ func TestTheFirstToUnlockReleasesTheOldestLease(t *testing.T) {
 		}
 	})
 }
+
+// A loses its lease before it can put it, and B is faster.
+func TestALostLeaseThatIsPutLateGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := guard.New(memlocker.New(), guard.WithMaxHold(time.Second), guard.WithMaxWait(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+		var q leasequeue.Queue
+		var leases []*guard.Lease
+		for range 2 {
+			l, err := g.Acquire(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases = append(leases, l)
+		}
+		q.Put("a", leases[1])
+		q.Put("a", leases[0])
+		for i, l := range leases {
+			if q.Take("a") != l {
+				t.Errorf("the lease that is taken in place %d is the other one", i+1)
+			}
+			_ = l.Release(t.Context())
+		}
+	})
+}
