@@ -113,7 +113,7 @@ func (r *Routes[C, H, M]) Lock(g *guard.Guard, keys httpguard.Source, cfg Config
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
-			if err := misplaced(); err != nil {
+			if err := misplaced(c.Path()); err != nil {
 				return r.answer(c, lock, err)
 			}
 			x := r.exchanges.Get().(*exchange[C])
@@ -147,7 +147,7 @@ func (r *Routes[C, H, M]) Idempotent(
 			}
 			undo := r.carry(c, cfg.Answers)
 			defer undo()
-			if err := misplaced(); err != nil {
+			if err := misplaced(c.Path()); err != nil {
 				return r.answer(c, once.Lock, err)
 			}
 			x := &heldExchange[C]{

@@ -51,18 +51,31 @@ func (l *Lock) NoteTimeout(r *http.Request, pattern, by string) {
 // it, and the framework gives the context to another request.
 //
 // moved looks at the functions on the stack, the innermost first, and reports
-// whether that is so. All requests of a middleware come by the same way, so only
-// the first one is looked at. The function is safe for concurrent use.
-func Place(moved func(stack []string) bool) (check func() error) {
-	return sync.OnceValue(func() error {
-		if !moved(stack()) {
-			return nil
+// whether that is so. All requests of a route come by the same way, so only the
+// first one of each is looked at. The function is safe for concurrent use.
+func Place(moved func(stack []string) bool) (check func(pattern string) error) {
+	var mu sync.RWMutex // guards places
+	places := map[string]error{}
+	return func(pattern string) error {
+		mu.RLock()
+		err, known := places[pattern]
+		mu.RUnlock()
+		if known {
+			return err
 		}
-		return fmt.Errorf("%w: a timeout outside the lock runs it in another goroutine, with a context that the "+
-			"framework gives to the next request meanwhile: put http.TimeoutHandler around the server's handler, "+
-			"or a timeout of the context alone", guard.ErrInvalidOption)
-	})
+		if moved(stack()) {
+			err = errMoved
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		places[pattern] = err
+		return err
+	}
 }
+
+var errMoved = fmt.Errorf("%w: a timeout outside the lock runs it in another goroutine, with a context that the "+
+	"framework gives to the next request meanwhile: put http.TimeoutHandler around the server's handler, "+
+	"or a timeout of the context alone", guard.ErrInvalidOption)
 
 // stack returns the functions on the caller's stack, the innermost first. It
 // returns none if there are very many.

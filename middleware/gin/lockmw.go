@@ -82,7 +82,7 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
-		if err := misplaced(); err != nil {
+		if err := misplaced(c.FullPath()); err != nil {
 			answer(c, lock, err)
 			return
 		}
@@ -145,7 +145,7 @@ func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, op
 		}
 		undo := carry(c, cfg.Answers)
 		defer undo()
-		if err := misplaced(); err != nil {
+		if err := misplaced(c.FullPath()); err != nil {
 			answer(c, once.Lock, err)
 			return
 		}
