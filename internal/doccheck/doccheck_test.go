@@ -259,7 +259,7 @@ It costs 5 ms with ` + "`New`" + `.
 |---|---|
 | ten | 10 s, ` + "`Do`" + ` |
 
-` + "```go\nx := 1 // one\n```\n"
+` + "```mermaid\nA->>B: token 7\n```\n\n```go\nx := 1 // one\n```\n"
 
 // Each of these faults, planted in the sample, must be found.
 var planted = []struct{ name, old, new string }{
@@ -270,6 +270,8 @@ var planted = []struct{ name, old, new string }{
 	{"a row more", "|---|---|", "|---|---|\n| nine | 9 s |"},
 	{"code", "x := 1", "x := 2"},
 	{"a command", "go run .", "go test ."},
+	{"an arrow", "A->>B", "B->>A"},
+	{"a figure in a drawing", "令牌 7", "令牌 8"},
 	{"a block less", "```go\nx := 1 // 一\n```\n", ""},
 	{"a heading of another level", "## The", "### The"},
 	{"a heading more", "## The", "## More\n## The"},
@@ -279,7 +281,7 @@ var planted = []struct{ name, old, new string }{
 func TestAPlantedDifferenceIsFound(t *testing.T) {
 	original := Parse("README.md", sample)
 	same := strings.NewReplacer("ten", "十", "It costs", "要花", "// one", "// 一", "# comment", "# 注释",
-		"See", "见").Replace(sample)
+		"See", "见", "token", "令牌").Replace(sample)
 	if found := Differences(original, Parse("README.zh-CN.md", same)); len(found) > 0 {
 		t.Errorf("the same: %q", found)
 	}
