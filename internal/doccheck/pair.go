@@ -162,7 +162,9 @@ func code(b Block) string {
 		switch b.Lang {
 		case "go", "java":
 		case "mermaid":
-			line = label.ReplaceAllStringFunc(line, func(text string) string { return strings.Join(figures(text), " ") })
+			line = label.ReplaceAllStringFunc(line, func(text string) string {
+				return strings.Join(figures(text), " ")
+			})
 		default:
 			line = hash.ReplaceAllString(line, "")
 		}
