@@ -4,6 +4,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,11 +20,13 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/doccheck"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// The rungs of from-setnx.md: each snippet shows its fault.
+// The rungs of from-setnx.md: each snippet shows its fault. The number in a
+// test's name is that of its step.
 
 const owner = "A"
 
@@ -41,7 +49,7 @@ func takes(t *testing.T, rdb *redis.Client) bool {
 	return got
 }
 
-func TestALockWithoutAnEndStaysAfterACrash(t *testing.T) {
+func TestStep1_ALockWithoutAnEndStaysAfterACrash(t *testing.T) {
 	m, rdb := byHand(t)
 	ctx := t.Context()
 
@@ -54,7 +62,7 @@ func TestALockWithoutAnEndStaysAfterACrash(t *testing.T) {
 	}
 }
 
-func TestALockWithATTLEndsAfterACrash(t *testing.T) {
+func TestStep2_ALockWithATTLEndsAfterACrash(t *testing.T) {
 	m, rdb := byHand(t)
 	ctx := t.Context()
 
@@ -67,7 +75,7 @@ func TestALockWithATTLEndsAfterACrash(t *testing.T) {
 	}
 }
 
-func TestALateDelDeletesTheLockOfAnother(t *testing.T) {
+func TestStep3_ALateDelDeletesTheLockOfAnother(t *testing.T) {
 	m, rdb := byHand(t)
 	ctx := t.Context()
 	late := func() {
@@ -106,7 +114,7 @@ func watched(ctx context.Context, rdb *redis.Client) error {
 	}, "lock:7")
 }
 
-func TestOnlyTheOwnerUnlocks(t *testing.T) {
+func TestStep3_OnlyTheOwnerUnlocks(t *testing.T) {
 	_, rdb := byHand(t)
 	if !takes(t, rdb) {
 		t.Fatal("the lock is not free")
@@ -123,7 +131,7 @@ func TestOnlyTheOwnerUnlocks(t *testing.T) {
 	}
 }
 
-func TestWorkThatOutlivesItsTTLIsNotAlone(t *testing.T) {
+func TestStep4_WorkThatOutlivesItsTTLIsNotAlone(t *testing.T) {
 	m, rdb := byHand(t)
 	if got, err := rdb.SetNX(t.Context(), "lock:7", owner, 10*time.Second).Result(); err != nil || !got {
 		t.Fatal(got, err)
@@ -152,7 +160,7 @@ func TestWorkThatOutlivesItsTTLIsNotAlone(t *testing.T) {
 
 func nothing(context.Context) error { return nil }
 
-func TestAFlowWaitsForItselfUnlessItsContextHasTheKey(t *testing.T) {
+func TestStep5_AFlowWaitsForItselfUnlessItsContextHasTheKey(t *testing.T) {
 	_, rdb := byHand(t)
 	if !takes(t, rdb) || takes(t, rdb) {
 		t.Error("the same flow takes its own lock")
@@ -184,7 +192,7 @@ func stamped(ctx context.Context, rdb *redis.Client, now time.Time) (mine bool, 
 	return old < now.UnixMilli(), err // who comes second gets the first one's stamp
 }
 
-func TestTimeStampsNeedOneClock(t *testing.T) {
+func TestStep6_TimeStampsNeedOneClock(t *testing.T) {
 	_, rdb := byHand(t)
 	now := time.Now()
 	if mine, err := stamped(t.Context(), rdb, now); !mine || err != nil {
@@ -208,7 +216,7 @@ func everywhere(ctx context.Context, a, b, c *guard.Guard, work func(context.Con
 	})
 }
 
-func TestALockOnThreeServersNeedsAllOfThem(t *testing.T) {
+func TestStep11_ALockOnThreeServersNeedsAllOfThem(t *testing.T) {
 	var guards []*guard.Guard
 	servers := redistest.StartN(t, 3)
 	for _, s := range servers {
@@ -236,7 +244,7 @@ func TestALockOnThreeServersNeedsAllOfThem(t *testing.T) {
 	}
 }
 
-func TestSegmentsSellWhatThereIs(t *testing.T) {
+func TestStep14_SegmentsSellWhatThereIs(t *testing.T) {
 	const parts = 8
 	g := guardtest.New(t).Guard
 	sku, left := "7", make([]int, parts)
@@ -278,7 +286,7 @@ func TestSegmentsSellWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestNumbersNeedNoLock(t *testing.T) {
+func TestStep15_NumbersNeedNoLock(t *testing.T) {
 	_, rdb := byHand(t)
 	ctx := t.Context()
 
@@ -290,7 +298,7 @@ func TestNumbersNeedNoLock(t *testing.T) {
 	}
 }
 
-func TestAHolderCanLookAtItsLease(t *testing.T) {
+func TestStep16_AHolderCanLookAtItsLease(t *testing.T) {
 	g := guardtest.New(t)
 	write := func(ctx context.Context) error {
 		if lease, ok := guard.LeaseFrom(ctx); ok && lease.Err() != nil {
@@ -312,4 +320,59 @@ func TestAHolderCanLookAtItsLease(t *testing.T) {
 	if err := g.Do(t.Context(), "order:7", write); err != nil {
 		t.Error(err)
 	}
+}
+
+// The table of from-setnx.md says how to run each step.
+func TestEachStepOfTheLadderHasACommandThatRunsSomething(t *testing.T) {
+	page := load(t, "from-setnx.md")
+	i := slices.IndexFunc(page.Sections, func(s doccheck.Section) bool { return s.Title == "Run each step" })
+	if i < 0 || len(page.Sections[i].Tables) != 1 {
+		t.Fatal("there is no table of commands")
+	}
+	commands := map[string]bool{}
+	for _, row := range page.Sections[i].Tables[0].Rows[1:] {
+		for _, step := range regexp.MustCompile(`\d+`).FindAllString(row[0], -1) {
+			for _, m := range regexp.MustCompile("`(go [^`]+)`").FindAllStringSubmatch(row[1], -1) {
+				commands[step] = true
+				if c := strings.Replace(m[1], "Step3_", "Step"+step+"_", 1); !runsSomething(t, c) {
+					t.Errorf("step %s: %s runs nothing", step, c)
+				}
+			}
+		}
+	}
+	for step := range 16 {
+		if !commands[strconv.Itoa(step+1)] {
+			t.Errorf("step %d has no command", step+1)
+		}
+	}
+	for _, planted := range []string{"go test ./docs -v -run Step17_", "go run ./examples/none", "go vet ./docs"} {
+		if runsSomething(t, planted) {
+			t.Errorf("%s: not found", planted)
+		}
+	}
+}
+
+// runsSomething reports whether a command runs a program or a test that is
+// there.
+func runsSomething(t *testing.T, command string) bool {
+	t.Helper()
+	words := strings.Fields(command)
+	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(words[2]), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`(?m)^func main\(`)
+	switch {
+	case words[1] == "test" && words[len(words)-2] == "-run":
+		want = regexp.MustCompile(`(?m)^func Test\w*` + strings.TrimPrefix(words[len(words)-1], "Test"))
+	case words[1] != "run":
+		return false
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return want.Match(text)
+	})
 }

@@ -164,7 +164,7 @@ func TestALinkThatChangesTheLanguageSaysSo(t *testing.T) {
 
 func TestChinesePagesUseTheWordsOfTheGlossary(t *testing.T) {
 	pages := load(t)
-	words := RejectedWords(pages[chineseIndex])
+	words := RejectedWords(pages["CONTRIBUTING.md"])
 	if len(words) < 10 {
 		t.Errorf("the glossary rejects only %q", words)
 	}
@@ -174,9 +174,10 @@ func TestChinesePagesUseTheWordsOfTheGlossary(t *testing.T) {
 }
 
 func TestARejectedWordIsFound(t *testing.T) {
-	glossary := Parse(chineseIndex, "# 文档\n- 主从切换：不写「故障转移」\n- 释放：不写「交还」「归还」；\n")
-	words := RejectedWords(glossary)
-	if want := []string{"故障转移", "交还", "归还"}; !slices.Equal(words, want) {
+	words := RejectedWords(Parse("CONTRIBUTING.md", "# Words\n| English | Chinese | Not |\n|---|---|---|\n"+
+		"| failover | 主从切换 | 故障转移 |\n| lease | 租约 | |\n| release | 释放 | 交还、归还 |\n| marks | “” | 「、」 |\n"+
+		"\n| Not | A | Glossary |\n|---|---|---|\n| 1 | 2 | 释放 |\n"))
+	if want := []string{"故障转移", "交还", "归还", "「", "」"}; !slices.Equal(words, want) {
 		t.Fatalf("%q, want %q", words, want)
 	}
 	for text, want := range map[string]int{
@@ -184,9 +185,10 @@ func TestARejectedWordIsFound(t *testing.T) {
 		"# 锁\n先交还，再归还\n":               2,
 		"# 锁\n| A |\n|---|\n| 归还 |\n":  1,
 		"# 锁\n```go\nx() // 交还\n```\n": 1,
-		"# 锁\n释放\n":                    0,
+		"# 锁\n释放“锁”\n":                 0,
+		"# 锁\n释放「锁」\n":                 2,
 	} {
-		pages := []*Page{glossary, Parse("page.zh-CN.md", text), Parse("page.md", text)}
+		pages := []*Page{Parse("page.zh-CN.md", text), Parse("page.md", text)}
 		if found := Misworded(pages, words); len(found) != want {
 			t.Errorf("%q: found %q, want %d", text, found, want)
 		}
@@ -257,7 +259,7 @@ It costs 5 ms with ` + "`New`" + `.
 |---|---|
 | ten | 10 s, ` + "`Do`" + ` |
 
-` + "```go\nx := 1 // one\n```\n"
+` + "```mermaid\nA->>B: token 7\n```\n\n```go\nx := 1 // one\n```\n"
 
 // Each of these faults, planted in the sample, must be found.
 var planted = []struct{ name, old, new string }{
@@ -268,6 +270,8 @@ var planted = []struct{ name, old, new string }{
 	{"a row more", "|---|---|", "|---|---|\n| nine | 9 s |"},
 	{"code", "x := 1", "x := 2"},
 	{"a command", "go run .", "go test ."},
+	{"an arrow", "A->>B", "B->>A"},
+	{"a figure in a drawing", "令牌 7", "令牌 8"},
 	{"a block less", "```go\nx := 1 // 一\n```\n", ""},
 	{"a heading of another level", "## The", "### The"},
 	{"a heading more", "## The", "## More\n## The"},
@@ -277,7 +281,7 @@ var planted = []struct{ name, old, new string }{
 func TestAPlantedDifferenceIsFound(t *testing.T) {
 	original := Parse("README.md", sample)
 	same := strings.NewReplacer("ten", "十", "It costs", "要花", "// one", "// 一", "# comment", "# 注释",
-		"See", "见").Replace(sample)
+		"See", "见", "token", "令牌").Replace(sample)
 	if found := Differences(original, Parse("README.zh-CN.md", same)); len(found) > 0 {
 		t.Errorf("the same: %q", found)
 	}

@@ -149,15 +149,23 @@ func targets(s Section) []string {
 var (
 	slashes = regexp.MustCompile(`(^|\s)// .*$`)
 	hash    = regexp.MustCompile(`(^|\s)# .*$`)
+	label   = regexp.MustCompile(`( as |: ).*$`)
 )
 
-// code returns a block without its comments. Drawings and outputs of programs
-// have none.
+// code returns a block without its comments, and a mermaid drawing with the
+// figures of its labels only. Other drawings, and outputs of programs, have
+// neither.
 func code(b Block) string {
 	var lines []string
 	for line := range strings.Lines(b.Text) {
 		line = slashes.ReplaceAllString(strings.TrimRight(line, "\n"), "")
-		if b.Lang != "go" && b.Lang != "java" {
+		switch b.Lang {
+		case "go", "java":
+		case "mermaid":
+			line = label.ReplaceAllStringFunc(line, func(text string) string {
+				return strings.Join(figures(text), " ")
+			})
+		default:
 			line = hash.ReplaceAllString(line, "")
 		}
 		lines = append(lines, strings.TrimRight(line, " \t"))

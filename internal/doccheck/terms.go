@@ -2,26 +2,33 @@ package doccheck
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 )
 
-// rejection is the part of a glossary's line with the words not to use.
-var rejection = regexp.MustCompile(`不写((?:「[^」]+」)+)`)
+// glossary is the header of the table with the words of the Chinese pages. The
+// words of its last column, with 、 between them, are not to be used.
+var glossary = []string{"English", "Chinese", "Not"}
 
 // RejectedWords returns the words that the glossary on a page rejects.
-func RejectedWords(glossary *Page) []string {
+func RejectedWords(p *Page) []string {
 	var words []string
-	for _, s := range glossary.Sections {
-		for _, m := range rejection.FindAllStringSubmatch(s.Prose, -1) {
-			words = append(words, strings.Split(strings.Trim(m[1], "「」"), "」「")...)
+	for _, s := range p.Sections {
+		for _, t := range s.Tables {
+			if !slices.Equal(t.Rows[0], glossary) {
+				continue
+			}
+			for _, row := range t.Rows[1:] {
+				if not := row[len(row)-1]; not != "" {
+					words = append(words, strings.Split(not, "、")...)
+				}
+			}
 		}
 	}
 	return words
 }
 
-// Misworded returns the places in the Chinese pages that use one of the words,
-// outside the glossary.
+// Misworded returns the places in the Chinese pages that use one of the words.
 func Misworded(pages []*Page, words []string) []string {
 	var found []string
 	for _, p := range pages {
@@ -29,7 +36,7 @@ func Misworded(pages []*Page, words []string) []string {
 			continue
 		}
 		for _, s := range p.Sections {
-			texts := []string{s.Title, rejection.ReplaceAllString(s.text(), "")}
+			texts := []string{s.Title, s.text()}
 			for _, b := range s.Blocks {
 				texts = append(texts, b.Text)
 			}

@@ -1,6 +1,19 @@
 package lockerkit
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Finding returns a finding of the package that is named store.
+func Finding(store, name string, severity locker.Severity, format string, args ...any) error {
+	return &locker.Finding{Name: name, Severity: severity, Text: store + ": " + fmt.Sprintf(format, args...)}
+}
+
+// Near is how long an acquire takes that need not become faster.
+const Near = 40 * time.Millisecond
 
 // MaxPace returns the most time that a request of Check may take with a TTL.
 // That is a tenth of the TTL, for a try to renew has a sixth, and less than the

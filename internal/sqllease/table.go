@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // table runs statements on the table of leases. It is safe for concurrent use.
@@ -51,13 +50,19 @@ func (t *table) dial() *sql.DB {
 	return db
 }
 
-func (t *table) open() {
+// Open checks the settings, and opens the database if it is the table's own.
+func (t *table) Open() error {
+	if err := t.check(); err != nil {
+		return err
+	}
 	if t.opener != nil {
 		t.db = t.dial()
 	}
+	return nil
 }
 
-func (t *table) close() {
+// Close closes the database if it is the table's own.
+func (t *table) Close() {
 	if t.opener != nil {
 		_ = t.db.Close()
 	}
@@ -100,77 +105,228 @@ func (t *table) repeat(ctx context.Context, f func() error) error {
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 
-const columns = "k, version, owner, ends, token, holder, crowd, queue, record_by, record_mark, record_ends, record_size"
+const columns = "k, version, written, ends, value"
 
-// read returns the rows of keys, with the values of their records if values is
-// true. A key without a row gets none.
-func (t *table) read(ctx context.Context, keys []string, values bool) (map[string]*row, error) {
-	args := make([]any, len(keys))
-	for i, k := range keys {
-		args[i] = []byte(k)
+// Traits implements [rowlocker.Rows].
+func (t *table) Traits() rowlocker.Traits {
+	return rowlocker.Traits{
+		Name: t.Name, Clock: true, Grain: t.Grain, Workers: t.Workers, Batch: batchMax,
+		Limits: locker.Limits{MinTTL: 200 * time.Millisecond},
 	}
-	got := make(map[string]*row, len(keys))
-	where := "WHERE k IN (" + commas("?", len(keys)) + ")"
-	err := t.scan(ctx, values, where, args, func(key string, r *row) { got[key] = r })
-	return got, err
 }
 
-// readAll is read, with an empty row for each key that has none.
-func (t *table) readAll(ctx context.Context, keys []string, values bool) (map[string]*row, error) {
-	rows, err := t.read(ctx, keys, values)
-	if err != nil || len(rows) == len(keys) {
+const batchMax = 128
+
+// Load returns the rows of keys.
+func (t *table) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
+	rows, err := t.load(ctx, keys)
+	if err != nil {
+		return nil, t.failed(err, true)
+	}
+	return rows, nil
+}
+
+func (t *table) load(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
+	args := make([]any, len(keys))
+	at := make(map[string]int, len(keys))
+	rows := make([]rowlocker.Row, len(keys))
+	for i, k := range keys {
+		args[i], at[k], rows[i].Key = []byte(k), i, k
+	}
+	n := 0
+	err := t.scan(ctx, "WHERE k IN ("+commas("?", len(keys))+")", args, func(r rowlocker.Row) {
+		rows[at[r.Key]] = r
+		n++
+	})
+	if err != nil || n == len(keys) {
 		return rows, err
 	}
 	now, err := t.now(ctx)
-	for _, key := range keys {
-		if rows[key] == nil {
-			rows[key] = &row{now: now, grain: t.Grain.Microseconds()}
+	for i := range rows {
+		if rows[i].Version == 0 {
+			rows[i].Now = now
 		}
 	}
 	return rows, err
 }
 
-// page returns the keys behind after in their order, n at most, with their
-// rows.
-func (t *table) page(ctx context.Context, after string, n int) (keys []string, rows []*row, err error) {
-	err = t.scan(ctx, false, "WHERE k > ? ORDER BY k LIMIT ?", []any{[]byte(after), n}, func(key string, r *row) {
-		keys, rows = append(keys, key), append(rows, r)
+// Scan returns rows behind after.
+func (t *table) Scan(ctx context.Context, after string, n int) (rows []rowlocker.Row, err error) {
+	err = t.scan(ctx, "WHERE k > ? ORDER BY k LIMIT ?", []any{[]byte(after), n}, func(r rowlocker.Row) {
+		rows = append(rows, r)
 	})
-	return keys, rows, err
+	if err != nil {
+		return nil, t.failed(err, true)
+	}
+	return rows, nil
 }
 
-func (t *table) scan(
-	ctx context.Context, values bool, where string, args []any, each func(key string, r *row),
-) error {
-	value := "NULL"
-	if values {
-		value = "record"
-	}
-	query := "SELECT " + columns + ", " + value + ", " + t.Now + ", " + t.ReadOnly + " FROM " + t.name + " " + where
+func (t *table) scan(ctx context.Context, where string, args []any, each func(rowlocker.Row)) error {
+	query := "SELECT k, version, written, value, " + t.Now + ", " + t.ReadOnly + " FROM " + t.name + " " + where
 	return t.each(ctx, query, args, func(rows *sql.Rows) error {
-		var key, crowd, queue []byte
+		var r rowlocker.Row
+		var key []byte
 		var readOnly bool
-		r := &row{grain: t.Grain.Microseconds()}
-		left := &r.record
-		err := rows.Scan(&key, &r.version, &r.owner, &r.ends, &r.token, &r.holder, &crowd, &queue,
-			&left.owner, &left.mark, &left.ends, &left.size, &left.value, &r.now, &readOnly)
-		if err == nil && len(queue) > 0 {
-			err = json.Unmarshal(queue, &r.queue)
-		}
-		if err == nil && len(crowd) > 0 {
-			err = json.Unmarshal(crowd, &r.crowd)
-		}
-		if err != nil {
+		if err := rows.Scan(&key, &r.Version, &r.Written, &r.Value, &r.Now, &readOnly); err != nil {
 			return fmt.Errorf("a row that cannot be read: %w", err)
 		}
 		if readOnly {
 			return errReadOnly
 		}
-		r.settle()
-		each(string(key), r)
+		r.Key = string(key)
+		each(r)
 		return nil
 	})
 }
+
+// Swap writes the rows of all changes in one statement. If that fails because
+// of one, each is written by itself.
+func (t *table) Swap(ctx context.Context, changes []*rowlocker.Change) error {
+	err := t.write(ctx, changes)
+	for _, c := range changes {
+		c.Done = err == nil
+	}
+	switch {
+	case err == nil:
+		return nil
+	case t.verdict(err) != Again:
+		return t.failed(err, t.verdict(err) != Unavailable)
+	case len(changes) > 1:
+		for i := range changes { // one of them fails all, and nothing was done
+			if err := t.Swap(ctx, changes[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c := changes[0]
+	if !lockerkit.Pause(rand.N(200*time.Microsecond), ctx.Done()) {
+		return t.failed(ctx.Err(), true)
+	}
+	keys := make([]string, len(c.Rows))
+	for i, r := range c.Rows {
+		keys[i] = r.Key
+	}
+	if c.Current, err = t.load(ctx, keys); err != nil {
+		return t.failed(err, true)
+	}
+	return nil
+}
+
+// write writes rows in one statement, in the order of their keys, so that two
+// processes lock rows in one order.
+func (t *table) write(ctx context.Context, changes []*rowlocker.Change) error {
+	var rows []rowlocker.Row
+	var gone []any
+	for _, c := range changes {
+		for _, r := range c.Rows {
+			if r.Value == nil { // rows with a Version are kept, for their tokens
+				gone = append(gone, []byte(r.Key))
+				continue
+			}
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) > 0 {
+		slices.SortFunc(rows, func(a, b rowlocker.Row) int { return strings.Compare(a.Key, b.Key) })
+		var args []any
+		for _, r := range rows {
+			version := r.Version + 1
+			switch r.Version {
+			case 0:
+				version = 1 + rand.Int64N(1<<62) // unlike that of an earlier row of the same key
+			case rowlocker.Any:
+				version = -1 - rand.Int64N(1<<62)
+			}
+			keep := r.KeepFor.Microseconds()
+			args = append(args, []byte(r.Key), version, keep, r.Value)
+		}
+		one := "(?, ?, " + t.Now + ", " + t.Now + " + ?, ?)"
+		err := t.exec(ctx, "INSERT INTO "+t.name+" ("+columns+") VALUES "+commas(one, len(rows))+" "+t.Upsert, args)
+		if err != nil {
+			return err
+		}
+	}
+	if len(gone) > 0 {
+		return t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+commas("?", len(gone))+")", gone)
+	}
+	return nil
+}
+
+// failure is an error of the driver, sorted.
+type failure struct {
+	error
+	cause error
+}
+
+func (f *failure) Unwrap() error { return f.error }
+
+// failed returns an error of a statement as Rows tell it.
+func (t *table) failed(err error, unsent bool) error {
+	sorted := t.sorted(err)
+	if unsent && errors.Is(sorted, locker.ErrUnavailable) {
+		sorted = errors.Join(sorted, locker.ErrUnsent)
+	}
+	return &failure{sorted, err}
+}
+
+// Check returns the findings of the database.
+func (t *table) Check(ctx context.Context, _, took time.Duration, failed error) error {
+	if failed == nil {
+		return errors.Join(t.Dialect.Check(ctx, t.db, took)...)
+	}
+	var f *failure
+	if !errors.As(failed, &f) {
+		return failed
+	}
+	name := ""
+	switch t.verdict(f.cause) {
+	case NoRight:
+		name = FindingRights
+	case NoTable:
+		name = FindingSchema
+	case ReadOnly:
+		name = FindingReadOnly
+	case Unavailable, Again, Other:
+		return failed
+	}
+	return &locker.Finding{Name: name, Severity: locker.Refuse, Text: f.error.Error()}
+}
+
+// Names of the findings of every dialect.
+const (
+	FindingRights   = "rights"
+	FindingSchema   = "schema"
+	FindingReadOnly = "read-only"
+)
+
+// Locker is a [locker.Locker] on a table, for one guard.
+type Locker struct {
+	*rowlocker.Locker
+
+	table *table
+}
+
+// New returns a Locker on the table of that name, and sends nothing.
+func New(d *Dialect, db *sql.DB, name string) *Locker {
+	return newLocker(&table{Dialect: d, db: db, name: name})
+}
+
+// NewOwner is New with a database that belongs to the Locker: Open opens it by
+// opener, and Close closes it.
+func NewOwner(d *Dialect, opener driver.Connector, name string) *Locker {
+	return newLocker(&table{Dialect: d, opener: opener, name: name})
+}
+
+func newLocker(t *table) *Locker { return &Locker{rowlocker.New(t), t} }
+
+// Schema returns the statement that makes the table.
+func (l *Locker) Schema() string { return l.table.schema() }
+
+// Migrate makes the table, unless it is there. Several processes may call it at
+// once, and before Open. Migrate blocks until the database has answered or ctx
+// ends.
+func (l *Locker) Migrate(ctx context.Context) error { return l.table.migrate(ctx) }
 
 // now returns the server's time.
 func (t *table) now(ctx context.Context) (now int64, err error) {
@@ -184,82 +340,6 @@ func (t *table) now(ctx context.Context) (now int64, err error) {
 	return now, err
 }
 
-// write writes the dirty rows in one statement, in the order of their keys, so
-// that two processes lock rows in one order.
-func (t *table) write(ctx context.Context, rows map[string]*row) error {
-	var args []any
-	n := 0
-	for _, key := range slices.Sorted(maps.Keys(rows)) {
-		r := rows[key]
-		if !r.dirty {
-			continue
-		}
-		crowd, err1 := list(r.crowd)
-		queue, err2 := list(r.queue)
-		if err := errors.Join(err1, err2); err != nil {
-			return fmt.Errorf("a row that cannot be written: %w", err)
-		}
-		holder, ends := r.holder, r.ends
-		if holder == nil {
-			holder = []byte{}
-		}
-		for _, s := range r.crowd {
-			ends = max(ends, s.Ends) // for sweep
-		}
-		left := r.record
-		if !left.dirty {
-			left.value = nil // Upsert leaves what is there
-		}
-		args = append(args, []byte(key), r.next(), r.owner, ends, r.token, holder, crowd, queue,
-			left.owner, left.mark, left.ends, left.size, left.value)
-		n++
-	}
-	return t.exec(ctx, "INSERT INTO "+t.name+" ("+columns+", record) VALUES "+
-		commas("(?,?,?,?,?,?,?,?,?,?,?,?,?)", n)+" "+t.Upsert, args)
-}
-
-// list returns the JSON of a list, and nothing for an empty one.
-func list[T any](items []T) ([]byte, error) {
-	if len(items) == 0 {
-		return []byte{}, nil
-	}
-	return json.Marshal(items)
-}
-
-// renew gives each owner that is alone its TTL, and returns those that own
-// their keys.
-func (t *table) renew(ctx context.Context, keys, owners []string, ttl time.Duration) (map[string]bool, error) {
-	in := "k IN (" + commas("?", len(keys)) + ") AND owner IN (" + commas("?", len(owners)) + ") AND ends > " + t.Now
-	var names []any
-	for _, k := range keys {
-		names = append(names, []byte(k))
-	}
-	for _, o := range owners {
-		names = append(names, o)
-	}
-	err := t.exec(ctx, "UPDATE "+t.name+" SET version = version + 1, ends = "+t.Now+" + ? WHERE "+in,
-		append([]any{(t.Grain + ttl).Microseconds()}, names...))
-	if err != nil {
-		return nil, err
-	}
-	// A row that still has its owner was renewed: nobody else makes ends later.
-	renewed := make(map[string]bool, len(owners))
-	query := "SELECT owner, " + t.ReadOnly + " FROM " + t.name + " WHERE " + in
-	err = t.each(ctx, query, names, func(rows *sql.Rows) error {
-		var owner string
-		var readOnly bool
-		if err := rows.Scan(&owner, &readOnly); err != nil {
-			return err
-		}
-		if readOnly {
-			return errReadOnly
-		}
-		renewed[owner] = true
-		return nil
-	})
-	return renewed, err
-}
-
 const (
 	sweepEvery = 5 * time.Minute
 	sweepAfter = 20 * time.Minute // for which nobody has owned a key when its row goes
@@ -267,10 +347,10 @@ const (
 	sweepPage  = 500
 )
 
-// sweepOften deletes the rows of keys that nobody uses, from time to time. A
+// Work deletes the rows of keys that nobody uses, from time to time. A
 // row that is deleted and comes back has its tokens from the clock, which is
 // ahead.
-func (t *table) sweepOften(ctx context.Context) {
+func (t *table) Work(ctx context.Context) {
 	for lockerkit.Pause(sweepEvery/2+rand.N(sweepEvery), ctx.Done()) {
 		for more := true; more; {
 			limited, cancel := context.WithTimeout(ctx, sweepLimit)
@@ -292,10 +372,10 @@ func (t *table) sweep(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	old := now - sweepAfter.Microseconds()
-	const unusedSince = " ends < ? AND token < ? AND record_ends < ?"
+	const unusedSince = " ends < ?"
 	query := "SELECT k FROM " + t.name + " WHERE" + unusedSince + " LIMIT ?"
 	var keys []any
-	err = t.each(ctx, query, []any{old, old, now, sweepPage}, func(rows *sql.Rows) error {
+	err = t.each(ctx, query, []any{old, sweepPage}, func(rows *sql.Rows) error {
 		var key []byte
 		err := rows.Scan(&key)
 		keys = append(keys, key)
@@ -305,13 +385,8 @@ func (t *table) sweep(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	err = t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+commas("?", len(keys))+") AND"+unusedSince,
-		append(keys, old, old, now))
+		append(keys, old))
 	return len(keys) == sweepPage, err
-}
-
-// remove deletes the row of a key that nobody uses.
-func (t *table) remove(ctx context.Context, key string) error {
-	return t.exec(ctx, "DELETE FROM "+t.name+" WHERE k = ?", []any{[]byte(key)})
 }
 
 const (
@@ -395,50 +470,6 @@ func (t *table) on(ctx context.Context, f func(*sql.Conn) error) error {
 	}
 }
 
-// change reads the rows of a batch, has apply change them, and writes them.
-// change begins anew as long as others change the rows meanwhile. unsent says
-// that nothing was written.
-func (t *table) change(
-	ctx context.Context, batch []*request, apply func(rows map[string]*row),
-) (unsent bool, err error) {
-	keys := keysOf(batch)
-	values := slices.ContainsFunc(batch, (*request).wantsValue)
-	err = t.repeat(ctx, func() error {
-		unsent = true
-		rows, err := t.readAll(ctx, keys, values)
-		if err != nil {
-			return err
-		}
-		if apply(rows); !anyDirty(rows) {
-			return nil
-		}
-		err = t.write(ctx, rows)
-		unsent = err != nil && t.verdict(err) != Unavailable
-		return err
-	})
-	return unsent, err
-}
-
-func keysOf(batch []*request) (keys []string) {
-	seen := make(map[string]bool, len(batch))
-	for _, q := range batch {
-		if !seen[q.key] {
-			seen[q.key] = true
-			keys = append(keys, q.key)
-		}
-	}
-	return keys
-}
-
-func anyDirty(rows map[string]*row) bool {
-	for _, r := range rows {
-		if r.dirty {
-			return true
-		}
-	}
-	return false
-}
-
 // errReadOnly is the error of a read from a server that takes no writes.
 var errReadOnly = errors.New("the server is read-only")
 
@@ -481,23 +512,3 @@ func (t *table) sorted(err error) error {
 	}
 	return fmt.Errorf("%s: %w: %w%s", t.Name, locker.ErrUnavailable, err, t.advice(err))
 }
-
-// failure returns the error of a reply.
-func (t *table) failure(r reply) error {
-	err := t.sorted(r.err)
-	if r.unsent && errors.Is(err, locker.ErrUnavailable) {
-		return errors.Join(err, locker.ErrUnsent)
-	}
-	return err
-}
-
-// unclear returns err for a holder: a refusal leaves as much in doubt as
-// silence does.
-func unclear(err error) error {
-	if err == nil || errors.Is(err, locker.ErrLeaseLost) || errors.Is(err, locker.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
-}
-
-func (t *table) lost() error { return fmt.Errorf("%s: %w", t.Name, locker.ErrLeaseLost) }

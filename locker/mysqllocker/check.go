@@ -6,20 +6,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/sqllease"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // Names of the findings of [Locker.Check], see guard.WithAcceptedFindings.
 const (
-	FindingAutocommit = "autocommit"              // statements do not take effect by themselves
-	FindingDurability = "durability"              // a crash of the server forgets leases
-	FindingLockWait   = "lock-wait"               // requests that gave up wait on in the server
-	FindingPrepare    = "prepare"                 // each statement takes two round trips to a far server
-	FindingReadOnly   = sqllease.FindingReadOnly  // the server takes no writes
-	FindingRights     = sqllease.FindingRights    // the user may not log in, or not read or write the table
-	FindingRoundTrip  = sqllease.FindingRoundTrip // a write takes too long for the TTL
-	FindingSchema     = sqllease.FindingSchema    // the table is missing
+	FindingAutocommit = "autocommit"               // statements do not take effect by themselves
+	FindingDurability = "durability"               // a crash of the server forgets leases
+	FindingLockWait   = "lock-wait"                // requests that gave up wait on in the server
+	FindingPrepare    = "prepare"                  // each statement takes two round trips to a far server
+	FindingReadOnly   = sqllease.FindingReadOnly   // the server takes no writes
+	FindingRights     = sqllease.FindingRights     // the user may not log in, or not read or write the table
+	FindingRoundTrip  = rowlocker.FindingRoundTrip // a write takes too long for the TTL
+	FindingSchema     = sqllease.FindingSchema     // the table is missing
 )
 
 // FindingNames implements [locker.FindingNamer].
@@ -50,9 +52,9 @@ const lockWaitMost = 5
 
 // check returns the findings about the settings of the server.
 func check(ctx context.Context, db *sql.DB, took time.Duration) []error {
-	s, err := read(ctx, db, took > sqllease.Near)
+	s, err := read(ctx, db, took > lockerkit.Near)
 	if err != nil {
-		return []error{sqllease.Finding(store, FindingDurability, locker.Warn,
+		return []error{lockerkit.Finding(store, FindingDurability, locker.Warn,
 			"the settings could not be read: %v", err)}
 	}
 	return s.judge(took)
@@ -91,7 +93,7 @@ func prepared(ctx context.Context, c *sql.Conn) (n int, err error) {
 
 func (s *condition) judge(took time.Duration) (found []error) {
 	add := func(name string, severity locker.Severity, format string, args ...any) {
-		found = append(found, sqllease.Finding(store, name, severity, format, args...))
+		found = append(found, lockerkit.Finding(store, name, severity, format, args...))
 	}
 	if s.autocommit == 0 {
 		add(FindingAutocommit, locker.Refuse,

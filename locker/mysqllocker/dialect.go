@@ -17,18 +17,10 @@ var dialect = sqllease.Dialect{
 	Create: `CREATE TABLE IF NOT EXISTS %s (
   k       VARBINARY(255) NOT NULL PRIMARY KEY,
   version BIGINT         NOT NULL, -- changes with each write
-  owner   VARBINARY(32)  NOT NULL, -- owner id; '' is nobody
-  ends    BIGINT         NOT NULL, -- of the lease: µs since 1970, UTC
-  token   BIGINT         NOT NULL, -- first of the last block of fencing tokens
-  holder  BLOB           NOT NULL, -- JSON: who owns the key
-  crowd   MEDIUMBLOB     NOT NULL, -- JSON: the claims that own the key together
-  queue   MEDIUMBLOB     NOT NULL, -- JSON: the claims that wait, in their order
-  record_by   VARBINARY(32) NOT NULL, -- owner id of the claim that left the record; '' is none
-  record_mark BOOLEAN       NOT NULL, -- the record is a mark
-  record_ends BIGINT        NOT NULL, -- when the record goes
-  record_size BIGINT        NOT NULL, -- bytes
-  record      MEDIUMBLOB,             -- the record
-  KEY (record_ends)
+  written BIGINT         NOT NULL, -- when: µs since 1970, UTC
+  ends    BIGINT         NOT NULL, -- when the row means nothing any more
+  value   MEDIUMBLOB     NOT NULL, -- owner id, '/', JSON of package rowlocker
+  KEY (ends)
 ) ENGINE = InnoDB`,
 	// UNIX_TIMESTAMP(NOW(6)) would be wrong for an hour when summer time ends.
 	Now:   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))",
@@ -36,11 +28,9 @@ var dialect = sqllease.Dialect{
 	// A sum that is out of range ends the whole statement. The columns are
 	// assigned from left to right, so version is the last.
 	Upsert: `ON DUPLICATE KEY UPDATE
-  owner = VALUES(owner), ends = VALUES(ends), token = VALUES(token), holder = VALUES(holder), crowd = VALUES(crowd),
-  queue = VALUES(queue),
-  record_by = VALUES(record_by), record_mark = VALUES(record_mark), record_ends = VALUES(record_ends),
-  record_size = VALUES(record_size), record = COALESCE(VALUES(record), record),
-  version = version + IF(version = VALUES(version) - 1, 1, 9223372036854775807)`,
+  written = VALUES(written), ends = VALUES(ends), value = VALUES(value),
+  version = IF(VALUES(version) < 0, VALUES(version),
+    version + IF(version = VALUES(version) - 1, 1, 9223372036854775807))`,
 	Bound:    bound,
 	ReadOnly: "CONCAT(@@read_only) NOT IN ('0', 'OFF') OR @@innodb_read_only",
 	Judge:    judgeError,

@@ -69,7 +69,7 @@ func doesNotFill(t *testing.T, l *mysqllocker.Locker, admin *sql.DB) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	exec(t, tx, "UPDATE guard_lease SET version = version + 0, token = token + 1")
+	exec(t, tx, "UPDATE guard_lease SET version = version + 0, written = written + 1")
 	highest := 0
 	for range rounds {
 		var all sync.WaitGroup

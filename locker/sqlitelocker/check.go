@@ -5,17 +5,19 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/sqllease"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // Names of the findings of [Locker.Check], see guard.WithAcceptedFindings.
 const (
-	FindingJournal   = "journal"                 // the database is not in WAL mode
-	FindingMemory    = "memory"                  // the database is in the memory of this process
-	FindingRights    = sqllease.FindingRights    // the file may not be written
-	FindingRoundTrip = sqllease.FindingRoundTrip // a write takes too long for the TTL
-	FindingSchema    = sqllease.FindingSchema    // the table is missing
+	FindingJournal   = "journal"                  // the database is not in WAL mode
+	FindingMemory    = "memory"                   // the database is in the memory of this process
+	FindingRights    = sqllease.FindingRights     // the file may not be written
+	FindingRoundTrip = rowlocker.FindingRoundTrip // a write takes too long for the TTL
+	FindingSchema    = sqllease.FindingSchema     // the table is missing
 )
 
 // FindingNames implements [locker.FindingNamer].
@@ -43,12 +45,12 @@ func check(ctx context.Context, db *sql.DB, _ time.Duration) []error {
 func judge(file, mode string, err error) []error {
 	switch {
 	case err != nil:
-		return []error{sqllease.Finding(store, FindingJournal, locker.Warn, "the settings could not be read: %v", err)}
+		return []error{lockerkit.Finding(store, FindingJournal, locker.Warn, "the settings could not be read: %v", err)}
 	case file == "":
-		return []error{sqllease.Finding(store, FindingMemory, locker.Refuse,
+		return []error{lockerkit.Finding(store, FindingMemory, locker.Refuse,
 			"the database is in memory: other processes are not excluded, open a file")}
 	case mode != "wal":
-		return []error{sqllease.Finding(store, FindingJournal, locker.Warn,
+		return []error{lockerkit.Finding(store, FindingJournal, locker.Warn,
 			"journal_mode is %s: set it to wal, or each write keeps all readers waiting", mode)}
 	}
 	return nil

@@ -14,27 +14,16 @@ var dialect = sqllease.Dialect{
 	Create: `CREATE TABLE IF NOT EXISTS %s (
   k       BLOB    NOT NULL PRIMARY KEY,
   version INTEGER NOT NULL, -- changes with each write
-  owner   TEXT    NOT NULL, -- owner id; '' is nobody
-  ends    INTEGER NOT NULL, -- of the lease: µs since 1970
-  token   INTEGER NOT NULL, -- first of the last block of fencing tokens
-  holder  BLOB    NOT NULL, -- JSON: who owns the key
-  crowd   BLOB    NOT NULL, -- JSON: the claims that own the key together
-  queue   BLOB    NOT NULL, -- JSON: the claims that wait, in their order
-  record_by   TEXT    NOT NULL, -- owner id of the claim that left the record; '' is none
-  record_mark INTEGER NOT NULL, -- the record is a mark
-  record_ends INTEGER NOT NULL, -- when the record goes
-  record_size INTEGER NOT NULL, -- bytes
-  record      BLOB              -- the record
+  written INTEGER NOT NULL, -- when: µs since 1970
+  ends    INTEGER NOT NULL, -- when the row means nothing any more
+  value   BLOB    NOT NULL  -- owner id, '/', JSON of package rowlocker
 ) WITHOUT ROWID`,
 	Now:   "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
 	Grain: time.Millisecond,
 	// NULL breaks the rule NOT NULL, which ends the whole statement.
 	Upsert: `ON CONFLICT (k) DO UPDATE SET
-  version = CASE WHEN version = excluded.version - 1 THEN excluded.version END,
-  owner = excluded.owner, ends = excluded.ends, token = excluded.token,
-  holder = excluded.holder, crowd = excluded.crowd, queue = excluded.queue,
-  record_by = excluded.record_by, record_mark = excluded.record_mark, record_ends = excluded.record_ends,
-  record_size = excluded.record_size, record = coalesce(excluded.record, record)`,
+  version = CASE WHEN version = excluded.version - 1 OR excluded.version < 0 THEN excluded.version END,
+  written = excluded.written, ends = excluded.ends, value = excluded.value`,
 	ReadOnly: "0", // a write tells
 	Judge:    judgeError,
 	Check:    check,

@@ -9,7 +9,7 @@ texts.zh = {
 	"flag.concurrency": "买家数，每个买家同时只发一个请求",
 	"flag.stock": "商品数",
 	"flag.think": "价格服务的延迟",
-	"flag.ttl": "租约的 TTL：持有者崩溃之后，别人要等多久",
+	"flag.ttl": "租约的 TTL：持有者崩溃之后，其他请求要等多久",
 	"flag.wait": "一个请求最多等 key 多久，之后被拒绝",
 	"flag.json": "标准输出的最后一行是 JSON 格式的结果，其余内容都写到标准错误",
 	"flag.story": "不跑一场秒杀，而是五幕演示，带时间线；只能和 -redis、-lang 一起用",

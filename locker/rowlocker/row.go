@@ -1,9 +1,8 @@
-package sqllease
+package rowlocker
 
 import (
 	"cmp"
 	"encoding/json"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -19,19 +18,52 @@ const touch = 400 * time.Millisecond
 // Invariant: no owner is in an entry of queue, and queue is in the order of
 // places. Either owner is "" or there is no crowd.
 type row struct {
-	version int64 // changes with each write; 0 before the first
+	version int64 // changes with each write; 0: there is no row
+	tag     string
 	owner   string
-	ends    int64 // when the lease of owner ends; also when the key was last owned
-	token   int64 // first of the last block of tokens
+	inst    string // instance of the owner
+	term           // of the lease of owner
+	token   int64  // first of the last block of tokens; below 0 see block
 	holder  []byte
 	crowd   []share // claims with a limit above 1 that own the key together
 	queue   []waiter
 	record  record
 
-	now   int64 // when the row was read
-	grain int64 // resolution of the server's clock, by which leases end later
-	dirty bool  // changed since it was read
+	now    int64 // when the row was read
+	grain  int64 // resolution of the server's clock, by which leases end later
+	seq    int64 // from which places are made
+	blocks bool  // tokens are made of versions
+	grants int64 // blocks of the next write
+	fresh  bool  // owner became it, or was renewed, by the write that was read
+	dirty  bool  // changed since it was read
+
+	pulse  bool                   // the store tells who is alive
+	dead   func(inst string) bool // reports whether a process has no pulse; nil: none
+	doubts []string               // processes whose claims keep others out
+
+	open bool // the row says: shared, nobody waits; shares come and go beside it
+	held bool // the row began with an owner id
+
+	closing bool     // it was open: shares stand beside it still
+	inRow   []string // owners whose shares do not
+
+	heirs  []waiter // got the key from the queue
+	joined bool
+
+	settled []string // owners whose shares have ended, for this process
+	tickets []Ticket // that were read with the row, and are in queue
+	finds   []waiter // left the queue for a record
 }
+
+// term is the time of something that ends. It begins with the write that has
+// the stamp since.
+type term struct {
+	since  int64 // 0: the write that follows
+	length int64
+	ends   int64 // on the time line of now
+}
+
+func (r *row) termOf(d int64) term { return term{length: r.grain + d, ends: r.now + r.grain + d} }
 
 // record is what the last Keep or Begin has left beside a key, see laws 16 to
 // 20 of package locker. The record lies in the row of its key, so that both
@@ -39,17 +71,29 @@ type row struct {
 type record struct {
 	owner string // of the claim that left it; "" is none
 	mark  bool   // it counts while its owner does not own the key
-	ends  int64
-	size  int64
-	value []byte // if it was read, see request.wantsValue
-	dirty bool   // value must be written
+	term
+	size    int64
+	value   []byte // if it was read, see request.wantsValue
+	dirty   bool   // value must be written
+	oldSize int64  // bytes of the value that the store has
+}
+
+// found returns the result that brings the record.
+func (l *record) found(ok bool) result {
+	res := result{ok: ok, record: l.value}
+	if l.size > inlineMax {
+		res.record, res.long = []byte{}, l.owner
+	}
+	return res
 }
 
 // waiter is a claim in the queue. The table keeps it as JSON.
 type waiter struct {
 	Owner   string          `json:"o"`
+	Inst    string          `json:"i,omitempty"`
 	Place   int64           `json:"p"`
-	Seen    int64           `json:"s"`
+	Since   int64           `json:"s,omitempty"` // stamp of the write that has seen it last
+	Seen    int64           `json:"-"`
 	Offer   int64           `json:"f"` // length, in µs
 	Limit   int             `json:"l,omitempty"`
 	Fencing bool            `json:"x,omitempty"`
@@ -60,10 +104,16 @@ type waiter struct {
 // share is one of several owners of a key. The table keeps it as JSON.
 type share struct {
 	Owner  string          `json:"o"`
+	Inst   string          `json:"i,omitempty"`
 	Limit  int             `json:"l"`
-	Ends   int64           `json:"e"`
+	Since  int64           `json:"s,omitempty"`
+	Length int64           `json:"d"`
+	Ends   int64           `json:"-"`
 	Token  int64           `json:"t,omitempty"` // first of its last block of tokens
 	Holder json.RawMessage `json:"h"`
+
+	fresh  bool // by the write that was read
+	beside bool // has a ticket of its own
 }
 
 // keepsOut is for how long after its last look a claim keeps those
@@ -78,8 +128,8 @@ const (
 	release
 	fence
 	revoke // a release that does nothing unless owner owns the key
-	renew  // of a share
-	keep   // a release that leaves a record
+	renew
+	keep // a release that leaves a record
 	begin
 	forget
 )
@@ -88,6 +138,7 @@ const (
 type request struct {
 	verb       verb
 	key, owner string
+	inst       string
 	ttl, offer int64 // µs; of the lease, or of the record; offer is that of next in a release
 	limit      int
 	fencing    bool
@@ -97,6 +148,7 @@ type request struct {
 	recall     bool       // of the claim that acquires
 	value      []byte     // of the record
 	unmark     bool       // the release deletes the mark of owner
+	lapsed     bool       // owner knows that its lease has ended
 }
 
 // wantsValue reports whether the answer may hold the value of a record.
@@ -106,6 +158,7 @@ func (q *request) wantsValue() bool { return q.recall || q.verb == begin }
 type result struct {
 	ok      bool   // acquired, released, fenced, kept, marked or forgotten
 	record  []byte // found in place of the key
+	long    string // owner of that record, if its value stands in a row of its own
 	token   int64
 	holder  []byte // of another owner, with the time that its lease has left
 	remains int64
@@ -132,6 +185,15 @@ func (r *result) answer() locker.Answer {
 // alone reports whether a claim owns the key that must be alone.
 func (r *row) alone() bool { return r.owner != "" && r.ends > r.now }
 
+// loose reports whether a write of r makes nobody an owner and keeps nothing.
+func (r *row) loose() bool {
+	fresh := r.owner != "" && r.since == 0 || r.record.dirty
+	for _, s := range r.crowd {
+		fresh = fresh || s.Since == 0
+	}
+	return !fresh && r.grants == 0
+}
+
 // free reports whether nobody owns the key.
 func (r *row) free() bool { return !r.alone() && len(r.crowd) == 0 }
 
@@ -149,7 +211,12 @@ func (r *row) remains() int64 {
 func (r *row) owned(owner string) bool { return r.owner == owner && r.alone() || r.share(owner) != nil }
 
 // alive reports whether w may still be granted the key.
-func (r *row) alive(w waiter) bool { return w.Seen > r.now-locker.QueueLife.Microseconds() }
+func (r *row) alive(w waiter) bool {
+	if r.pulse {
+		return r.dead == nil || !r.dead(w.Inst)
+	}
+	return w.Seen > r.now-locker.QueueLife.Microseconds()
+}
 
 // waits reports whether the claim of owner is in the queue.
 func (r *row) waits(owner string) bool {
@@ -168,40 +235,52 @@ func (r *row) waiting() (n int) {
 
 // own makes owner an owner for d µs. own returns the first of its tokens, if
 // fencing.
-func (r *row) own(owner string, limit int, d int64, holder []byte, fencing bool) (token int64) {
+func (r *row) own(owner, inst string, limit int, d int64, holder []byte, fencing bool) (token int64) {
 	if fencing {
 		token = r.block()
 	}
-	ends := r.now + r.grain + d
+	t := r.termOf(d)
 	if limit > 1 {
-		r.join(share{owner, limit, ends, token, holder})
+		r.join(share{owner, inst, limit, 0, t.length, t.ends, token, holder, true, false})
 		return token
 	}
-	r.owner, r.ends, r.holder, r.dirty = owner, ends, holder, true
+	r.owner, r.inst, r.term, r.holder, r.dirty = owner, inst, t, holder, true
 	return token
 }
 
 // block reserves a block of tokens, and returns the first. The clock is ahead
 // of all tokens of a row that was deleted, unless it was set back.
+//
+// A token that is made of the version of the write is told by its number among
+// the blocks of that write, below 0.
 func (r *row) block() int64 {
-	r.token, r.dirty = max(r.token+locker.FenceBlock, r.now), true
+	r.dirty = true
+	if r.blocks {
+		r.grants++
+		r.token = -r.grants
+		return r.token
+	}
+	r.token = max(r.token+locker.FenceBlock, r.now)
 	return r.token
 }
+
+// tokenOf returns a token that was made of a version.
+func tokenOf(version, token int64) int64 {
+	if token >= 0 {
+		return token
+	}
+	return (version*grantsMax - token) * locker.FenceBlock
+}
+
+// grantsMax is more than the blocks of one write.
+const grantsMax = 1024
 
 // back returns a place behind all claims.
 func (r *row) back() int64 {
 	if n := len(r.queue); n > 0 {
-		return max(r.now, r.queue[n-1].Place+1)
+		return max(r.seq, r.queue[n-1].Place+1)
 	}
-	return r.now
-}
-
-// next returns the version to be written.
-func (r *row) next() int64 {
-	if r.version == 0 {
-		return 1 + rand.Int64N(1<<62) // unlike that of an earlier row of the same key
-	}
-	return r.version + 1
+	return max(r.seq, 1)
 }
 
 // apply is the protocol: it changes r, and sets r.dirty if that must be written
@@ -238,22 +317,22 @@ func (r *row) apply(q *request) result {
 
 func (r *row) acquire(q *request) result {
 	if found := r.recall(q); found != nil {
-		return result{record: found.value}
+		return found.found(false)
 	}
 	if len(r.crowd) > 0 { // a share may have ended, and left room for those who wait
 		r.serve()
 	}
 	if r.owned(q.owner) || r.room(q.limit) && (r.free() || !r.behind(q)) { // law 8: a free key is anybody's
 		r.leaves(q.owner)
-		return result{ok: true, token: r.own(q.owner, q.limit, q.ttl, q.holder, q.fencing)}
+		return result{ok: true, token: r.own(q.owner, q.inst, q.limit, q.ttl, q.holder, q.fencing)}
 	}
 	res := result{holder: r.holder, remains: r.remains()}
 	at := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
 	switch {
 	case at >= 0 && r.alive(r.queue[at]):
 		w := &r.queue[at]
-		if w.Seen <= r.now-touch.Microseconds() {
-			w.Seen, r.dirty = r.now, true
+		if !r.pulse && w.Seen <= r.now-touch.Microseconds() {
+			w.Seen, w.Since, r.dirty = r.now, 0, true
 		}
 		res.queued, res.place = true, w.Place
 	case q.try.Wait && !q.try.Queued: // law 2: an owner id is queued once
@@ -271,8 +350,8 @@ func (r *row) enqueue(q *request) (place int64) {
 	}
 	r.leaves(q.owner)
 	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-	w := waiter{q.owner, place, r.now, q.offer, q.limit, q.fencing, q.recall, q.holder}
-	r.queue, r.dirty = slices.Insert(r.queue, at, w), true
+	w := waiter{q.owner, q.inst, place, 0, r.now, q.offer, q.limit, q.fencing, q.recall, q.holder}
+	r.queue, r.dirty, r.joined = slices.Insert(r.queue, at, w), true, true
 	return place
 }
 
@@ -295,7 +374,7 @@ func (r *row) release(q *request) result {
 	res.handed = res.ok && (res.waiting > 0 || !r.free())
 	if res.handed && q.next != "" { // law 9: behind all
 		res.queued, res.place = true, back
-		r.queue = append(r.queue, waiter{q.next, back, r.now, q.offer, q.limit, q.fencing, false, q.holder})
+		r.queue = append(r.queue, waiter{q.next, q.inst, back, 0, r.now, q.offer, q.limit, q.fencing, false, q.holder})
 		r.dirty = true
 	}
 	r.serve()
@@ -305,7 +384,7 @@ func (r *row) release(q *request) result {
 // disown ends the hold of owner.
 func (r *row) disown(owner string) {
 	if r.owner == owner {
-		r.owner, r.ends, r.holder, r.dirty = "", min(r.ends, r.now), nil, true
+		r.owner, r.inst, r.term, r.holder, r.dirty = "", "", term{ends: min(r.ends, r.now)}, nil, true
 	}
 	n := len(r.crowd)
 	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool { return s.Owner == owner })
@@ -318,13 +397,29 @@ func (r *row) serve() {
 	for r.leaves(""); len(r.queue) > 0 && r.room(r.queue[0].Limit); {
 		first := r.queue[0]
 		r.queue = slices.Delete(r.queue, 0, 1)
-		r.own(first.Owner, first.Limit, first.Offer, first.Holder, first.Fencing)
+		r.heirs = append(r.heirs, first)
+		r.own(first.Owner, first.Inst, first.Limit, first.Offer, first.Holder, first.Fencing)
 	}
+}
+
+// lapse ends the lease of owner, which knows that its time is over.
+func (r *row) lapse(owner string) {
+	if r.owner == owner {
+		r.ends = min(r.ends, r.now)
+	}
+	n := len(r.crowd)
+	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool { return s.Owner == owner })
+	r.dirty = r.dirty || len(r.crowd) < n || slices.Contains(r.settled, owner) // others may see it still
 }
 
 // settle drops the shares that have ended (law 13).
 func (r *row) settle() {
-	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool { return s.Ends <= r.now })
+	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool {
+		if s.Ends <= r.now {
+			r.settled = append(r.settled, s.Owner)
+		}
+		return s.Ends <= r.now
+	})
 }
 
 // share returns the share of owner in a crowd, or nil.
@@ -338,7 +433,7 @@ func (r *row) share(owner string) *share {
 // owners returns all owners of the key.
 func (r *row) owners() []share {
 	if r.alone() {
-		return []share{{r.owner, 1, r.ends, r.token, r.holder}}
+		return []share{{r.owner, r.inst, 1, r.since, r.length, r.ends, r.token, r.holder, r.fresh, false}}
 	}
 	return r.crowd
 }
@@ -357,7 +452,10 @@ func (r *row) behind(q *request) bool {
 		switch {
 		case w.Owner == q.owner, q.try.Place != 0 && int64(q.try.Place) < w.Place:
 			return false
-		case w.Seen > r.now-keepsOut.Microseconds():
+		case r.pulse && r.alive(w):
+			r.doubts = append(r.doubts, w.Inst)
+			return true
+		case !r.pulse && w.Seen > r.now-keepsOut.Microseconds():
 			return true
 		}
 	}
@@ -371,16 +469,22 @@ func (r *row) join(s share) {
 	} else {
 		r.crowd = append(r.crowd, s)
 	}
-	r.owner, r.holder, r.dirty = "", nil, true
+	r.owner, r.inst, r.term, r.holder, r.dirty = "", "", term{}, nil, true
 }
 
-// renew gives a share its full TTL again.
+// renew gives an owner its full TTL again.
 func (r *row) renew(q *request) result {
+	t := r.termOf(q.ttl)
 	own := r.share(q.owner)
-	if own == nil {
+	switch {
+	case own != nil:
+		own.Since, own.Length, own.Ends = 0, t.length, t.ends
+	case r.owned(q.owner):
+		r.term = t
+	default:
 		return result{}
 	}
-	own.Ends, r.dirty = r.now+r.grain+q.ttl, true
+	r.dirty = true
 	return result{ok: true}
 }
 
@@ -419,14 +523,16 @@ func (r *row) counting() *record {
 // leave makes the value of q the record.
 func (r *row) leave(q *request, mark bool) {
 	r.record = record{
-		owner: q.owner, mark: mark, ends: r.now + r.grain + q.ttl,
-		size: int64(len(q.value)), value: q.value, dirty: true,
+		owner: q.owner, mark: mark, term: r.termOf(q.ttl),
+		size: int64(len(q.value)), value: q.value, dirty: true, oldSize: r.record.oldSize,
 	}
 	r.dirty = true
 }
 
 // unleave deletes the record.
-func (r *row) unleave() { r.record, r.dirty = record{value: []byte{}, dirty: true}, true }
+func (r *row) unleave() {
+	r.record, r.dirty = record{value: []byte{}, dirty: true, oldSize: r.record.oldSize}, true
+}
 
 // recall returns the record that the claim of q finds in place of the key. The
 // claim leaves the queue then.
@@ -452,7 +558,12 @@ func (r *row) keep(q *request) result {
 		return res
 	}
 	r.leave(q, false)
-	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return w.Recall })
+	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool {
+		if w.Recall {
+			r.finds = append(r.finds, w)
+		}
+		return w.Recall
+	})
 	return r.release(q)
 }
 
@@ -462,7 +573,7 @@ func (r *row) begin(q *request) result {
 		return result{}
 	}
 	if left := r.left(); left != nil && left.owner != q.owner {
-		return result{ok: true, record: left.value}
+		return left.found(true)
 	}
 	r.leave(q, true)
 	return result{ok: true}

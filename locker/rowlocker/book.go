@@ -1,4 +1,4 @@
-package sqllease
+package rowlocker
 
 import (
 	"sync"
@@ -13,14 +13,17 @@ import (
 type book struct {
 	bell lockerkit.Bell // wakes the lookout
 
-	mu     sync.Mutex          // guards the maps below; never held across I/O or a callback
-	queued map[string]*waiting // by owner id: claims that may wait in the table
-	owned  map[string]string   // by owner id: keys owned here, for which nobody was seen to wait
+	mu     sync.Mutex           // guards the maps below; never held across I/O or a callback
+	queued map[string]*waiting  // by owner id: claims that may wait in the table
+	owned  map[string]string    // by owner id: keys owned here, for which nobody was seen to wait
+	ends   map[string]lease     // by owner id: when leases of this process are over, if the store ends them late
+	ended  map[string]time.Time // by owner id: claims that were taken out of a queue because nobody looked
 }
 
 func newBook() *book {
 	return &book{
 		bell: make(lockerkit.Bell, 1), queued: map[string]*waiting{}, owned: map[string]string{},
+		ends: map[string]lease{}, ended: map[string]time.Time{},
 	}
 }
 
@@ -56,7 +59,76 @@ func (b *book) forget(owner string) {
 	b.mu.Lock()
 	delete(b.queued, owner)
 	delete(b.owned, owner)
+	delete(b.ends, owner)
 	b.mu.Unlock()
+}
+
+// lease is one of this process, in a store that ends leases late.
+type lease struct {
+	key  string
+	over time.Time // for this process
+}
+
+// lasts notes that the lease of owner is over at a time, for this process. It
+// returns false if the claim was over before: its key is given back.
+func (b *book) lasts(key, owner string, until time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.ended[owner]; ok {
+		return false
+	}
+	b.ends[owner] = lease{key, until}
+	return true
+}
+
+// lapsed reports whether the lease of owner is over.
+func (b *book) lapsed(owner string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.ended[owner]; ok {
+		return true
+	}
+	l, ok := b.ends[owner]
+	return ok && time.Now().After(l.over)
+}
+
+// over forgets the claims at which nobody has looked for QueueLife, and those
+// whose leases are over, and returns their keys. They never come back.
+func (b *book) over() (gone map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	gone = map[string]string{}
+	for owner, w := range b.queued {
+		if now.Sub(w.sent) > locker.QueueLife {
+			gone[owner] = w.claim.Key
+		}
+	}
+	for owner, l := range b.ends {
+		if now.After(l.over) {
+			gone[owner] = l.key
+		}
+	}
+	for owner := range gone {
+		delete(b.queued, owner)
+		delete(b.owned, owner)
+		delete(b.ends, owner)
+		b.ended[owner] = now
+	}
+	for owner, t := range b.ended {
+		if now.Sub(t) > time.Hour {
+			delete(b.ended, owner)
+		}
+	}
+	return gone
+}
+
+// hasEnded reports whether the claim was taken out because nobody looked.
+func (b *book) hasEnded(owner string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.ended[owner]
+	return ok
 }
 
 // leave forgets the claims that wait, and returns their keys by owner id.

@@ -1,4 +1,4 @@
-package sqllease
+package rowlocker
 
 import (
 	"testing"
@@ -16,10 +16,10 @@ func (hasty) Wake(string)                                    {}
 func (hasty) WakeAll()                                       {}
 
 func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
-	l := New(&Dialect{Name: "test"}, nil, "lease")
+	l := New(noRows{})
 	l.lookout.waker = hasty{l}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
-	r := &row{owner: "o", ends: 2e6, now: 1e6}
+	r := &row{owner: "o", term: term{ends: 2e6}, now: 1e6}
 	l.lookout.tell("k", r, r.owners()[0], time.Now())
 	if keys := l.book.watched(); len(keys) > 0 {
 		t.Errorf("the locker looks for %q for good, want nothing", keys)
@@ -36,10 +36,10 @@ type counting struct {
 func (c counting) Granted(string, string, locker.Offer) bool { *c.granted++; return true }
 
 func TestAGrantIsToldOnce(t *testing.T) {
-	l, granted := New(&Dialect{Name: "test"}, nil, "lease"), 0
+	l, granted := New(noRows{}), 0
 	l.lookout.waker = counting{hasty{l}, &granted}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
-	r := &row{owner: "o", ends: 2e6, now: 1e6}
+	r := &row{owner: "o", term: term{ends: 2e6}, now: 1e6}
 	for range 2 {
 		l.lookout.tell("k", r, r.owners()[0], time.Now())
 	}
@@ -51,7 +51,7 @@ func TestAGrantIsToldOnce(t *testing.T) {
 // A call may find its grant by itself, and release the key, while the locker is
 // about to tell of it.
 func TestAGrantThatIsOverWhenItIsToldIsNotLookedFor(t *testing.T) {
-	l, granted := New(&Dialect{Name: "test"}, nil, "lease"), 0
+	l, granted := New(noRows{}), 0
 	l.lookout.waker = counting{hasty{l}, &granted}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
 	w, _ := l.book.found("o", false)

@@ -1,11 +1,9 @@
-package sqllease
+package rowlocker
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
-	"slices"
+	"fmt"
 	"sync"
 	"time"
 
@@ -18,52 +16,50 @@ var (
 	_ locker.Inspector = (*Locker)(nil)
 	_ locker.Limiter   = (*Locker)(nil)
 	_ locker.Marker    = (*Locker)(nil)
-	_ locker.Migrator  = (*Locker)(nil)
 	_ locker.Sharer    = (*Locker)(nil)
 	_ locker.Several   = (*Locker)(nil)
 )
 
-// Locker is a [locker.Locker] on a table, for one guard.
+// Locker is a [locker.Locker] on rows, for one guard.
 type Locker struct {
-	table    *table
+	rows     Rows
+	traits   Traits
 	life     *lockerkit.Life
 	instance string
-	batcher  *batcher
+	desk     *desk
 	book     *book
 	lookout  *lookout
 }
 
-// New returns a Locker on the table of that name, and sends nothing.
-func New(d *Dialect, db *sql.DB, name string) *Locker {
-	t := &table{Dialect: d, db: db, name: name}
-	l := &Locker{
-		table: t, life: lockerkit.NewLife(d.Name), instance: lockerkit.NewID(), batcher: newBatcher(t), book: newBook(),
+// New returns a Locker on rows, and sends nothing. Close closes the rows.
+func New(rows Rows) *Locker {
+	t := rows.Traits()
+	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
+	l.desk = newDesk(rows, l.instance)
+	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, giveBack: l.giveBack}
+	if _, ok := rows.(Ears); ok {
+		l.desk.told = l.lookout.told
 	}
-	l.lookout = &lookout{table: t, book: l.book, life: l.life, giveBack: l.giveBack}
-	return l
-}
-
-// NewOwner is New with a database that belongs to the Locker: Open opens it by
-// opener, and Close closes it.
-func NewOwner(d *Dialect, opener driver.Connector, name string) *Locker {
-	l := New(d, nil, name)
-	l.table.opener = opener
 	return l
 }
 
 // Open checks the settings, and starts what serves the calls.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.life.Open(func() error {
-		if err := l.table.check(); err != nil {
+		if err := l.rows.Open(); err != nil {
 			return err
 		}
 		l.lookout.waker = w
-		l.table.open()
-		for _, cs := range l.batcher.workers {
-			l.life.Serve(func() { l.batcher.work(l.life.Context(), cs) })
+		for range l.traits.Workers {
+			l.life.Serve(func() { l.desk.work(l.life.Context()) })
 		}
-		l.life.Serve(l.lookout.poll)
-		l.life.Serve(func() { l.table.sweepOften(l.life.Context()) })
+		l.life.Serve(l.lookout.serve)
+		if l.desk.pulse != nil {
+			l.life.Serve(l.lookout.mind)
+		}
+		if rows, ok := l.rows.(Worker); ok {
+			l.life.Serve(func() { rows.Work(l.life.Context()) })
+		}
 		return nil
 	})
 }
@@ -75,7 +71,7 @@ func (l *Locker) Open(w locker.Waker) error {
 // Close blocks until that is done or ctx ends. If ctx ends first, Close returns
 // its error, and goes on in the background for about half a minute.
 func (l *Locker) Close(ctx context.Context) error {
-	return l.life.Close(ctx, l.leaveAll, l.table.close)
+	return l.life.Close(ctx, l.leaveAll, l.rows.Close)
 }
 
 // leaveAll takes the claims that wait here out of their queues.
@@ -88,16 +84,8 @@ func (l *Locker) leaveAll() {
 	all.Wait()
 }
 
-// Schema returns the statement that makes the table.
-func (l *Locker) Schema() string { return l.table.schema() }
-
-// Migrate makes the table, unless it is there. Several processes may call it at
-// once, and before Open. Migrate blocks until the database has answered or ctx
-// ends.
-func (l *Locker) Migrate(ctx context.Context) error { return l.table.migrate(ctx) }
-
-// Limits returns the shortest TTL. A lease ends on time, for all processes.
-func (*Locker) Limits() locker.Limits { return locker.Limits{MinTTL: 200 * time.Millisecond} }
+// Limits returns what the store can keep.
+func (l *Locker) Limits() locker.Limits { return l.traits.Limits }
 
 // Shares reports true: the table keeps shared claims and permits.
 func (*Locker) Shares(int) bool { return true }
@@ -109,31 +97,60 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{Queued: t.Queued}, err
 	}
 	defer l.life.Leave()
-	if t.Wait || t.Queued {
+	ended := l.book.hasEnded(c.Owner)
+	switch {
+	case ended && !c.Recall:
+		return locker.Answer{}, nil
+	case ended:
+		t.Wait = false
+	case t.Wait || t.Queued:
 		l.book.looks(c)
 	}
-	r := l.batcher.do(ctx, *l.acquiring(c, t))
+	sent := time.Now()
+	r := l.desk.do(ctx, *l.acquiring(c, t))
 	if r.err != nil {
 		if r.unsent && !t.Queued { // nobody abandons it
 			l.book.forget(c.Owner)
 		}
-		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, l.table.failure(r)
+		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, r.err
 	}
 	if !r.queued {
 		l.book.forget(c.Owner)
 	}
-	if r.ok {
-		l.book.owns(c.Key, c.Owner)
+	if r.ok && !l.owns(c, sent) {
+		return locker.Answer{}, nil
 	}
 	return r.answer(), nil
+}
+
+// owns notes that c owns its key, by a request that was sent at that time. If
+// the claim was over before, owns gives the key back, and returns false.
+func (l *Locker) owns(c *locker.Claim, sent time.Time) bool {
+	if !l.traits.Clock && !l.book.lasts(c.Key, c.Owner, sent.Add(c.TTL)) {
+		l.giveBack(c.Key, c.Owner)
+		return false
+	}
+	l.book.owns(c.Key, c.Owner)
+	return true
+}
+
+func (l *Locker) lost() error { return fmt.Errorf("%s: %w", l.traits.Name, locker.ErrLeaseLost) }
+
+// unclear returns err for a holder: a refusal leaves as much in doubt as
+// silence does.
+func unclear(err error) error {
+	if err == nil || errors.Is(err, locker.ErrLeaseLost) || errors.Is(err, locker.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
 }
 
 // acquiring returns the request of an Acquire.
 func (l *Locker) acquiring(c *locker.Claim, t locker.Try) *request {
 	return &request{
-		verb: acquire, key: c.Key, owner: c.Owner, limit: c.Limit, ttl: c.TTL.Microseconds(),
+		verb: acquire, key: c.Key, owner: c.Owner, inst: l.instance, limit: c.Limit, ttl: c.TTL.Microseconds(),
 		offer: c.ShortOffer().Microseconds(), fencing: c.Fencing, holder: lockerkit.Describe(c, l.instance),
-		recall: c.Recall, try: t,
+		recall: c.Recall, try: t, lapsed: l.book.lapsed(c.Owner),
 	}
 }
 
@@ -150,11 +167,12 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 
 // release sends q, which ends the hold of its owner and queues next.
 func (l *Locker) release(ctx context.Context, q request, next *locker.Claim) (locker.Released, error) {
-	return l.released(l.batcher.do(ctx, *l.releasing(q, next)), next)
+	return l.released(l.desk.do(ctx, *l.releasing(q, next)), next)
 }
 
 // releasing completes q before it is sent.
 func (l *Locker) releasing(q request, next *locker.Claim) *request {
+	q.inst, q.lapsed = l.instance, l.book.lapsed(q.owner)
 	l.book.forget(q.owner)
 	if next != nil {
 		q.next, q.offer, q.fencing = next.Owner, next.ShortOffer().Microseconds(), next.Fencing
@@ -167,14 +185,14 @@ func (l *Locker) releasing(q request, next *locker.Claim) *request {
 // released returns what Release answers.
 func (l *Locker) released(r reply, next *locker.Claim) (locker.Released, error) {
 	if r.err != nil {
-		return locker.Released{Queued: next != nil && !r.unsent}, unclear(l.table.failure(r))
+		return locker.Released{Queued: next != nil && !r.unsent}, unclear(r.err)
 	}
 	if next != nil && !r.queued {
 		l.book.forget(next.Owner)
 	}
 	out := locker.Released{Waiting: r.waiting, Handed: r.handed, Queued: r.queued, Place: locker.Place(r.place)}
 	if !r.ok {
-		return out, l.table.lost()
+		return out, l.lost()
 	}
 	return out, nil
 }
@@ -192,21 +210,18 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 // asOwner sends q for the owner of a key. The error is ErrLeaseLost if the key
 // is not its own any more.
 func (l *Locker) asOwner(ctx context.Context, q request) (result, error) {
-	r := l.batcher.do(ctx, q)
+	q.inst, q.lapsed = l.instance, l.book.lapsed(q.owner)
+	r := l.desk.do(ctx, q)
 	switch {
 	case r.err != nil:
-		return result{}, l.table.failure(r)
+		return result{}, r.err
 	case !r.ok:
-		return result{}, l.table.lost()
+		return result{}, l.lost()
 	}
 	return r.result, nil
 }
 
-// renewPage is how many leases are renewed in one statement.
-const renewPage = 500
-
-// Renew gives each claim its full TTL again. For each 500 claims of one TTL
-// that own their keys alone it takes two requests.
+// Renew gives each claim its full TTL again. The requests travel together.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.life.Enter(); err != nil {
 		for i := range cs {
@@ -215,64 +230,39 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		return
 	}
 	defer l.life.Leave()
-	byTTL := map[time.Duration][]int{}
-	var shares []int
+	sent := time.Now()
+	qs := make([]*request, 0, len(cs))
+	seen := map[string]bool{}
+	var which, again []int
 	for i, c := range cs {
-		if c.Limit > 1 {
-			shares = append(shares, i)
+		if seen[c.Key] { // two shares of one key
+			again = append(again, i)
 			continue
 		}
-		byTTL[c.TTL] = append(byTTL[c.TTL], i)
+		seen[c.Key] = true
+		which = append(which, i)
+		qs = append(qs, l.renewing(c))
 	}
-	var parts sync.WaitGroup // none waits for a row of another that is locked
-	defer parts.Wait()
-	for ttl, which := range byTTL {
-		for page := range slices.Chunk(which, renewPage) {
-			parts.Go(func() { l.renewAlone(ctx, cs, page, ttl, answered) })
-		}
-	}
-	l.renewShares(ctx, cs, shares, answered)
-}
-
-// renewShares renews the claims which, each one of several owners of its key.
-func (l *Locker) renewShares(ctx context.Context, cs []*locker.Claim, which []int, answered func(i int, err error)) {
-	errs := make([]error, len(which))
-	var all sync.WaitGroup
-	for n, i := range which { // they travel together
-		all.Go(func() {
-			c := cs[i]
-			_, errs[n] = l.asOwner(ctx, request{verb: renew, key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds()})
-		})
-	}
-	all.Wait()
-	for n, i := range which {
-		answered(i, unclear(errs[n]))
-	}
-}
-
-// renewAlone renews the claims which, all of one TTL, that own their keys
-// alone.
-func (l *Locker) renewAlone(
-	ctx context.Context, cs []*locker.Claim, which []int, ttl time.Duration, answered func(i int, err error),
-) {
-	var keys, owners []string
-	for _, i := range which {
-		keys, owners = append(keys, cs[i].Key), append(owners, cs[i].Owner)
-	}
-	var renewed map[string]bool
-	err := l.table.repeat(ctx, func() (err error) {
-		renewed, err = l.table.renew(ctx, keys, owners, ttl)
-		return err
-	})
-	for _, i := range which {
-		switch {
-		case err != nil:
-			answered(i, unclear(l.table.sorted(err)))
-		case renewed[cs[i].Owner]:
-			answered(i, nil)
+	answer := func(i int, r reply) {
+		switch c := cs[i]; {
+		case r.err != nil:
+			answered(i, unclear(r.err))
+		case !r.ok, !l.traits.Clock && !l.book.lasts(c.Key, c.Owner, sent.Add(c.TTL)):
+			answered(i, l.lost())
 		default:
-			answered(i, l.table.lost())
+			answered(i, nil)
 		}
+	}
+	l.desk.renew(ctx, qs, func(n int, r reply) { answer(which[n], r) })
+	for _, i := range again {
+		answer(i, l.desk.do(ctx, *l.renewing(cs[i])))
+	}
+}
+
+func (l *Locker) renewing(c *locker.Claim) *request {
+	return &request{
+		verb: renew, key: c.Key, owner: c.Owner, inst: l.instance, ttl: c.TTL.Microseconds(),
+		lapsed: l.book.lapsed(c.Owner),
 	}
 }
 
@@ -290,16 +280,18 @@ func (l *Locker) AcquireAll(
 	for i, c := range cs {
 		batch[i] = l.acquiring(c, locker.Try{})
 	}
-	unsent, err := l.table.change(ctx, batch, func(rows map[string]*row) {
-		results, held = acquireAll(rows, batch, prefix)
+	sent := time.Now()
+	results, err = l.desk.together(ctx, batch, func(rows map[string]*row) (rs []result) {
+		rs, held = acquireAll(rows, batch, prefix)
+		return rs
 	})
 	if err != nil {
-		return nil, 0, l.table.failure(reply{err: err, unsent: unsent})
+		return nil, 0, err
 	}
 	as = make([]locker.Answer, len(cs))
 	for i, r := range results {
 		if as[i] = r.answer(); r.ok {
-			l.book.owns(cs[i].Key, cs[i].Owner)
+			l.owns(cs[i], sent)
 		}
 	}
 	return as, held, nil
@@ -316,16 +308,14 @@ func (l *Locker) ReleaseAll(
 		return
 	}
 	defer l.life.Leave()
-	batch := make([]*request, len(cs))
+	posted := make([]*call, len(cs))
 	for i, c := range cs {
-		batch[i] = l.releasing(request{verb: release, key: c.Key, owner: c.Owner}, nexts[i])
+		posted[i], _ = l.desk.post(ctx, *l.releasing(request{verb: release, key: c.Key, owner: c.Owner}, nexts[i]))
 	}
-	var results []result
-	unsent, err := l.table.change(ctx, batch, func(rows map[string]*row) { results = applyAll(rows, batch) })
-	for i := range cs {
-		r := reply{err: err, unsent: unsent}
-		if err == nil {
-			r.result = results[i]
+	for i, k := range posted {
+		r := reply{err: errors.Join(locker.ErrUnavailable, locker.ErrUnsent), unsent: true}
+		if k != nil {
+			r = gaveUp(k.Wait())
 		}
 		released, err := l.released(r, nexts[i])
 		answered(i, released, err)
@@ -387,12 +377,12 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 		return false, err
 	}
 	defer l.life.Leave()
-	r := l.batcher.do(ctx, request{verb: forget, key: key})
+	r := l.desk.do(ctx, request{verb: forget, key: key})
 	if r.err == nil && r.ok {
-		r = l.batcher.do(ctx, request{verb: forget, key: key, owner: string(r.record)})
+		r = l.desk.do(ctx, request{verb: forget, key: key, owner: string(r.record)})
 	}
 	if r.err != nil {
-		return false, unclear(l.table.failure(r))
+		return false, unclear(r.err)
 	}
 	return r.ok, nil
 }
@@ -418,6 +408,7 @@ func (l *Locker) abandon(q request, late bool) {
 		return
 	}
 	defer l.life.Leave()
+	q.inst, q.lapsed = l.instance, l.book.lapsed(q.owner)
 	l.book.forget(q.owner)
 	l.life.Abandon(late, l.ends(q))
 }
@@ -426,7 +417,11 @@ func (l *Locker) abandon(q request, late bool) {
 // unavailable.
 func (l *Locker) ends(q request) func(ctx context.Context) (done bool) {
 	return func(ctx context.Context) bool {
-		r := l.batcher.do(ctx, q)
-		return r.err == nil || !errors.Is(l.table.sorted(r.err), locker.ErrUnavailable)
+		r := l.desk.do(ctx, q)
+		if r.err != nil && q.verb == keep && !errors.Is(r.err, locker.ErrUnavailable) {
+			q.verb = release // the store does not take the record, and the key must be free
+			return false
+		}
+		return r.err == nil || !errors.Is(r.err, locker.ErrUnavailable)
 	}
 }

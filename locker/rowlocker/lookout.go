@@ -1,4 +1,4 @@
-package sqllease
+package rowlocker
 
 import (
 	"context"
@@ -28,11 +28,92 @@ const (
 // granted their keys, and which keys others wait for. The lookout asks nothing
 // while no claim waits or owns a key here.
 type lookout struct {
-	table    *table
+	desk     *desk
 	book     *book
 	life     *lockerkit.Life
 	waker    locker.Waker            // set by Open
 	giveBack func(key, owner string) // releases a key that nobody here wants (law 3)
+}
+
+// serve hears messages if the store has them, and looks otherwise.
+func (l *lookout) serve() {
+	ears, ok := l.desk.rows.(Ears)
+	if !ok {
+		l.poll()
+		return
+	}
+	ears.Listen(l.life.Context(), l.desk.instance, l.heard, l.waker.WakeAll)
+}
+
+// heard passes on what a message tells: the row as it is now.
+func (l *lookout) heard(src Row) {
+	now := time.Now()
+	if src.Version == 0 && len(src.Tickets) > 0 {
+		if src, ok := l.desk.memory.add(src.Key, src.Tickets[0]); ok {
+			l.told(src.Key, l.desk.decode(&src), nil, now)
+		}
+		return
+	}
+	if src.Value == nil {
+		ctx, cancel := context.WithTimeout(l.life.Context(), pollLimit)
+		defer cancel()
+		rows, err := l.desk.rows.Load(ctx, []string{src.Key})
+		if err != nil || rows[0].Version == 0 {
+			return
+		}
+		src = rows[0]
+	}
+	l.desk.memory.clock(src.Now)
+	if l.desk.traits.Members && src.Tickets == nil && len(src.Value) > 0 && src.Value[0] == '/' {
+		src.Tickets = l.desk.memory.left(src.Key, nil) // shares of this process
+	}
+	l.desk.memory.keep(src)
+	r := l.desk.decode(&src)
+	var heirs []waiter
+	for _, s := range r.owners() {
+		if s.Inst == l.desk.instance && s.fresh {
+			heirs = append(heirs, waiter{Owner: s.Owner})
+		}
+	}
+	l.told(src.Key, r, heirs, now)
+}
+
+// told tells the guard what is new in a row: its claims that got the key in
+// this step, its claims that find a record, and that others wait for its key.
+func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
+	behind := r.waiting()
+	for _, s := range r.owners() {
+		if !slices.ContainsFunc(heirs, func(w waiter) bool { return w.Owner == s.Owner }) {
+			if _, wanted := l.book.found(s.Owner, behind > 0); wanted {
+				l.waker.Wanted(key)
+			}
+			continue
+		}
+		length := time.Duration(s.Length-r.grain) * time.Microsecond
+		w, _ := l.book.found(s.Owner, behind > 0)
+		late := w != nil && now.Sub(w.sent) > locker.QueueLife
+		if w != nil && !l.desk.traits.Clock { // as Locker.owns does
+			l.book.lasts(key, s.Owner, now.Add(length))
+		}
+		o := locker.Offer{Length: length, Waiting: behind}
+		if w == nil || w.claim.Fencing {
+			o.Token = uint64(tokenOf(r.version, s.Token))
+		}
+		if late || !l.waker.Granted(key, s.Owner, o) {
+			l.giveBack(key, s.Owner)
+		}
+	}
+	l.tellFinders(map[string]*row{key: r})
+}
+
+// mind takes the claims of this process that go unseen out of their queues, and
+// gives back keys whose leases are over. It is for a store without a clock.
+func (l *lookout) mind() {
+	for lockerkit.Pause(20*time.Millisecond, l.life.Context().Done()) {
+		for owner, key := range l.book.over() {
+			l.giveBack(key, owner)
+		}
+	}
 }
 
 // poll looks until the locker ends.
@@ -63,9 +144,15 @@ func (l *lookout) look(keys []string) {
 	ctx, cancel := context.WithTimeout(l.life.Context(), pollLimit)
 	defer cancel()
 	sent := time.Now()
-	rows, err := l.table.read(ctx, keys, false)
+	found, err := l.desk.rows.Load(ctx, keys)
 	if err != nil {
 		return
+	}
+	rows := make(map[string]*row, len(found))
+	for i := range found {
+		if found[i].Version > 0 {
+			rows[found[i].Key] = l.desk.decode(&found[i])
+		}
 	}
 	l.tellFinders(rows)
 	for key, r := range rows {
@@ -87,7 +174,7 @@ func (l *lookout) tellFinders(rows map[string]*row) {
 		return
 	}
 	for _, c := range l.book.finders(rows) {
-		j.Recorded(c.Key, c.Owner, "")
+		j.Recorded(c.Key, c.Owner, string(rows[c.Key].record.value))
 	}
 }
 
@@ -96,7 +183,7 @@ func (l *lookout) tell(key string, r *row, own share, sent time.Time) {
 	behind := r.waiting()
 	switch w, wanted := l.book.found(own.Owner, behind > 0); {
 	case w != nil:
-		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.table.Grain
+		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.desk.traits.Grain
 		l.grant(w, locker.Offer{Length: left, Token: uint64(own.Token), Waiting: behind}, sent)
 	case wanted:
 		l.waker.Wanted(key)

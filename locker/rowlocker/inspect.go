@@ -1,11 +1,11 @@
-package sqllease
+package rowlocker
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
@@ -21,11 +21,11 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 		return locker.KeyState{}, err
 	}
 	defer l.life.Leave()
-	rows, err := l.table.read(ctx, []string{key}, false)
+	rows, err := l.rows.Load(ctx, []string{key})
 	if err != nil {
-		return locker.KeyState{}, l.table.sorted(err)
+		return locker.KeyState{}, err
 	}
-	return stateOf(key, rows[key]), nil
+	return stateOf(key, l.desk.decode(&rows[0])), nil
 }
 
 // stateOf describes a row, which may be nil.
@@ -65,20 +65,24 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 
 func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bool) {
 	for after := ""; ; {
-		keys, rows, err := l.table.page(ctx, after, listPage)
+		rows, err := l.rows.Scan(ctx, after, listPage)
 		if err != nil {
-			yield(locker.KeyState{}, l.table.sorted(err))
+			yield(locker.KeyState{}, err)
 			return
 		}
-		for i, key := range keys {
-			if s := stateOf(key, rows[i]); (s.Held || s.Waiting > 0) && !yield(s, nil) {
+		for i := range rows {
+			key := rows[i].Key
+			if strings.HasSuffix(key, recordSuffix) {
+				continue
+			}
+			if s := stateOf(key, l.desk.decode(&rows[i])); (s.Held || s.Waiting > 0) && !yield(s, nil) {
 				return
 			}
 		}
-		if len(keys) < listPage {
+		if len(rows) < listPage {
 			return
 		}
-		after = keys[len(keys)-1]
+		after = rows[len(rows)-1].Key
 	}
 }
 
@@ -88,7 +92,7 @@ var ownerID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // learns of it by its next renewal.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if len(owner) != locker.OwnerLen || !ownerID.MatchString(owner) {
-		return lockerkit.Invalid(l.table.Name, "%q is no owner id", owner)
+		return lockerkit.Invalid(l.traits.Name, "%q is no owner id", owner)
 	}
 	if err := l.life.Enter(); err != nil {
 		return err
@@ -98,21 +102,9 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	return err
 }
 
-// Names of the findings of every dialect.
-const (
-	FindingRights    = "rights"
-	FindingRoundTrip = "round-trip"
-	FindingSchema    = "schema"
-	FindingReadOnly  = "read-only"
-)
-
-// Near is how long an acquire takes that need not become faster.
-const Near = 40 * time.Millisecond
-
-// Finding returns a finding of the package that is named store.
-func Finding(store, name string, severity locker.Severity, format string, args ...any) error {
-	return &locker.Finding{Name: name, Severity: severity, Text: store + ": " + fmt.Sprintf(format, args...)}
-}
+// FindingRoundTrip is the name of the finding that a write takes too long for
+// the TTL.
+const FindingRoundTrip = "round-trip"
 
 // Check takes and releases a key that nobody uses, measures that, and looks at
 // the settings of the database. Check deletes its row.
@@ -123,52 +115,30 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	defer l.life.Leave()
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
 	most := lockerkit.MaxPace(ttl)
-	took, err := lockerkit.Pace(min(Near, most), func() (time.Duration, error) { return l.probe(ctx, key, ttl) })
-	if err == nil {
-		err = l.table.remove(ctx, key)
+	took, failed := lockerkit.Pace(min(lockerkit.Near, most), func() (time.Duration, error) { return l.probe(ctx, key, ttl) })
+	if failed == nil && l.traits.Clock {
+		failed = l.rows.Swap(ctx, []*Change{{Rows: []Row{{Key: key, Version: Any}}}})
 	}
-	if err != nil {
-		return l.fault(err)
-	}
-	found := l.table.Check(ctx, l.table.db, took)
-	if took > most {
-		found = append(found, Finding(l.table.Name, FindingRoundTrip, locker.Refuse,
+	found := []error{l.rows.Check(ctx, ttl, took, failed)}
+	if failed == nil && took > most {
+		found = append(found, lockerkit.Finding(l.traits.Name, FindingRoundTrip, locker.Refuse,
 			"an acquire took %v, too long for a TTL of %v: choose a longer TTL, faster disks or a nearer server",
 			took.Round(time.Millisecond), ttl))
 	}
 	return errors.Join(found...)
 }
 
-// fault returns an error of a statement as a finding, unless the server cannot
-// be asked.
-func (l *Locker) fault(err error) error {
-	sorted := l.table.sorted(err)
-	name := ""
-	switch l.table.verdict(err) {
-	case NoRight:
-		name = FindingRights
-	case NoTable:
-		name = FindingSchema
-	case ReadOnly:
-		name = FindingReadOnly
-	case Unavailable, Again, Other:
-		return sorted
-	}
-	return &locker.Finding{Name: name, Severity: locker.Refuse, Text: sorted.Error()}
-}
-
-// probe takes and releases a key as a lock would, and returns how long the
 // probe takes and releases a key as a holder would, and returns how long the
 // acquire took.
 func (l *Locker) probe(ctx context.Context, key string, ttl time.Duration) (took time.Duration, err error) {
 	owner, sent := lockerkit.NewID(), time.Now()
-	r := l.batcher.do(ctx, request{
+	r := l.desk.do(ctx, request{
 		verb: acquire, key: key, owner: owner, ttl: ttl.Microseconds(),
 		holder: []byte("{}"),
 	})
 	took = time.Since(sent)
 	if r.err == nil {
-		r = l.batcher.do(ctx, request{verb: release, key: key, owner: owner})
+		r = l.desk.do(ctx, request{verb: release, key: key, owner: owner})
 	}
 	return took, r.err
 }

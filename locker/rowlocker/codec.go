@@ -1,0 +1,245 @@
+package rowlocker
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// recordSuffix is behind a key in the key of the row with the value of its
+// record. No caller's key has a '%' before an 'r'.
+const recordSuffix = "%record"
+
+// inlineMax is the longest record that stands in the row of its key.
+const inlineMax = 512
+
+// wire is a row as it stands in the store, behind the owner id and a '/'. So a
+// store that compares values can compare who the owner is.
+type wire struct {
+	Inst   string          `json:"i,omitempty"`
+	Since  int64           `json:"s,omitempty"` // 0: this write
+	Length int64           `json:"d,omitempty"`
+	Token  int64           `json:"t,omitempty"`
+	Holder json.RawMessage `json:"h,omitempty"`
+	Crowd  []share         `json:"c,omitempty"`
+	Queue  []waiter        `json:"q,omitempty"`
+	Record *wireRecord     `json:"r,omitempty"`
+	Beside bool            `json:"b,omitempty"` // shares stand beside a row that was open
+}
+
+type wireRecord struct {
+	Owner  string `json:"o"`
+	Mark   bool   `json:"m,omitempty"`
+	Since  int64  `json:"s,omitempty"`
+	Length int64  `json:"d"`
+	Size   int64  `json:"n"`
+	Value  []byte `json:"v,omitempty"`
+}
+
+// stranger is the owner in a row that cannot be read. It never ends.
+const stranger = "?"
+
+// times place the stamps of rows on the time line of this process.
+type times interface {
+	// first returns when a stamp in the row of key was first seen.
+	first(key string, stamp int64, now int64) int64
+}
+
+// decode returns the row that src is. now is the time of this process, which
+// counts if the store has no clock.
+func decode(src *Row, t *Traits, sights times, now int64) *row {
+	r := &row{version: src.Version, tag: src.Tag, now: src.Now, seq: src.Now, grain: t.Grain.Microseconds(), blocks: !t.Clock}
+	stamp := src.Written
+	base := func(since int64) int64 { return since }
+	if !t.Clock {
+		r.now, r.seq, stamp = now, src.Version, src.Version
+		base = func(since int64) int64 { return sights.first(src.Key, since, now) }
+	}
+	if src.Version == 0 {
+		r.merge(src, stamp, base)
+		r.settle()
+		return r
+	}
+	at := func(since, length int64) term {
+		if since == 0 {
+			since = stamp
+		}
+		return term{since, length, add(base(since), length)}
+	}
+	owner, text, ok := strings.Cut(string(src.Value), "/")
+	var w wire
+	if !ok || json.Unmarshal([]byte(text), &w) != nil {
+		r.owner, r.term = stranger, term{ends: math.MaxInt64 / 2}
+		return r
+	}
+	if r.held = owner != "" && owner != opened; owner == opened {
+		owner, r.open = "", true
+	}
+	r.owner, r.inst, r.term, r.token, r.holder = owner, w.Inst, at(w.Since, w.Length), tokenOf(src.Version, w.Token), w.Holder
+	r.crowd, r.queue, r.fresh, r.closing = w.Crowd, w.Queue, w.Since == 0, w.Beside
+	for i := range r.crowd {
+		s := &r.crowd[i]
+		r.inRow = append(r.inRow, s.Owner)
+		t := at(s.Since, s.Length)
+		s.fresh = s.Since == 0
+		s.Since, s.Ends, s.Token = t.since, t.ends, tokenOf(src.Version, s.Token)
+	}
+	for i := range r.queue {
+		q := &r.queue[i]
+		t := at(q.Since, 0)
+		q.Since, q.Seen = t.since, t.ends
+	}
+	if l := w.Record; l != nil {
+		r.record = record{owner: l.Owner, mark: l.Mark, term: at(l.Since, l.Length), size: l.Size, value: l.Value, oldSize: l.Size}
+	}
+	r.merge(src, stamp, base)
+	r.settle()
+	return r
+}
+
+// opened stands in place of the owner id in a row that says: shared, and nobody
+// waits. Shares then come and go as tickets beside it, with this before their
+// owner ids.
+const (
+	opened = "!"
+	member = "m."
+)
+
+// openFor is how long such a row stays when nobody shares it.
+const openFor = 10 * time.Second
+
+// merge puts the claims with tickets into their places in the queue, and those
+// that share the key into the crowd.
+func (r *row) merge(src *Row, stamp int64, base func(int64) int64) {
+	r.tickets = src.Tickets
+	for _, t := range src.Tickets {
+		if strings.HasPrefix(t.Name, member) {
+			var s share
+			if json.Unmarshal(t.Value, &s) == nil && !r.owned(s.Owner) && r.owner == "" {
+				s.Since, s.Ends, s.beside = t.Version, add(base(t.Version), s.Length), true
+				r.crowd = append(r.crowd, s)
+			}
+			continue
+		}
+		var w waiter
+		if json.Unmarshal(t.Value, &w) != nil || r.waits(w.Owner) || r.owned(w.Owner) {
+			continue
+		}
+		if w.Place == 0 {
+			w.Place = t.Version
+		}
+		w.Since, w.Seen = stamp, r.now
+		at, _ := slices.BinarySearchFunc(r.queue, w.Place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
+		r.queue = slices.Insert(r.queue, at, w)
+	}
+}
+
+func add(a, b int64) int64 {
+	if a > math.MaxInt64/2-b {
+		return math.MaxInt64 / 2
+	}
+	return a + b
+}
+
+// encode returns the rows to be written for a row of key, first that of key.
+func encode(key string, r *row, t *Traits) []Row {
+	rows := make([]Row, 1, 2)
+	main := &rows[0]
+	*main = Row{Key: key, Version: r.version, Tag: r.tag, Drop: r.tickets, Alone: r.owner == "" || r.record.dirty}
+	crowd, name, stays := r.crowd, r.owner, false
+	if t.Members {
+		if name, stays = r.opens(); stays {
+			crowd = slices.DeleteFunc(slices.Clone(crowd), func(s share) bool { return s.beside })
+			main.Drop = slices.DeleteFunc(slices.Clone(r.tickets), func(t Ticket) bool {
+				s := r.share(strings.TrimPrefix(t.Name, member))
+				return s != nil && s.beside
+			})
+		}
+		for _, t := range r.tickets {
+			main.Beside = max(main.Beside, t.Version)
+		}
+		main.Alone = r.exact(name)
+	}
+	w := wire{Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: r.queue, Beside: stays && name != opened}
+	last := r.now
+	if r.owner == "" {
+		w.Since, w.Length, w.Holder = 0, 0, nil
+	} else {
+		last = r.ends
+	}
+	for _, s := range r.crowd {
+		last = max(last, s.Ends)
+	}
+	if len(r.queue) > 0 {
+		last = max(last, r.now+locker.QueueLife.Microseconds())
+	}
+	if name == opened {
+		last = max(last, r.now+openFor.Microseconds())
+	}
+	l := &r.record
+	if l.owner != "" && l.ends > r.now {
+		w.Record = &wireRecord{Owner: l.owner, Mark: l.mark, Since: l.since, Length: l.length, Size: l.size}
+		if l.size <= inlineMax {
+			w.Record.Value = l.value
+		}
+		last = max(last, l.ends)
+	}
+	if l.dirty {
+		value := Row{Key: key + recordSuffix, Version: Any}
+		if w.Record != nil && l.size > inlineMax {
+			value.Value = append([]byte(l.owner+"/"), l.value...)
+			value.KeepFor = time.Duration(l.length) * time.Microsecond
+		}
+		if value.Value != nil || l.oldSize > inlineMax {
+			rows = append(rows, value)
+		}
+	}
+	if t.Clock { // tokens of the row must not be given again
+		last = max(last, r.token)
+	}
+	main.KeepFor = time.Duration(last-r.now) * time.Microsecond
+	if main.KeepFor < 0 || last-r.now > int64(math.MaxInt64/time.Microsecond) {
+		main.KeepFor = math.MaxInt64
+	}
+	if !t.Clock && r.owner == "" && len(r.crowd) == 0 && len(r.queue) == 0 && w.Record == nil && name != opened {
+		return rows // deleted
+	}
+	text, err := json.Marshal(w)
+	if err != nil {
+		text = []byte("{}") // a holder that is no JSON, which describe never makes
+	}
+	main.Value = append([]byte(name+"/"), text...)
+	return rows
+}
+
+// opens returns what the row that is written begins with, and whether the
+// shares with tickets keep them.
+func (r *row) opens() (name string, stays bool) {
+	free := r.owner == "" && r.record.owner == "" && len(r.queue) == 0
+	if free && (r.open || len(r.crowd) > 0) && !slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit }) &&
+		(r.open || r.version == 0 || len(r.crowd) > 0) {
+		return opened, true
+	}
+	// Those who share an open row come and go. The row is first closed, with
+	// their tickets beside it: from then on they go by swaps.
+	return r.owner, r.open && r.owner == ""
+}
+
+// exact reports whether there must be no unknown tickets beside the row that
+// is written.
+func (r *row) exact(name string) bool {
+	switch {
+	case r.held: // tickets of claims that wait
+		return r.owner == "" || r.record.dirty
+	case r.open && name == opened:
+		return false
+	case r.open && r.owner == "" && len(r.crowd) > 0 && !r.record.dirty:
+		return slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit })
+	}
+	return true
+}

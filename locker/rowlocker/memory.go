@@ -1,0 +1,217 @@
+package rowlocker
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	rememberMax = 10_000
+	// deadFor is how long a process without a pulse counts as dead, and a live
+	// one as alive, before the store is asked again.
+	deadFor = 400 * time.Millisecond
+)
+
+// memory is what this process knows of rows. Nothing depends on it but speed,
+// and the time at which leases of others end in a store without a clock. It is
+// safe for concurrent use.
+type memory struct {
+	began time.Time
+
+	mu     sync.Mutex // guards what follows; never held across I/O or a callback
+	rows   map[string]Row
+	sights map[string]map[int64]int64 // when stamps of a key were first seen
+	ahead  int64                      // of the store's clock, at least; 0: not known
+	asked  map[string]bool            // by instance: whether it was dead when asked last
+	until  map[string]time.Time       // and until when that counts
+}
+
+func newMemory() *memory {
+	return &memory{
+		began: time.Now().Add(-time.Hour), rows: map[string]Row{}, sights: map[string]map[int64]int64{},
+		asked: map[string]bool{}, until: map[string]time.Time{},
+	}
+}
+
+// now is the time line of this process, in µs.
+func (m *memory) now() int64 { return time.Since(m.began).Microseconds() }
+
+func (m *memory) first(key string, stamp, now int64) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, ok := m.sights[key][stamp]; ok {
+		return at
+	}
+	if m.sights[key] == nil {
+		for k := range m.sights {
+			if len(m.sights) < rememberMax {
+				break
+			}
+			delete(m.sights, k)
+		}
+		m.sights[key] = map[int64]int64{}
+	}
+	m.sights[key][stamp] = now
+	return now
+}
+
+// clock notes a time by the store's clock, which has come just now.
+func (m *memory) clock(now int64) {
+	if now == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ahead = now - m.now()
+}
+
+// storeNow returns the time by the store's clock at least, or 0.
+func (m *memory) storeNow() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ahead == 0 {
+		return 0
+	}
+	return m.now() + m.ahead
+}
+
+// tidy forgets the stamps of a key that are not in its row any more.
+func (m *memory) tidy(key string, r *row) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seen := m.sights[key]
+	if len(seen) <= 2*(len(r.crowd)+len(r.queue))+8 {
+		return
+	}
+	in := map[int64]bool{r.version: true, r.since: true, r.record.since: true}
+	for _, s := range r.crowd {
+		in[s.Since] = true
+	}
+	for _, w := range r.queue {
+		in[w.Since] = true
+	}
+	for stamp := range seen {
+		if !in[stamp] {
+			delete(seen, stamp)
+		}
+	}
+}
+
+// keep remembers a row, unless a newer one is known.
+func (m *memory) keep(r Row) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Version == 0 {
+		delete(m.rows, r.Key)
+		delete(m.sights, r.Key)
+		return
+	}
+	if old, ok := m.rows[r.Key]; ok && old.Version > r.Version {
+		return
+	}
+	for k := range m.rows {
+		if len(m.rows) < rememberMax {
+			break
+		}
+		delete(m.rows, k)
+	}
+	m.rows[r.Key] = r
+}
+
+// add notes a ticket beside a row that is known.
+func (m *memory) add(key string, t Ticket) (r Row, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok = m.rows[key]
+	if !ok {
+		return r, false
+	}
+	for _, old := range r.Tickets {
+		if old.Name == t.Name {
+			return r, true
+		}
+	}
+	r.Tickets = append(slices.Clip(r.Tickets), t)
+	m.rows[key] = r
+	return r, true
+}
+
+// member notes a share beside a row that is known, or that it has gone.
+func (m *memory) member(key string, t Ticket, gone bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.rows[key]
+	if !ok {
+		return
+	}
+	r.Tickets = slices.DeleteFunc(slices.Clone(r.Tickets), func(old Ticket) bool { return old.Name == t.Name })
+	if !gone {
+		r.Tickets = append(r.Tickets, t)
+	}
+	m.rows[key] = r
+}
+
+// left returns the tickets that are known beside the row of key, without those
+// that are dropped.
+func (m *memory) left(key string, drop []Ticket) (left []Ticket) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.rows[key].Tickets {
+		if !slices.ContainsFunc(drop, func(d Ticket) bool { return d.Name == t.Name }) {
+			left = append(left, t)
+		}
+	}
+	return left
+}
+
+// known returns the row of key that is known.
+func (m *memory) known(key string) (Row, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.rows[key]
+	return r, ok
+}
+
+// forget forgets the row of key, because nobody knows what is there.
+func (m *memory) forget(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.rows, key)
+}
+
+// dead reports whether a process had no pulse a moment ago.
+func (m *memory) dead(instance string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked[instance] && time.Now().Before(m.until[instance])
+}
+
+// stale returns the instances that were not asked for a moment ago.
+func (m *memory) stale(instances []string) (ask []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	for _, i := range instances {
+		if !now.Before(m.until[i]) && !slices.Contains(ask, i) {
+			ask = append(ask, i)
+		}
+	}
+	return ask
+}
+
+// pulses notes which of the asked processes are dead.
+func (m *memory) pulses(asked, dead []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	for i, t := range m.until {
+		if now.After(t) {
+			delete(m.until, i)
+			delete(m.asked, i)
+		}
+	}
+	for _, i := range asked {
+		m.asked[i], m.until[i] = slices.Contains(dead, i), now.Add(deadFor)
+	}
+}
