@@ -96,7 +96,7 @@ var statements = map[string][]string{
 	"errors.go": {"longer than {key}"},
 	"record.go": {"Default {result}."},
 	"README.md": {
-		"`WithTTL` {ttl}, `WithMaxWait` {wait}, `WithMaxHold` {hold}:", "one beyond {key}",
+		"`WithTTL` {ttl}, `WithMaxWait` {wait}, `WithMaxHold` {hold}:", "a key above {key}",
 	},
 	"README.zh-CN.md": {
 		"`WithTTL` {ttl}，`WithMaxWait` {wait}，`WithMaxHold` {hold}：", "超过 {key} 的 key",
