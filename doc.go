@@ -34,21 +34,21 @@
 //
 // It does not promise exclusion if the process pauses for longer than its lease
 // lasts, or if the store fails over and loses the write. No lock service can.
-// The fencing token is for such cases. A lease lasts for the TTL. A key that
-// was just handed over is safe for a third of it, and for 1 s in a Redis
-// Cluster, until its second renewal some 1.2 s later. With [WithLinger] a key
-// is safe for a sixth.
+// The fencing token is for such cases. A lease lasts for the TTL. After a
+// hand-over it is safe for only a third of that until its second renewal, some
+// 1.2 s later; in a Redis Cluster for 1 s, until 0.4 s later. With [WithLinger]
+// it is safe for a sixth. docs/choosing.md has the bounds.
 //
 // It does not make requests idempotent. A second click that waits runs when its
-// turn comes. WithMaxWait(0) refuses it, and an idempotency key answers it.
+// turn comes. To refuse it use WithMaxWait(0), to answer it an idempotency key.
 //
 // # Which verb
 //
 //   - [Guard.Do] for nearly everything.
 //   - [Call] for a function with a result, and [Wrap] to lock one function
 //     always.
-//   - [Once] for a function whose result all others get, retries too. [KeepFor]
-//     says for how long.
+//   - [Once] for a function whose result every other call gets, retries
+//     included. [KeepFor] sets for how long.
 //   - [Guard.DoAll] for several keys.
 //   - [Guard.Acquire] where the critical section does not fit a function.
 //   - [Guard.TryDo] and [Guard.TryAcquire] to skip instead of wait.

@@ -25,8 +25,8 @@ import (
 var (
 	// ErrNotAcquired says that the wait for a key ended without it. Another
 	// holder had it, or the caller's ctx ended. In the second case the error
-	// also Is ctx.Err(). The function that key protects did not run. See [Ran]
-	// for the functions around it. [HeldError] has detail.
+	// also Is ctx.Err(). The function protected by that key did not run.
+	// For functions that enclose it see [Ran]. [HeldError] has detail.
 	ErrNotAcquired = errors.New("guard: not acquired")
 
 	// ErrQueueFull says that the caller was refused at once. There are too many
@@ -43,8 +43,8 @@ var (
 	ErrMaxHold = errnote.ErrMaxHold
 
 	// ErrUnavailable says that the locker gave no usable answer. The store is
-	// down or slow, or it refuses us. In an outage that has lasted for MaxWait
-	// it comes at once.
+	// down or slow, or it refuses us. Once an outage has lasted for MaxWait,
+	// calls get it at once.
 	ErrUnavailable = locker.ErrUnavailable
 
 	// ErrNoLease says that ctx carries no lease that is still held. Pass on the
@@ -53,8 +53,8 @@ var (
 
 	// ErrInvalidKey says that a key is empty, longer than 64 KiB or botched by
 	// fmt. A botched key contains "%!" or "<nil>". [Key] returns the empty key
-	// for parts that cannot be told apart. Give Key a value that identifies what
-	// is locked.
+	// for parts that cannot be told apart. Give Key a value that identifies
+	// what is locked.
 	ErrInvalidKey = errors.New("guard: invalid key")
 
 	// ErrInvalidOption says that an option, a locker setting or an argument is
@@ -119,7 +119,8 @@ func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 // killed, it is when that lease ends (Remaining). It is 0 if nothing is known.
 //
 // If [WithMinHold] keeps the key, RetryAfter is never before the key is free.
-// If no other call of this process waits for that, it is exactly then (Cooldown).
+// If no other call of this process waits for that, it is exactly then
+// (Cooldown).
 func (e *HeldError) RetryAfter() time.Duration {
 	if e.expected <= 0 && e.Cooldown == 0 {
 		return e.Remaining
@@ -189,10 +190,10 @@ func capAt(d, limit time.Duration) time.Duration {
 //		// try again later: pay has done nothing
 //	}
 //
-// After Once it is true of ErrNotRecorded. It is false of ErrOtherPayload,
-// ErrResultGone and ErrInterrupted. It is true of a [FinalError], which may be
-// that of an earlier call: then its Err is nil. Of a nil error, Fresh of
-// [OnceResult] tells.
+// After Once, Ran is true for ErrNotRecorded, and false for ErrOtherPayload,
+// ErrResultGone and ErrInterrupted. Ran is true for a [FinalError], even for
+// one of an earlier call, whose Err is nil. For a nil error look at Fresh of
+// [OnceResult].
 //
 // Ran is true for nil and for every error that is not one of the guard's. An
 // error stays marked when it is wrapped with %w or joined. Ran does not block

@@ -158,9 +158,9 @@ func (g *Guard) resolve() (*Guard, error) {
 // lost while fn ran, the error Is both. A panic of fn passes through after
 // release.
 //
-// fn may return one of these refusals too, because of a key inside it. Do marks
-// such an error. Its text does not change, and errors.Is and errors.As find the
-// same in it. [Ran] tells it from a refusal of Do itself.
+// fn may itself return such a refusal, for a key that it takes. Do marks that
+// error without a change of its text, or of what errors.Is and errors.As find
+// in it. [Ran] tells it from a refusal of Do itself.
 func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
@@ -238,10 +238,9 @@ func (c *config) patience() turns.Patience {
 // If ctx ends first, Close returns its error. The contexts of those functions
 // then end with a cause that Is ErrClosed and ErrLeaseLost. Their keys are left
 // to the TTL, and are never released under a running function. Requests that
-// release idle keys may take until the limit of a release after ctx has ended,
-// a second at most. Calling Close
-// again waits again. With a nil ctx Close does nothing and returns
-// ErrInvalidOption.
+// release idle keys may go on after ctx has ended, for a second at most. A
+// further call of Close waits again. With a nil ctx Close does nothing and
+// returns ErrInvalidOption.
 func (g *Guard) Close(ctx context.Context) error {
 	g, err := g.resolve()
 	if err != nil {
@@ -257,9 +256,9 @@ func (g *Guard) Close(ctx context.Context) error {
 var defaultGuard atomic.Pointer[Guard]
 
 // SetDefault makes g the guard that a nil *Guard and the package's own [Do]
-// use. Call it once, at start-up. nil takes the default away, as a test does at
-// its end. SetDefault panics if g was derived from a nil Guard, because such a
-// guard stands for the default itself.
+// use. Call it once, at start-up. SetDefault(nil) removes the default, for
+// example at the end of a test. SetDefault panics if g was derived from a nil
+// Guard, because such a guard stands for the default itself.
 //
 // If it replaces another open guard, it warns in g's log. The other guard stays
 // open. Calls before and after the change do not wait for each other, unless

@@ -66,18 +66,18 @@ func WithMaxWaiters(n int) Option {
 }
 
 // WithMaxHold bounds one turn. Past it the function's context ends with
-// [ErrMaxHold] and the lease is renewed no more. It is the cap on a handler
-// that hangs, not on a slow one. It is at least 1 ms. 0 means no limit. Default
+// [ErrMaxHold] and the lease is renewed no more. It is meant for a handler that
+// hangs, not for a slow one. It is at least 1 ms. 0 means no limit. Default
 // 60 s. At half of it a warning is logged.
 //
 // Give a batch that runs for minutes the longest time that it may take.
 //
 // A route that streams is one turn as long as it is open. At MaxHold the
-// context of an SSE or WebSocket handler ends. Data that was sent stays sent,
-// and no error can be answered any more. The client sees the stream end when
-// the handler returns. It is better to lock around each message, by [Guard.Do].
-// Otherwise set the limit to the longest connection that may keep other calls
-// from the key.
+// context of an SSE or WebSocket handler ends. Data already sent stays sent,
+// and it is too late to answer with an error. The client sees the stream end
+// when the handler returns. It is better to lock around each message, by
+// [Guard.Do]. Otherwise set the limit to the longest connection that may keep
+// other calls from the key.
 func WithMaxHold(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if err := checkDuration("MaxHold", d); err != nil {
@@ -92,26 +92,27 @@ func WithMaxHold(d time.Duration) Option {
 // next call there begins and ends without a request. Another process that wants
 // the key, even by TryDo, gets it as soon as no function runs under it. The
 // price: if somebody deletes the key (DEL, FLUSHALL) while a short function
-// runs, the function is not told. Calls here may then use the key for up to half
-// of the hand-over time, beside another holder. The hand-over time is a third of
-// the TTL, but 1 s at least and 5 s at most, and never more than the TTL. If the
-// process pauses inside a short function for longer than half of the hand-over
-// time, by default 1.6 s, another holder may begin.
+// runs, the function is not told. Calls here may then use the key for up to
+// half of the hand-over time, beside another holder. The hand-over time is a
+// third of the TTL, but 1 s at least and 5 s at most, and never more than the
+// TTL. If the process pauses inside a short function for longer than half of
+// the hand-over time, by default 1.6 s, another holder may begin.
 //
 // It is for partitioned work, where one process calls for the same key again
 // and again. A key lingers once its process has found it free several times in
-// a row. It pauses, longer each time, when others want it or functions under it
-// take longer than 50 ms. More of the price:
+// a row. Lingering is suspended, for longer each time, when others want the
+// key or functions under it take longer than 50 ms. More of the price:
 //
 //   - The key stays in the store after the call, for EXISTS and for programs that
 //     do not use this package. A busy process may keep such a program from it.
 //   - After a crash the others wait for the hand-over time, not for the TTL. By
 //     default that is 3.3 s, and MaxWait is 3 s: a call may be refused once. A
-//     process that cannot reach the store loses its lease as much earlier.
+//     process that cannot reach the store loses its lease earlier by as much.
 //   - TryDo of another process waits while a function runs under a key that
 //     lingers: for up to 50 ms, or three times as long as its try took. Then it
 //     is refused.
-//   - DoAll uses keys that linger. Keys that it takes in one step do not begin to.
+//   - DoAll uses keys that linger. Keys that it takes in one step do not start
+//     to linger.
 //
 // d is at least 1 ms and at most half of the hand-over time. Default 0: no key
 // lingers. In one list with [WithShared], [WithPermits], [WithMinHold] or
@@ -176,10 +177,10 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 // jitter), where initial*2^n is capped at max. initial is at least 1 ms.
 // Default 5 ms and 250 ms.
 //
-// A call that is queued in the store is handed the key there. It looks by
-// itself only because a message can get lost. It does so after max/2 to max,
-// but at least twice a second. A guard that waits for n keys looks less often
-// if n is 300 or more. There max is n/1000 s if that is longer, up to 10 s.
+// A call that is queued in the store is handed the key there. It looks
+// on its own only in case a message is lost, after max/2 to max, but at least
+// twice a second. A guard that waits for n keys, 300 or more, looks less often:
+// max is then n/1000 s if that is longer, up to 10 s.
 // If messages cannot arrive, each call looks at the usual pace.
 func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared,revive // the word that users read
 	return optionFunc(func(c *config) error {
@@ -212,9 +213,9 @@ func WithoutRenewal() Option {
 }
 
 // WithFencing fetches fencing tokens with the key, in the same round trip.
-// Without it the first call of [Lease.FencingToken] fetches them. Only with this
-// option do tokens keep rising across a failover that lost the lock, if the
-// server's clock does not step back by more than the outage.
+// Without it the first call of [Lease.FencingToken] fetches them. Only with
+// this option do tokens keep rising across a failover that lost the lock, if
+// the server's clock does not step back by more than the outage.
 func WithFencing() Option {
 	return optionFunc(func(c *config) error { c.fencing, c.given.fencing = true, true; return nil })
 }
@@ -225,17 +226,18 @@ func WithFencing() Option {
 // else that two at a time would damage.
 //
 // It replaces an ErrUnavailable of Do, DoAll, Call, Wrap, TryDo and the
-// middleware, if the store gave no answer at all within a full try, or nobody
-// listens there. Then the function runs with the verb's own context.
+// middleware, if the store gave no answer at all within a full try, or nothing
+// listens at its address. Then the function runs with the verb's own context.
 // [LeaseFrom] finds no lease there, and [FencingToken] returns ErrNoLease. The
 // wait has the outcome "unguarded", and the log has one warning for each
 // outage. Of the keys of a DoAll, those that could be acquired are held.
 //
 // Everything else is refused as always: a key that is held, a full queue, a
-// closed guard, a store that answers with an error, as without rights or while
-// it loads its data. So is a call whose connection breaks. Acquire, TryAcquire,
-// Lead and streams of gRPC and Connect ignore the option, because they have a
-// lease or nothing. So does [Once], unless the option is given [OnceToo].
+// closed guard. So is a call if its connection breaks, or if the store answers
+// with an error, for lack of rights or while it loads its data.
+// Acquire, TryAcquire, Lead and streams of gRPC and Connect ignore the option,
+// because they have a lease or nothing. So does [Once], unless the option is
+// given [OnceToo].
 func WithFailOpen(also ...FailOpenFor) Option {
 	return optionFunc(func(c *config) error {
 		for _, a := range also {

@@ -17,7 +17,7 @@ import (
 var _ = []any{readmeInstead, readmeRoute, readmeDo}
 
 func readmeInstead(ctx context.Context, rdb *redis.Client, sku string) (err error) {
-	// Instead of this, which polls, never renews, and deletes the key of whoever holds it by then,
+	// Instead of this, which polls, never renews, and deletes the key even if someone else holds it by then,
 	for ok := false; !ok; time.Sleep(10 * time.Millisecond) {
 		if ok, err = rdb.SetNX(ctx, "stock:"+sku, "me", 10*time.Second).Result(); err != nil {
 			return err

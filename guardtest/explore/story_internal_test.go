@@ -51,7 +51,7 @@ func TestAStoryReadsWell(t *testing.T) {
 		"two lost leases": {
 			nested,
 			plan{{"A/work", pause}},
-			"gave no answer for 9.4s\n", "9.4s: guard: lease lost",
+			"this process was stopped\n", "stopped: guard: lease lost",
 			"choosing.md#the-fencing-token",
 		},
 		"a client that gives up": {

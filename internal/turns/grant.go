@@ -665,7 +665,7 @@ func overLong(maxHold time.Duration) error {
 // gr.mu is held.
 func (gr *grant) overdue(now time.Time) error {
 	since := now.Sub(gr.trust.sent()).Round(time.Millisecond)
-	why := fmt.Sprintf("the store gave no answer for %v", since)
+	why := fmt.Sprintf("no renewal for %v: the store gave no answer, or this process was stopped", since)
 	switch {
 	case gr.bid.terms.noRenewal:
 		why = "WithoutRenewal, it ends with its TTL"
