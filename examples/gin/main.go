@@ -28,7 +28,7 @@ func main() {
 		log.Fatal(err)
 	}
 	if err := g.Check(ctx); errors.Is(err, guard.ErrUnavailable) {
-		log.Print(err) // Redis may come back: until then requests are answered 503
+		log.Print(err) // Redis may come back: until then, requests get a 503
 	} else if err != nil {
 		log.Fatal(err) // this Redis loses locks: the error says what to change
 	}
@@ -49,6 +49,6 @@ func main() {
 }
 
 func deduct(c *gin.Context) {
-	// Alone with this sku, until c.Request.Context() ends.
+	// This request has the sku to itself until c.Request.Context() ends: pass that on.
 	c.Status(http.StatusNoContent)
 }
