@@ -141,7 +141,7 @@ needs_of() {
   case $1 in
     test | torture)
       ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
-      ! has_chosen $every locker/mysqllocker || installed mysqld || echo "mariadbd mariadb-server"
+      ! has_chosen $every examples/frameworks locker/mysqllocker || installed mysqld || echo "mariadbd mariadb-server"
       ! has_chosen $every locker/zookeeperlocker ||
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
       ;;
