@@ -3,6 +3,10 @@ package docs_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -27,6 +31,34 @@ func TestTheDebugPageIsWhereItIsMounted(t *testing.T) {
 	admin.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/guard", nil))
 	if w.Code != http.StatusOK {
 		t.Errorf("got %d", w.Code)
+	}
+}
+
+// What operations.md says to alert on is what alerts.yaml does.
+func TestTheOperationsPageNamesEachAlert(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile(filepath.FromSlash(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	rules := read("../tracing/alerts.yaml")
+	for _, page := range []string{"operations.md", "operations.zh-CN.md"} {
+		text := read(page)
+		said := regexp.MustCompile("`(Guard[A-Z]\\w+)`").FindAllStringSubmatch(text, -1)
+		if n := strings.Count(rules, "- alert: "); n != len(said) {
+			t.Errorf("%s names %d alerts of %d", page, len(said), n)
+		}
+		for _, name := range said {
+			if !strings.Contains(rules, "- alert: "+name[1]+"\n") {
+				t.Errorf("%s names %s, which is no alert", page, name[1])
+			}
+		}
+		if expr := "guard_hold_oldest_seconds > 0.5 * guard_hold_limit_seconds"; !strings.Contains(text, expr) ||
+			!strings.Contains(rules, "expr: "+expr) {
+			t.Errorf("%s and alerts.yaml do not have %q", page, expr)
+		}
 	}
 }
 

@@ -136,6 +136,7 @@ needs_of() {
     test)
       [[ -n $short ]] || ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
       ! has_chosen locker/postgreslocker $([[ -n $short ]] || echo lab) || echo "pgbouncer pgbouncer"
+      ! has_chosen lab || echo "promtool prometheus"
       ;;
   esac
   case $1 in

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9"
@@ -35,7 +36,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(http.ListenAndServe("localhost:8080", s.routes()))
+	srv := &http.Server{Addr: "localhost:8080", Handler: s.routes(), ReadTimeout: 10 * time.Second}
+	log.Fatal(srv.ListenAndServe())
 }
 
 // Stock is what is left of one thing.
