@@ -78,3 +78,30 @@ func TestAnAcceptedFindingIsNotRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The oldest version of go-redis is that of go.mod, the newest what the
+// workspace has by the laboratory.
+func TestThePageOnVersionsNamesTheGoRedisThatIsTested(t *testing.T) {
+	version := func(mod string) string {
+		text, err := os.ReadFile(filepath.Join("..", mod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`redis/go-redis/v9 v(\S+)`).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s does not require go-redis", mod)
+		}
+		return string(found[1])
+	}
+	for _, page := range []string{"versions.md", "versions.zh-CN.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mod := range []string{"go.mod", "lab/go.mod"} {
+			if v := version(mod); !strings.Contains(string(text), v) {
+				t.Errorf("%s does not say that %s of %s is tested", page, v, mod)
+			}
+		}
+	}
+}
