@@ -42,7 +42,10 @@ func lead(ctx context.Context, g *guard.Guard, batch func(context.Context) error
 		}
 		if err != nil { // of a batch: another instance may do better
 			log.Print("relay: ", err)
-			time.Sleep(time.Second)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
 		}
 	}
 }
