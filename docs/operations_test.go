@@ -3,6 +3,10 @@ package docs_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +34,34 @@ func TestTheDebugPageIsWhereItIsMounted(t *testing.T) {
 	}
 }
 
+// What operations.md says to alert on is what alerts.yaml does.
+func TestTheOperationsPageNamesEachAlert(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile(filepath.FromSlash(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	rules := read("../tracing/alerts.yaml")
+	for _, page := range []string{"operations.md", "operations.zh-CN.md"} {
+		text := read(page)
+		said := regexp.MustCompile("`(Guard[A-Z]\\w+)`").FindAllStringSubmatch(text, -1)
+		if n := strings.Count(rules, "- alert: "); n != len(said) {
+			t.Errorf("%s names %d alerts of %d", page, len(said), n)
+		}
+		for _, name := range said {
+			if !strings.Contains(rules, "- alert: "+name[1]+"\n") {
+				t.Errorf("%s names %s, which is no alert", page, name[1])
+			}
+		}
+		if expr := "guard_hold_oldest_seconds > 0.5 * guard_hold_limit_seconds"; !strings.Contains(text, expr) ||
+			!strings.Contains(rules, "expr: "+expr) {
+			t.Errorf("%s and alerts.yaml do not have %q", page, expr)
+		}
+	}
+}
+
 func acceptEviction(rdb *redis.Client) (*guard.Guard, error) {
 	g, err := guard.New(redislocker.New(rdb), guard.WithAcceptedFindings(redislocker.FindingEviction))
 	return g, err
@@ -44,5 +76,32 @@ func TestAnAcceptedFindingIsNotRefused(t *testing.T) {
 	defer func() { _ = g.Close(t.Context()) }()
 	if err := g.Check(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The oldest version of go-redis is that of go.mod, the newest what the
+// workspace has by the laboratory.
+func TestThePageOnVersionsNamesTheGoRedisThatIsTested(t *testing.T) {
+	version := func(mod string) string {
+		text, err := os.ReadFile(filepath.Join("..", mod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`redis/go-redis/v9 v(\S+)`).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s does not require go-redis", mod)
+		}
+		return string(found[1])
+	}
+	for _, page := range []string{"versions.md", "versions.zh-CN.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mod := range []string{"go.mod", "lab/go.mod"} {
+			if v := version(mod); !strings.Contains(string(text), v) {
+				t.Errorf("%s does not say that %s of %s is tested", page, v, mod)
+			}
+		}
 	}
 }

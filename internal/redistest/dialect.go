@@ -26,6 +26,9 @@ type Dialect struct {
 	NoPublish bool // refuses PUBLISH inside scripts
 	Steps     bool // runs the commands of other clients between those of a script
 
+	// Info is the answer to INFO of a section. The server answers all others.
+	Info map[string]string
+
 	// Slow is how long each command of a script takes. Meanwhile keys end.
 	Slow time.Duration
 
@@ -102,6 +105,8 @@ func (i *interpreter) serve(p *server.Peer, name string, args ...string) bool {
 	switch {
 	case name == "HELLO":
 		p.WriteError("ERR unknown command 'HELLO'")
+	case name == "INFO" && len(args) == 1 && i.Info[args[0]] != "":
+		p.WriteBulk(i.Info[args[0]])
 	case name == "EVAL", name == "EVALSHA":
 		p.WriteRaw(i.eval(s, name, args))
 	case name == "SUBSCRIBE", s.listens:

@@ -134,3 +134,29 @@ func TestOneOfManyEditsOfAVersionCounts(t *testing.T) {
 		t.Errorf("answered %v", count)
 	}
 }
+
+func TestAnEditLockIsARowThatIsRenewed(t *testing.T) {
+	db := onPostgreSQL(t)
+	for _, c := range []struct {
+		user       string
+		until, now int
+		has        int64 // rows
+	}{
+		{"ann", 310, 10, 1},   // nobody has had it
+		{"ben", 320, 20, 0},  // ann has
+		{"ann", 360, 60, 1},  // her page renews it
+		{"ben", 610, 310, 0}, // so it has not run out
+		{"ben", 661, 361, 1}, // ann has closed her page
+		{"ann", 670, 370, 0},
+	} {
+		res, err := db.ExecContext(t.Context(),
+			`UPDATE articles SET owner = $1, until = $2 WHERE id = $3 AND (owner = $1 OR until < $4)`,
+			c.user, c.until, "a1", c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := res.RowsAffected(); err != nil || n != c.has {
+			t.Errorf("%v: %d rows, %v", c, n, err)
+		}
+	}
+}

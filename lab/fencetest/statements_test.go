@@ -22,20 +22,21 @@ const root = "../.."
 // args are the arguments of each statement. A statement without an entry here
 // is not tested, and that is a failure.
 var args = map[string][]any{
-	"UPDATE stock SET n = n - 1 WHERE sku = $1 AND n > 0":                                 {"lamp"},
-	"UPDATE stock SET n = n - 1 WHERE sku = $1":                                           {"lamp"},
-	"UPDATE articles SET body = $1, version = version + 1 WHERE id = $2 AND version = $3": {"text", "a1", 1},
-	"SELECT body, version FROM articles WHERE id = $1":                                    {"a1"},
-	"INSERT INTO accounts (email) VALUES ($1) ON CONFLICT (email) DO NOTHING":             {"ann@example.com"},
-	"INSERT IGNORE INTO accounts (email) VALUES (?)":                                      {"ann@example.com"},
-	"INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING":                        {"r1"},
-	"INSERT INTO charges VALUES ('7')":                                                    {},
-	"INSERT IGNORE INTO requests (id) VALUES (?)":                                         {"r1"},
-	"SELECT id, payload FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED":             nil,
-	"UPDATE stock SET n = $1 WHERE sku = $2":                                              {5, "lamp"},
-	"UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n > 0":     {int64(9), "lamp"},
-	"UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n >= 1":    {int64(9), "lamp"},
-	"UPDATE balances SET cents = cents - $1 WHERE id = $2":                                {5, "ann"},
+	"UPDATE stock SET n = n - 1 WHERE sku = $1 AND n > 0":                                     {"lamp"},
+	"UPDATE stock SET n = n - 1 WHERE sku = $1":                                               {"lamp"},
+	"UPDATE articles SET body = $1, version = version + 1 WHERE id = $2 AND version = $3":     {"text", "a1", 1},
+	"UPDATE articles SET owner = $1, until = $2 WHERE id = $3 AND (owner = $1 OR until < $4)": {"ann", 900, "a1", 600},
+	"SELECT body, version FROM articles WHERE id = $1":                                        {"a1"},
+	"INSERT INTO accounts (email) VALUES ($1) ON CONFLICT (email) DO NOTHING":                 {"ann@example.com"},
+	"INSERT IGNORE INTO accounts (email) VALUES (?)":                                          {"ann@example.com"},
+	"INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING":                            {"r1"},
+	"INSERT INTO charges VALUES ('7')":                                                        {},
+	"INSERT IGNORE INTO requests (id) VALUES (?)":                                             {"r1"},
+	"SELECT id, payload FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED":                 nil,
+	"UPDATE stock SET n = $1 WHERE sku = $2":                                                  {5, "lamp"},
+	"UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n > 0":         {int64(9), "lamp"},
+	"UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n >= 1":        {int64(9), "lamp"},
+	"UPDATE balances SET cents = cents - $1 WHERE id = $2":                                    {5, "ann"},
 }
 
 const stocked = 3
@@ -49,7 +50,8 @@ var tablesOfTheDocuments = []string{
 	"CREATE TABLE balances (id VARCHAR(40) PRIMARY KEY, cents BIGINT NOT NULL)",
 	"CREATE TABLE requests (id VARCHAR(40) PRIMARY KEY)",
 	"CREATE TABLE jobs (id INTEGER PRIMARY KEY, payload VARCHAR(40) NOT NULL)",
-	"CREATE TABLE articles (id VARCHAR(40) PRIMARY KEY, body VARCHAR(40) NOT NULL, version INTEGER NOT NULL)",
+	"CREATE TABLE articles (id VARCHAR(40) PRIMARY KEY, body VARCHAR(40) NOT NULL, version INTEGER NOT NULL, " +
+		"owner VARCHAR(40) NOT NULL DEFAULT '', until BIGINT NOT NULL DEFAULT 0)",
 	fmt.Sprintf("INSERT INTO stock (sku, n) VALUES ('lamp', %d)", stocked),
 	"INSERT INTO jobs (id, payload) VALUES (1, 'a'), (2, 'b'), (3, 'c')",
 	"INSERT INTO articles (id, body, version) VALUES ('a1', '', 1)",

@@ -197,7 +197,7 @@ const FindingProcess = "process" // other processes are not excluded
 func (*Locker) FindingNames() []string {
 	return []string{
 		FindingProcess, "client", "eviction", "restart-delay", "list", "messages", "node", "replicas",
-		"rights", "round-trip", "scripts", "twin",
+		"rights", "round-trip", "scripts", "twin", "writers",
 	}
 }
 

@@ -28,13 +28,14 @@ const (
 	FindingReplicas  = "replicas"   // fewer are connected than WithReplicas waits for
 	FindingClient    = "client"     // a setting of the client of WithClient
 	FindingScripts   = "scripts"    // the server runs other commands between those of a script
+	FindingWriters   = "writers"    // other servers write the same keys, so a lease on this one excludes nobody there
 )
 
 // FindingNames implements [locker.FindingNamer].
 func (*Locker) FindingNames() []string {
 	return []string{
 		FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient,
-		FindingScripts,
+		FindingScripts, FindingWriters,
 	}
 }
 
@@ -47,7 +48,8 @@ const (
 // Check reports whether the server can serve leases of ttl now. It tries each
 // right that the user needs. It takes a lease through its life, under a key
 // that nobody uses. It measures a round trip and a new connection. It asks
-// whether the server may evict keys.
+// whether the server may evict keys, and whether other servers write the same
+// keys, of which not every server tells.
 //
 // The error holds everything that is wrong, each as a [locker.Finding] with one
 // of the names above. Check leaves nothing behind. In a cluster it takes the
@@ -75,7 +77,7 @@ func (l checker) check(ctx context.Context, ttl time.Duration) error {
 	if refuses(found) {
 		return errors.Join(found...)
 	}
-	return errors.Join(append(found, l.checkPace(ctx, ttl), l.checkEviction(ctx))...)
+	return errors.Join(append(found, l.checkPace(ctx, ttl), l.checkEviction(ctx), l.checkWriters(ctx))...)
 }
 
 // refuses reports whether errs hold more than warnings.
@@ -192,6 +194,26 @@ func (l checker) checkReplicas(ctx context.Context) error {
 		}
 		return nil // if the server does not say, the probe tries it
 	})
+}
+
+// checkWriters finds a server that is one of several that write the same keys.
+// Two of them may then grant the same key at the same time.
+func (l checker) checkWriters(ctx context.Context) error {
+	read := func(info map[string]string, _ error) error {
+		sign := ""
+		switch {
+		case info["crdt_config_version"] != "":
+			sign = "its INFO has the section crdt of an Active-Active or geo-replicated database"
+		case info["role"] == "active-replica":
+			sign = "its role is active-replica"
+		default:
+			return nil // it is alone, or does not say
+		}
+		return finding(FindingWriters, locker.Refuse,
+			"other servers write the same keys (%s), so a key can be had twice: give leases a database with one "+
+				"primary; if every process writes at this one alone, accept it", sign)
+	}
+	return errors.Join(l.readInfo(ctx, "crdt", read), l.readInfo(ctx, "replication", read))
 }
 
 func (l checker) checkEviction(ctx context.Context) error { return l.readInfo(ctx, "memory", l.evicts) }

@@ -56,6 +56,32 @@ func TestCheckRefusesAServerWhoseScriptsAreNotOneStep(t *testing.T) {
 	}
 }
 
+// Redis Enterprise and Azure tell of an Active-Active database in a section of
+// their own, KeyDB by its role.
+func TestCheckRefusesAServerThatIsOneOfSeveralWriters(t *testing.T) {
+	for name, section := range map[string][2]string{
+		"Active-Active":  {"crdt", "# CRDT Context\r\ncrdt_config_version:2\r\ncrdt_slots:0-16383\r\n"},
+		"active-replica": {"replication", "# Replication\r\nrole:active-replica\r\nmaster_link_status:up\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := in(t, redistest.Dialect{Info: map[string]string{section[0]: section[1]}})
+			text := wantFinding(t, err, redislocker.FindingWriters, locker.Refuse)
+			if !strings.Contains(text, name) || !strings.Contains(text, "one primary") {
+				t.Errorf("%q, want it to say how it knows, and what to change", text)
+			}
+		})
+	}
+}
+
+func TestCheckIsContentWithAPrimaryThatAloneWrites(t *testing.T) {
+	for section, text := range map[string]string{
+		"crdt":        "# CRDT Context\r\n",
+		"replication": "# Replication\r\nrole:master\r\nconnected_slaves:1\r\n",
+	} {
+		wantContent(t, in(t, redistest.Dialect{Info: map[string]string{section: text}}))
+	}
+}
+
 // The provider of a server may take commands away that a client likes to have.
 func TestCheckIsContentWithoutCommandsThatLeasesDoNotNeed(t *testing.T) {
 	for _, command := range []string{"client", "hello", "acl", "config", "script", "function", "wait"} {

@@ -120,7 +120,7 @@
 //   - for a database other than 0: +select
 //   - for the connections' names: +client
 //   - for [Locker.List]: +scan
-//   - for [Locker.Check] to see the eviction policy: +info
+//   - for [Locker.Check] to see the eviction policy, and other writers: +info
 //   - for [WithReplicas]: +wait
 //   - for [WithKeyNames]: a pattern for its names as well
 //

@@ -40,8 +40,9 @@ func WithPrefix(prefix string) Option {
 // WithClient makes the locker use rdb as it is, instead of a small client of
 // its own. It is for client types that the locker does not know. It is also for
 // connections that need more than the usual. Retries must be off (MaxRetries
-// -1) and ContextTimeoutEnabled on. rdb should serve nothing else. The locker
-// does not close it.
+// -1) and ContextTimeoutEnabled on. Below go-redis 9.22 its Protocol must be 2,
+// because with RESP3 those versions lose messages. rdb should serve nothing
+// else. The locker does not close it.
 func WithClient(rdb redis.UniversalClient) Option {
 	return optionFunc(func(s *settings) { s.conn.AsIs, s.conn.GivenAsIs = rdb, true })
 }

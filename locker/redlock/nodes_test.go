@@ -254,6 +254,18 @@ func TestCheckTellsWhatItFindsOnANode(t *testing.T) {
 	}
 }
 
+func TestCheckRefusesANodeThatIsOneOfSeveralWriters(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	clients := clientsOf(t, servers)
+	active := redistest.Dialect{Info: map[string]string{"replication": "role:active-replica\r\n"}}
+	clients[1] = redistest.Client(t, redistest.StartDialect(t, servers[1].Addr, active))
+	all, err := locker.Findings(open(t, clients).Check(t.Context(), ttl))
+	if err != nil || len(all) != 1 || all[0].Name != redislocker.FindingWriters || all[0].Severity != locker.Refuse ||
+		!strings.Contains(all[0].Text, "node 2") {
+		t.Errorf("got %+v, %v", all, err)
+	}
+}
+
 func TestAServerThatIsTwoNodesCountsOnce(t *testing.T) {
 	servers := redistest.StartN(t, 2)
 	l := open(t, clientsOf(t, append(servers, servers[1])))

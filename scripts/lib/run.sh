@@ -136,12 +136,13 @@ needs_of() {
     test)
       [[ -n $short ]] || ! has_chosen . || printf '%s\n' "lua5.1 lua5.1" "lua5.4 lua5.4"
       ! has_chosen locker/postgreslocker $([[ -n $short ]] || echo lab) || echo "pgbouncer pgbouncer"
+      ! has_chosen lab || echo "promtool prometheus"
       ;;
   esac
   case $1 in
     test | torture)
       ! has_chosen $every fence/pgxtx jobs/river locker/postgreslocker || echo "initdb postgresql"
-      ! has_chosen $every locker/mysqllocker || installed mysqld || echo "mariadbd mariadb-server"
+      ! has_chosen $every examples/frameworks locker/mysqllocker || installed mysqld || echo "mariadbd mariadb-server"
       ! has_chosen $every locker/zookeeperlocker ||
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
       ;;
