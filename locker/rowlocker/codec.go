@@ -61,7 +61,7 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 		base = func(since int64) int64 { return sights.first(src.Key, since, now) }
 	}
 	if src.Version == 0 {
-		r.merge(src, stamp, base)
+		r.merge(src, base)
 		r.settle()
 		return r
 	}
@@ -97,7 +97,7 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 	if l := w.Record; l != nil {
 		r.record = record{owner: l.Owner, mark: l.Mark, term: at(l.Since, l.Length), size: l.Size, value: l.Value, oldSize: l.Size}
 	}
-	r.merge(src, stamp, base)
+	r.merge(src, base)
 	r.settle()
 	return r
 }
@@ -115,7 +115,7 @@ const openFor = 10 * time.Second
 
 // merge puts the claims with tickets into their places in the queue, and those
 // that share the key into the crowd.
-func (r *row) merge(src *Row, stamp int64, base func(int64) int64) {
+func (r *row) merge(src *Row, base func(int64) int64) {
 	r.tickets = src.Tickets
 	for _, t := range src.Tickets {
 		if strings.HasPrefix(t.Name, member) {
@@ -133,7 +133,7 @@ func (r *row) merge(src *Row, stamp int64, base func(int64) int64) {
 		if w.Place == 0 {
 			w.Place = t.Version
 		}
-		w.Since, w.Seen = stamp, r.now
+		w.Since, w.Seen = t.Version, base(t.Version)
 		at, _ := slices.BinarySearchFunc(r.queue, w.Place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
 		r.queue = slices.Insert(r.queue, at, w)
 	}

@@ -502,7 +502,7 @@ func (d *desk) joinOf(t *task) *Change {
 		return nil
 	}
 	q := t.qs[0]
-	if q.verb != acquire || q.recall || !t.results[0].queued || len(t.r.heirs) > 0 {
+	if q.verb != acquire || q.recall || q.try.Place != 0 || !t.results[0].queued || len(t.r.heirs) > 0 {
 		return nil
 	}
 	w := waiter{q.owner, q.inst, int64(q.try.Place), 0, 0, q.offer, q.limit, q.fencing, false, q.holder}
@@ -510,7 +510,7 @@ func (d *desk) joinOf(t *task) *Change {
 	if err != nil {
 		return nil
 	}
-	j := &Join{Key: t.key, Tag: t.r.tag, Ticket: Ticket{Name: q.owner, Value: value}, To: t.r.inst}
+	j := &Join{Key: t.key, Tag: t.r.tag, Ticket: Ticket{Name: q.owner, Value: value}, To: t.r.inst, KeepFor: locker.QueueLife}
 	if j.To == d.instance {
 		j.To = ""
 	}
