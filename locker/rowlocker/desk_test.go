@@ -17,7 +17,7 @@ func (noRows) Traits() Traits { return Traits{Name: "test", Clock: true, Workers
 // whose request may still be carried out (law 12).
 func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(noRows{}, "i")
+		b := newDesk(noRows{}, noRows{}.Traits(), "i")
 		for _, taken := range []bool{false, true} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
