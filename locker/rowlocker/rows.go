@@ -112,8 +112,14 @@ type Row struct {
 	Tickets []Ticket
 
 	// KeepFor is for how long a Row that is written means something. After that
-	// the store may delete it, and should.
-	KeepFor time.Duration
+	// the store may delete it, and should. HeldFor is for how long its key may
+	// be owned; 0: by nobody.
+	//
+	// Vacant says of a Row that was read in a store without Clock that HeldFor
+	// is over for sure. Without it, a process that first sees the row has to
+	// wait for as long, if the row has stayed for a record.
+	KeepFor, HeldFor time.Duration
+	Vacant           bool
 
 	// Drop are tickets that are deleted by the write, if they are there still.
 	// Alone says that the write is refused if there is a ticket beside the row
@@ -168,6 +174,9 @@ type Change struct {
 	Current []Row
 	// Dead are, if not Done, processes without a pulse that must hear.
 	Dead []string
+	// Err is, if not Done, an error of this Change and no other, as the error
+	// of Swap would be: the store refuses a record that is too large.
+	Err error
 }
 
 // Message is a row that a process should know.
