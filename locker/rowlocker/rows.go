@@ -243,6 +243,14 @@ type Glancing interface {
 	Glance(ctx context.Context, keys []string) ([]Row, error)
 }
 
+// Explaining are Rows that say what it means that no answer came.
+type Explaining interface {
+	// Unanswered returns the [locker.ErrUnavailable] of a call that was made at
+	// that time and given up because of err. It adds [locker.ErrSilent] if the
+	// store was asked since and has answered nobody. It does not block.
+	Unanswered(since time.Time, err error) error
+}
+
 // Worker are Rows that work in the background until ctx ends, as by deleting
 // what means nothing any more.
 type Worker interface{ Work(ctx context.Context) }
