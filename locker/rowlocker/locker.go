@@ -38,6 +38,7 @@ func New(rows Rows) *Locker {
 	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
 	l.desk = newDesk(rows, t, l.instance)
 	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, giveBack: l.giveBack, over: l.over}
+	l.lookout.deaf.Store(&time.Time{})
 	if _, ok := rows.(Ears); ok {
 		l.desk.told = l.lookout.told
 	}
@@ -61,7 +62,7 @@ func NewListener(rows interface {
 
 // Listens reports whether the messages of other processes arrive here now. It
 // does not block.
-func (l Listener) Listens() bool { return l.lookout.hears.Load() }
+func (l Listener) Listens() bool { return l.lookout.hears() }
 
 // Open checks the settings, and starts what serves the calls.
 func (l *Locker) Open(w locker.Waker) error {
@@ -73,7 +74,12 @@ func (l *Locker) Open(w locker.Waker) error {
 		for range l.traits.Workers {
 			l.life.Serve(func() { l.desk.work(l.life.Context()) })
 		}
-		l.life.Serve(l.lookout.serve)
+		if ears, ok := l.rows.(Ears); ok {
+			now := time.Now()
+			l.lookout.deaf.Store(&now)
+			l.life.Serve(func() { l.lookout.listen(ears) })
+		}
+		l.life.Serve(l.lookout.poll)
 		if l.desk.pulse != nil || !l.traits.Clock {
 			l.life.Serve(l.lookout.mind)
 		}

@@ -21,8 +21,8 @@ type Rows interface {
 	// cannot be used is a [locker.ErrInvalidOption].
 	Open() error
 
-	// Load returns the rows of keys, in that order, with Version 0 for a key
-	// that has none.
+	// Load returns the rows of keys, of which there are up to 500, in that
+	// order, with Version 0 for a key that has none.
 	Load(ctx context.Context, keys []string) ([]Row, error)
 
 	// Swap carries out changes, each by itself: as a whole, or not at all. They
@@ -76,7 +76,7 @@ type Traits struct {
 	Limits locker.Limits
 
 	Workers int // calls of Load and Swap at a time, but for renewals; 0 is 1
-	Batch   int // changes of one Swap, and keys of one Load, at most; 0 is 1
+	Batch   int // changes of one Swap at most; 0 is 1
 }
 
 // Any is the Version of a Row that is written whatever is there.
