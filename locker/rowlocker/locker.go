@@ -265,19 +265,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	}
 	defer l.life.Leave()
 	sent := time.Now()
-	qs := make([]*request, 0, len(cs))
-	seen := map[string]bool{}
-	var which, again []int
+	qs := make([]*request, len(cs))
 	for i, c := range cs {
-		if seen[c.Key] { // two shares of one key
-			again = append(again, i)
-			continue
-		}
-		seen[c.Key] = true
-		which = append(which, i)
-		qs = append(qs, l.renewing(c))
+		qs[i] = l.renewing(c)
 	}
-	answer := func(i int, r reply) {
+	l.desk.renew(ctx, qs, func(i int, r reply) {
 		switch c := cs[i]; {
 		case r.err != nil:
 			answered(i, unclear(r.err))
@@ -286,11 +278,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		default:
 			answered(i, nil)
 		}
-	}
-	l.desk.renew(ctx, qs, func(n int, r reply) { answer(which[n], r) })
-	for _, i := range again {
-		answer(i, l.desk.do(ctx, *l.renewing(cs[i])))
-	}
+	})
 }
 
 func (l *Locker) renewing(c *locker.Claim) *request {
