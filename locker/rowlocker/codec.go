@@ -176,7 +176,10 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	var queue []waiter
 	queue, main.Drop = r.merged(stays)
-	w := wire{Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: queue, Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0}
+	w := wire{
+		Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: queue,
+		Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0,
+	}
 	last := r.now
 	if r.owner == "" {
 		w.Since, w.Length, w.Holder, w.Stays = 0, 0, nil, false
@@ -286,8 +289,7 @@ func spanOf(micros int64) time.Duration {
 // shares with tickets keep them.
 func (r *row) opens() (name string, stays bool) {
 	free := r.owner == "" && r.record.owner == "" && len(r.queue) == 0
-	if free && (r.open || len(r.crowd) > 0) && !slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit }) &&
-		(r.open || r.version == 0 || len(r.crowd) > 0) {
+	if free && (r.open || len(r.crowd) > 0) && !r.limited() {
 		return opened, true
 	}
 	// Those who share an open row come and go. The row is first closed, with
@@ -304,7 +306,12 @@ func (r *row) exact(name string) bool {
 	case r.open && name == opened:
 		return false
 	case r.open && r.owner == "" && len(r.crowd) > 0 && !r.record.dirty:
-		return slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit })
+		return r.limited()
 	}
 	return true
+}
+
+// limited reports whether an owner allows only so many beside it.
+func (r *row) limited() bool {
+	return slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit })
 }

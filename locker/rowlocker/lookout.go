@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -93,7 +94,9 @@ func (l *lookout) heard(src Row) {
 	known, _ := l.desk.memory.known(src.Key)
 	l.desk.memory.clock(src.Now)
 	if l.desk.traits.Members && src.Tickets == nil && len(src.Value) > 0 && src.Value[0] == '/' {
-		src.Tickets = l.desk.memory.left(src.Key, nil) // shares of this process
+		src.Tickets = slices.DeleteFunc(l.desk.memory.left(src.Key, nil), func(t Ticket) bool {
+			return !strings.HasPrefix(t.Name, member) // not a share of this process
+		})
 	}
 	l.desk.memory.keep(src)
 	r := l.desk.decode(&src)

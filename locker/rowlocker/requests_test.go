@@ -113,9 +113,14 @@ func TestRequestsOfAKeyThatOneClaimOwns(t *testing.T) {
 				t.Error("the key was not handed over")
 			}
 		})
+		again := wants('A', 1)
 		b.costs("a hand-over", 1, func() { b.release(1, d, nil) })
+		b.costs("a join right behind a hand-over", 1, func() {
+			b.acquire(1, again, locker.Try{Wait: true, Held: true})
+		})
 		b.costs("a hand-over", 1, func() { b.release(1, e, nil) })
-		b.costs("a release", 1, func() { b.release(0, next, nil) })
+		b.costs("a hand-over", 1, func() { b.release(0, next, nil) })
+		b.costs("a release", 1, func() { b.release(1, again, nil) })
 	})
 }
 
