@@ -109,18 +109,21 @@ func (d *desk) do(ctx context.Context, q request) reply {
 // all does requests at once. answered is called for each as soon as it is
 // answered, from any goroutine.
 func (d *desk) all(ctx context.Context, line *queue, qs []request, answered func(i int, r reply)) {
-	began := time.Now()
-	var waits sync.WaitGroup
+	began, posted := time.Now(), make([]*call, len(qs))
 	for i := range qs {
-		c, err := line.Post(ctx, qs[i])
-		if err != nil {
+		var err error
+		if posted[i], err = line.Post(ctx, qs[i]); err != nil {
 			answered(i, d.gaveUp(began, reply{}, true, err))
-			continue
 		}
-		waits.Go(func() {
-			r, unsent, err := c.Wait()
-			answered(i, d.gaveUp(began, r, unsent, err))
-		})
+	}
+	var waits sync.WaitGroup
+	for i, c := range posted {
+		if c != nil {
+			waits.Go(func() {
+				r, unsent, err := c.Wait()
+				answered(i, d.gaveUp(began, r, unsent, err))
+			})
+		}
 	}
 	waits.Wait()
 }
