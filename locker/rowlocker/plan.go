@@ -27,7 +27,8 @@ func (d *desk) plan(t *task) *Change {
 	if closes && t.tries <= closeTries {
 		main.Alone = true // all who share the key are told
 	}
-	if !t.sure && (t.r.closing || t.r.open && main.Alone || closes) {
+	queues := slices.ContainsFunc(t.qs, func(q *request) bool { return q.next != "" })
+	if !t.sure && (t.r.closing || t.r.open && (main.Alone || queues) || closes) {
 		return nil // who shares the key must be known exactly
 	}
 	return c
