@@ -139,6 +139,7 @@ func (d *desk) joined(t *task) {
 		return
 	}
 	t.results[0].place = j.Version
+	t.answeredAt(j.Version)
 	src, ok := d.memory.add(t.key, j.Ticket)
 	if ok && t.r.inst == d.instance && d.told != nil {
 		d.told(t.key, d.decode(&src), nil, time.Now())
@@ -161,6 +162,7 @@ func (d *desk) settle(t *task, sent time.Time) {
 		}
 		d.memory.tidy(t.key, t.r)
 	}
+	t.answeredAt(t.change.Written)
 	for i := range t.results {
 		t.results[i].token = tokenOf(t.change.Version, t.results[i].token)
 	}
