@@ -3,9 +3,13 @@ package rowlocker
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // noRows are Rows that nobody asks.
@@ -17,20 +21,130 @@ func (noRows) Traits() Traits { return Traits{Name: "test", Clock: true, Workers
 // whose request may still be carried out (law 12).
 func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(noRows{}, "i")
+		b := newDesk(noRows{}, noRows{}.Traits(), "i")
 		for _, taken := range []bool{false, true} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if taken {
-				go func() { (<-b.calls).Take() }()
+				go func() { (<-b.calls.calls).Take() }()
 			}
 			r := b.do(ctx, request{key: "k"})
 			if r.unsent == taken || !errors.Is(r.err, context.DeadlineExceeded) {
 				t.Errorf("a worker has taken the call: %v; unsent %v, %v", taken, r.unsent, r.err)
 			}
-			if !taken && (<-b.calls).Take() {
+			if !taken && (<-b.calls.calls).Take() {
 				t.Error("a worker takes a call that was given up")
 			}
 		}
+	})
+}
+
+// replies returns what a desk answers to requests that come at once.
+func replies(t *testing.T, d *desk, qs ...request) []reply {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var worker sync.WaitGroup
+	worker.Go(func() { d.work(ctx, d.calls) })
+	defer worker.Wait()
+	defer cancel()
+	all := make([]reply, len(qs))
+	d.all(ctx, d.calls, qs, func(i int, r reply) { all[i] = r })
+	return all
+}
+
+// picky are Rows that refuse one key.
+type picky struct {
+	*memRows
+	refused error
+}
+
+func (p picky) Swap(ctx context.Context, cs []*Change) error {
+	for _, c := range cs {
+		if c.Rows[0].Key == "bad" {
+			c.Err = p.refused
+		} else if err := p.memRows.Swap(ctx, []*Change{c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
+	rows := picky{&memRows{w: newWorld()}, errors.New("refused")}
+	d := newDesk(rows, rows.Traits(), "i")
+	bad := asks("a", false)
+	bad.key = "bad"
+	got := replies(t, d, *bad, *asks("b", false))
+	if !errors.Is(got[0].err, rows.refused) || got[1].err != nil || !got[1].ok {
+		t.Errorf("%+v, want the first refused and the second to own its key", got)
+	}
+}
+
+// beating counts the beats.
+type beating struct {
+	memPulse
+	beats *int
+}
+
+func (b beating) Beat(ctx context.Context, instance string) error {
+	*b.beats++
+	return b.memPulse.Beat(ctx, instance)
+}
+
+func TestALookKeepsThePulse(t *testing.T) {
+	w := newWorld()
+	rows := beating{memPulse{memEars{&memRows{w: w}}}, new(int)}
+	d := newDesk(rows, rows.Traits(), "i")
+	for i, q := range []*request{asks("a", true), asks("b", true), asks("b", true)} {
+		q.try.Queued, q.inst = i == 2, "i"
+		if r := replies(t, d, *q)[0]; r.err != nil || r.queued != (i > 0) || *rows.beats != i {
+			t.Errorf("request %d: %+v, %d beats", i, r, *rows.beats)
+		}
+	}
+}
+
+// mute are Rows that never answer, and say so.
+type mute struct{ *memRows }
+
+func (mute) Load(ctx context.Context, _ []string) ([]Row, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (mute) Unanswered(_ time.Time, err error) error { return errors.Join(locker.ErrSilent, err) }
+
+func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(mute{&memRows{}}, noRows{}.Traits(), "i")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go d.work(ctx, d.calls)
+		impatient, stop := context.WithTimeout(ctx, time.Millisecond)
+		defer stop()
+		q := asks("a", false)
+		q.try.Held = true
+		if r := d.do(impatient, *q); !errors.Is(r.err, locker.ErrSilent) || r.unsent {
+			t.Errorf("%+v, want what the store says", r)
+		}
+	})
+}
+
+func TestLooksOfAProcessTravelTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(t)
+		b.costs("40 looks that find their keys free", 2*3, func() {
+			var looks sync.WaitGroup
+			for i := range 40 {
+				looks.Go(func() {
+					time.Sleep(time.Duration(i) * time.Millisecond)
+					q := asks("a", true)
+					q.key, q.try.Queued = strconv.Itoa(i), true
+					if r := b.ls[0].desk.do(t.Context(), *q); r.err != nil {
+						t.Error(r.err)
+					}
+				})
+			}
+			looks.Wait()
+		})
 	})
 }
