@@ -197,3 +197,15 @@ func TestSeveralKeysAreAcquiredTogetherOrNot(t *testing.T) {
 		}
 	}
 }
+
+// A ticket of a claim that waits goes with the write of the row, so it does not
+// stand beside the row that a message brings.
+func TestAMessageBringsBackNoClaimThatHasGone(t *testing.T) {
+	l := New(&memRows{w: &world{rows: map[string]Row{}}, members: true})
+	waits, shares := Ticket{Name: "gone", Version: 2}, Ticket{Name: member + "mine", Version: 3}
+	l.desk.memory.keep(Row{Key: "k", Version: 1, Value: []byte("o/{}"), Tickets: []Ticket{waits, shares}})
+	l.lookout.heard(Row{Key: "k", Version: 4, Value: []byte("/{}")})
+	if left := l.desk.memory.left("k", nil); len(left) != 1 || left[0].Name != shares.Name {
+		t.Errorf("beside the row are %+v, want the share of this process only", left)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
@@ -65,7 +66,9 @@ func (l *lookout) heard(src Row) {
 	}
 	l.desk.memory.clock(src.Now)
 	if l.desk.traits.Members && src.Tickets == nil && len(src.Value) > 0 && src.Value[0] == '/' {
-		src.Tickets = l.desk.memory.left(src.Key, nil) // shares of this process
+		src.Tickets = slices.DeleteFunc(l.desk.memory.left(src.Key, nil), func(t Ticket) bool {
+			return !strings.HasPrefix(t.Name, member) // not a share of this process
+		})
 	}
 	l.desk.memory.keep(src)
 	r := l.desk.decode(&src)
