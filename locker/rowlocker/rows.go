@@ -1,5 +1,17 @@
 // Package rowlocker is a [locker.Locker] on any store that can compare and swap
-// rows. Authors of a store implement [Rows], and optionally [Ears] and [Pulse].
+// rows. Authors of a store implement [Rows]: the example is a whole store. It
+// has seven methods and no messages, so the Locker looks every 10 to 60 ms
+// while somebody waits.
+//
+// What else a store can do, it says by further methods:
+//
+//	[Ears]       it brings messages: a hand-over takes no look
+//	[Pulse]      it tells which processes are alive: looks are not written
+//	[Ticketing]  claims queue up beside a row: those who come conflict with nobody
+//	[Worker]     it has something to do in the background
+//
+// The tests of a store run lockertest.Run, and lockertest.RunFaulty with each
+// way in which it can fail.
 //
 // The protocol is a pure function on a row, see row.apply. A request applies it
 // to the row that it knows, and swaps the row. If somebody else has changed the
