@@ -97,6 +97,9 @@ func (p process) Granted(key, owner string, o locker.Offer) bool {
 func (p process) Recorded(key, owner, record string) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
+	if !p.s.known[owner] {
+		return
+	}
 	p.s.hear("%d: %s finds %q beside %s", p.name, owner, record, key)
 }
 func (process) Wanted(string) {}
@@ -230,7 +233,9 @@ func (d *driver) step() {
 			return fmt.Sprint(found, word(err))
 		})
 	default:
-		h.left = d.leaves && d.r.IntN(3) == 0
+		if h.left = d.leaves && d.r.IntN(3) == 0; h.left {
+			d.know(h, false)
+		}
 	}
 }
 
