@@ -1,9 +1,11 @@
 package rowlocker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -57,9 +59,9 @@ type desk struct {
 	parked map[string][]*call // calls for them
 }
 
-func newDesk(rows Rows, instance string) *desk {
+func newDesk(rows Rows, traits Traits, instance string) *desk {
 	d := &desk{
-		rows: rows, traits: rows.Traits(), instance: instance, memory: newMemory(),
+		rows: rows, traits: traits, instance: instance, memory: newMemory(),
 		calls: make(calls, backlogMax), busy: map[string]bool{}, parked: map[string][]*call{},
 	}
 	d.pulse, _ = rows.(Pulse)
@@ -68,17 +70,25 @@ func newDesk(rows Rows, instance string) *desk {
 
 // do blocks until the request is answered or ctx ends.
 func (d *desk) do(ctx context.Context, q request) reply {
+	began := time.Now()
 	r, unsent, err := d.calls.Do(ctx, q)
-	return gaveUp(r, unsent, err)
+	return d.gaveUp(began, r, unsent, err)
 }
 
-func gaveUp(r reply, unsent bool, err error) reply {
+// gaveUp returns the reply to a call that was made at that time. err is why its
+// caller gave up; nil: it was answered.
+func (d *desk) gaveUp(began time.Time, r reply, unsent bool, err error) reply {
 	if err == nil {
 		return r
 	}
-	err = errors.Join(locker.ErrUnavailable, err)
-	if unsent {
-		err = errors.Join(locker.ErrUnsent, err)
+	rows, explains := d.rows.(Explaining)
+	switch {
+	case unsent:
+		err = fmt.Errorf("%w: %s: %w: %w", locker.ErrUnavailable, d.traits.Name, locker.ErrUnsent, err)
+	case explains:
+		err = rows.Unanswered(began, err)
+	default:
+		err = fmt.Errorf("%w: %s: %w", locker.ErrUnavailable, d.traits.Name, err)
 	}
 	return reply{err: err, unsent: unsent}
 }
@@ -297,7 +307,7 @@ func (d *desk) attempt(ctx context.Context, all []*task, done func(*task, error)
 	}
 	var changes []*Change
 	var sent []*task
-	for _, t := range all {
+	for i, t := range all {
 		t.tries++
 		if err := d.apply(ctx, t); err != nil {
 			done(t, err)
@@ -307,11 +317,11 @@ func (d *desk) attempt(ctx context.Context, all []*task, done func(*task, error)
 		case t.change != nil:
 			changes, sent = append(changes, t.change), append(sent, t)
 		case t.sure:
-			if err := d.values(ctx, t); err != nil {
-				done(t, err)
-				continue
+			err := d.beat(ctx, all[i:i+1])
+			if err == nil {
+				err = d.values(ctx, t)
 			}
-			done(t, nil)
+			done(t, err)
 		default: // nothing verifies what is known
 			t.have = false
 			rest = append(rest, t)
@@ -330,9 +340,9 @@ func (d *desk) attempt(ctx context.Context, all []*task, done func(*task, error)
 	err := d.rows.Swap(ctx, changes)
 	for _, t := range sent {
 		switch c := t.change; {
-		case err != nil:
+		case err != nil || c.Err != nil:
 			d.memory.forget(t.key)
-			done(t, err)
+			done(t, errors.Join(err, c.Err))
 		case c.Done && c.Join != nil:
 			d.joined(t)
 			done(t, nil)
@@ -366,11 +376,8 @@ func (d *desk) load(ctx context.Context, all []*task) error {
 		if t.have {
 			continue
 		}
-		if t.tries == 0 && d.traits.Blind && t.blind() && (!d.traits.Clock || d.memory.storeNow() > 0) {
-			t.src, t.have = Row{Key: t.key}, true
-			if known, ok := d.memory.known(t.key); ok {
-				t.src = known
-			}
+		if t.tries == 0 && d.blind(t) {
+			t.have = true
 			continue
 		}
 		keys, which = append(keys, t.key), append(which, t)
@@ -401,14 +408,27 @@ func (t *task) glances() bool {
 }
 
 // blind reports whether the requests may be applied to what is known of the
-// row. A look at a key that is held is better a read.
-func (t *task) blind() bool {
+// row, which it sets. A look at a key that another claim owns is better a read.
+func (d *desk) blind(t *task) bool {
+	if !d.traits.Blind || d.traits.Clock && d.memory.storeNow() == 0 {
+		return false
+	}
+	known, ok := d.memory.known(t.key)
 	for _, q := range t.qs {
-		if q.verb == acquire && (q.try.Held || q.try.Queued) || q.verb == forget {
+		looks := q.verb == acquire && (q.try.Held || q.try.Queued)
+		if q.verb == forget || looks && (!ok || !d.names(&known, q.owner)) {
 			return false
 		}
 	}
+	if t.src = known; !ok {
+		t.src = Row{Key: t.key}
+	}
 	return true
+}
+
+// names reports whether owner owns the key of a row that is known.
+func (d *desk) names(known *Row, owner string) bool {
+	return bytes.Contains(known.Value, []byte(owner)) && d.decode(known).owned(owner)
 }
 
 // decode returns the row of a task.
@@ -502,15 +522,15 @@ func (d *desk) joinOf(t *task) *Change {
 		return nil
 	}
 	q := t.qs[0]
-	if q.verb != acquire || q.recall || !t.results[0].queued || len(t.r.heirs) > 0 {
+	if q.verb != acquire || q.recall || q.try.Place != 0 || t.r.lingers || !t.results[0].queued || len(t.r.heirs) > 0 {
 		return nil
 	}
-	w := waiter{q.owner, q.inst, int64(q.try.Place), 0, 0, q.offer, q.limit, q.fencing, false, q.holder}
+	w := waiter{q.owner, q.inst, int64(q.try.Place), 0, 0, q.offer, q.limit, q.fencing, false, q.holder, false}
 	value, err := json.Marshal(w)
 	if err != nil {
 		return nil
 	}
-	j := &Join{Key: t.key, Tag: t.r.tag, Ticket: Ticket{Name: q.owner, Value: value}, To: t.r.inst}
+	j := &Join{Key: t.key, Tag: t.r.tag, Ticket: Ticket{Name: q.owner, Value: value}, To: t.r.inst, KeepFor: locker.QueueLife}
 	if j.To == d.instance {
 		j.To = ""
 	}
@@ -541,6 +561,9 @@ func (d *desk) changeOf(t *task) *Change {
 	for _, w := range t.r.finds {
 		tell(w.Inst, false)
 	}
+	for _, instance := range t.r.revoked {
+		tell(instance, false)
+	}
 	if t.r.joined {
 		for _, s := range t.r.owners() {
 			tell(s.Inst, false)
@@ -549,7 +572,8 @@ func (d *desk) changeOf(t *task) *Change {
 	return c
 }
 
-// beat gives this process a pulse before a claim of its own may wait.
+// beat gives this process a pulse before a claim of its own may wait, and keeps
+// it while the claim is seen to wait.
 func (d *desk) beat(ctx context.Context, sent []*task) error {
 	if d.pulse == nil {
 		return nil
@@ -609,7 +633,7 @@ func (d *desk) settle(t *task, began time.Time) {
 			heirs = append(heirs, w)
 		}
 	}
-	finds := false
+	finds := slices.Contains(t.r.revoked, d.instance)
 	for _, w := range t.r.finds {
 		finds = finds || w.Inst == d.instance
 	}
@@ -657,37 +681,39 @@ func (d *desk) values(ctx context.Context, t *task) error {
 
 const renewFlights = 4 // requests of one Renew at a time
 
-// renew carries out requests about different keys, in as few requests to the
-// store as it takes, beside the workers.
+// renew carries out requests in as few requests to the store as it takes,
+// beside the workers.
 func (d *desk) renew(ctx context.Context, qs []*request, answered func(i int, r reply)) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, batchMost)
 		defer cancel()
 	}
+	byKey, at := map[string]*task{}, map[*task][]int{}
+	var ts []*task
+	for i, q := range qs {
+		t := byKey[q.key]
+		if t == nil {
+			t = &task{key: q.key}
+			byKey[q.key], ts = t, append(ts, t)
+		}
+		t.qs, at[t] = append(t.qs, q), append(at[t], i)
+	}
 	turns := make(chan struct{}, renewFlights)
 	var all sync.WaitGroup
-	at := 0
-	for some := range slices.Chunk(qs, d.traits.Batch) {
-		first := at
-		at += len(some)
+	for some := range slices.Chunk(ts, d.traits.Batch) {
 		turns <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turns }()
-			index := map[*task]int{}
-			var ts []*task
-			for i := range some {
-				t := &task{key: some[i].key, qs: some[i : i+1]}
-				index[t] = first + i
-				ts = append(ts, t)
-			}
-			for len(ts) > 0 {
-				ts = d.attempt(ctx, ts, func(t *task, err error) {
-					if err != nil {
-						answered(index[t], failed(err))
-						return
+			for len(some) > 0 {
+				some = d.attempt(ctx, some, func(t *task, err error) {
+					for n, i := range at[t] {
+						if err != nil {
+							answered(i, failed(err))
+						} else {
+							answered(i, reply{result: t.results[n]})
+						}
 					}
-					answered(index[t], reply{result: t.results[0]})
 				})
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // noRows are Rows that nobody asks.
@@ -17,7 +19,7 @@ func (noRows) Traits() Traits { return Traits{Name: "test", Clock: true, Workers
 // whose request may still be carried out (law 12).
 func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(noRows{}, "i")
+		b := newDesk(noRows{}, noRows{}.Traits(), "i")
 		for _, taken := range []bool{false, true} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -31,6 +33,86 @@ func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 			if !taken && (<-b.calls).Take() {
 				t.Error("a worker takes a call that was given up")
 			}
+		}
+	})
+}
+
+// picky are Rows that refuse one key.
+type picky struct {
+	*memRows
+	refused error
+}
+
+func (p picky) Swap(ctx context.Context, cs []*Change) error {
+	for _, c := range cs {
+		if c.Rows[0].Key == "bad" {
+			c.Err = p.refused
+		} else if err := p.memRows.Swap(ctx, []*Change{c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
+	rows := picky{&memRows{w: newWorld()}, errors.New("refused")}
+	d := newDesk(rows, rows.Traits(), "i")
+	qs := []*request{asks("a", false), asks("b", false)}
+	qs[0].key = "bad"
+	got := make([]reply, len(qs))
+	d.renew(t.Context(), qs, func(i int, r reply) { got[i] = r })
+	if !errors.Is(got[0].err, rows.refused) || got[1].err != nil || !got[1].ok {
+		t.Errorf("%+v, want the first refused and the second to own its key", got)
+	}
+}
+
+// beating counts the beats.
+type beating struct {
+	memPulse
+	beats *int
+}
+
+func (b beating) Beat(ctx context.Context, instance string) error {
+	*b.beats++
+	return b.memPulse.Beat(ctx, instance)
+}
+
+func TestALookKeepsThePulse(t *testing.T) {
+	w := newWorld()
+	rows := beating{memPulse{memEars{&memRows{w: w}}}, new(int)}
+	d := newDesk(rows, rows.Traits(), "i")
+	for i, q := range []*request{asks("a", true), asks("b", true), asks("b", true)} {
+		q.try.Queued, q.inst = i == 2, "i"
+		d.renew(t.Context(), []*request{q}, func(_ int, r reply) {
+			if r.err != nil || r.queued != (i > 0) || *rows.beats != i {
+				t.Errorf("request %d: %+v, %d beats", i, r, *rows.beats)
+			}
+		})
+	}
+}
+
+// mute are Rows that never answer, and say so.
+type mute struct{ *memRows }
+
+func (mute) Load(ctx context.Context, _ []string) ([]Row, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (mute) Unanswered(_ time.Time, err error) error { return errors.Join(locker.ErrSilent, err) }
+
+func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(mute{&memRows{}}, noRows{}.Traits(), "i")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go d.work(ctx)
+		impatient, stop := context.WithTimeout(ctx, time.Millisecond)
+		defer stop()
+		q := asks("a", false)
+		q.try.Held = true
+		if r := d.do(impatient, *q); !errors.Is(r.err, locker.ErrSilent) || r.unsent {
+			t.Errorf("%+v, want what the store says", r)
 		}
 	})
 }

@@ -73,12 +73,13 @@ func (s *server) swap(c *rowlocker.Change, now time.Time) {
 		return
 	}
 	s.version++
+	c.Version, c.Written = s.version, now.UnixMicro()
 	for _, row := range c.Rows {
 		if row.Value == nil {
 			delete(s.rows, row.Key)
 			continue
 		}
-		row.Version, row.Written = s.version, now.UnixMicro()
+		row.Version, row.Written = c.Version, c.Written
 		s.rows[row.Key] = row
 	}
 }

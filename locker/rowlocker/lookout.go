@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
@@ -22,6 +23,8 @@ const (
 	pollShare = 4
 	pollCeil  = 60 * time.Millisecond
 	pollLimit = time.Second
+	earPause  = 50 * time.Millisecond // before messages are listened for again
+	earLimit  = time.Second           // without messages, before the lookout looks
 	pollPage  = 500
 )
 
@@ -32,18 +35,41 @@ type lookout struct {
 	desk     *desk
 	book     *book
 	life     *lockerkit.Life
-	waker    locker.Waker            // set by Open
-	giveBack func(key, owner string) // releases a key that nobody here wants (law 3)
+	waker    locker.Waker              // set by Open
+	deaf     atomic.Pointer[time.Time] // since when messages may be missed; nil: they come
+	giveBack func(key, owner string)   // releases a key that nobody here wants (law 3)
+	over     func(time.Time) time.Time
 }
 
-// serve hears messages if the store has them, and looks otherwise.
-func (l *lookout) serve() {
-	ears, ok := l.desk.rows.(Ears)
-	if !ok {
-		l.poll()
-		return
+// listen hears messages until the locker ends.
+func (l *lookout) listen(ears Ears) {
+	lost := func() (heard bool) {
+		now := time.Now()
+		return l.deaf.CompareAndSwap(nil, &now)
 	}
-	ears.Listen(l.life.Context(), l.desk.instance, l.heard, l.waker.WakeAll)
+	for {
+		ears.Listen(l.life.Context(), l.desk.instance, l.heard, func() {
+			l.deaf.Store(nil)
+			l.waker.WakeAll()
+		})
+		if lost() {
+			l.book.bell.Ring()
+			l.waker.WakeAll()
+		}
+		if !lockerkit.Pause(earPause, l.life.Context().Done()) {
+			return
+		}
+	}
+}
+
+// hears reports whether messages come.
+func (l *lookout) hears() bool { return l.deaf.Load() == nil }
+
+// polls reports whether no message has come for so long, if ever, that the
+// locker must look for itself.
+func (l *lookout) polls() bool {
+	since := l.deaf.Load()
+	return since != nil && time.Since(*since) > earLimit
 }
 
 // heard passes on what a message tells: the row as it is now.
@@ -55,15 +81,17 @@ func (l *lookout) heard(src Row) {
 		}
 		return
 	}
+	at := src.Version
 	if src.Value == nil {
 		ctx, cancel := context.WithTimeout(l.life.Context(), pollLimit)
 		defer cancel()
 		rows, err := l.desk.rows.Load(ctx, []string{src.Key})
-		if err != nil || rows[0].Version == 0 {
+		if err != nil {
 			return
 		}
 		src = rows[0]
 	}
+	known, _ := l.desk.memory.known(src.Key)
 	l.desk.memory.clock(src.Now)
 	if l.desk.traits.Members && src.Tickets == nil && len(src.Value) > 0 && src.Value[0] == '/' {
 		src.Tickets = slices.DeleteFunc(l.desk.memory.left(src.Key, nil), func(t Ticket) bool {
@@ -78,6 +106,7 @@ func (l *lookout) heard(src Row) {
 			heirs = append(heirs, waiter{Owner: s.Owner})
 		}
 	}
+	r.revokes = (r.revokes || src.Version == 0) && known.Version <= max(src.Version, at)
 	l.told(src.Key, r, heirs, now)
 }
 
@@ -85,9 +114,15 @@ func (l *lookout) heard(src Row) {
 // this step, its claims that find a record, and that others wait for its key.
 func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 	behind := r.waiting()
+	if revoker, ok := l.waker.(locker.Revoker); ok && r.revokes {
+		for _, owner := range l.book.lost(key, r) {
+			revoker.Revoked(key, owner)
+		}
+	}
 	for _, s := range r.owners() {
 		if !slices.ContainsFunc(heirs, func(w waiter) bool { return w.Owner == s.Owner }) {
-			if _, wanted := l.book.found(s.Owner, behind > 0); wanted {
+			_, wanted := l.book.found(s.Owner, behind > 0)
+			if wanted || r.lingers && behind > 0 && s.Inst == l.desk.instance {
 				l.waker.Wanted(key)
 			}
 			continue
@@ -95,8 +130,8 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 		length := time.Duration(s.Length-r.grain) * time.Microsecond
 		w, _ := l.book.found(s.Owner, behind > 0)
 		late := w != nil && now.Sub(w.sent) > locker.QueueLife
-		if w != nil && !l.desk.traits.Clock { // as Locker.owns does
-			l.book.lasts(key, s.Owner, now.Add(length))
+		if w != nil { // as Locker.owns does
+			l.book.renewed(s.Owner, l.over(now.Add(length)))
 		}
 		o := locker.Offer{Length: length, Waiting: behind}
 		if w == nil || w.claim.Fencing {
@@ -132,8 +167,11 @@ func (l *lookout) pause(took time.Duration) time.Duration {
 	return max(floor, min(pollShare*took, pollCeil)) + rand.N(floor/4)
 }
 
-// lookAll looks at all keys of this process, and reports whether there are any.
-func (l *lookout) lookAll() bool {
+// lookAll looks at all keys of this process, and reports whether to look again.
+func (l *lookout) lookAll() (again bool) {
+	if !l.polls() {
+		return !l.hears()
+	}
 	keys := l.book.watched()
 	for page := range slices.Chunk(keys, pollPage) {
 		l.look(page)
@@ -187,6 +225,7 @@ func (l *lookout) tell(key string, r *row, own share, sent time.Time) {
 	switch w, wanted := l.book.found(own.Owner, behind > 0); {
 	case w != nil:
 		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.desk.traits.Grain
+		l.book.renewed(own.Owner, l.over(sent.Add(left)))
 		l.grant(w, locker.Offer{Length: left, Token: uint64(own.Token), Waiting: behind}, sent)
 	case wanted:
 		l.waker.Wanted(key)
