@@ -26,14 +26,14 @@ import (
 func TestTheKitAnswersAsMemlockerDoes(t *testing.T) {
 	for kind, s := range map[string]struct {
 		clock bool
-		rows  func(*memRows) Rows
+		rows  func(*memRows) hearing
 	}{
-		"ears":             {true, func(m *memRows) Rows { return memEars{m} }},
-		"pulse":            {true, func(m *memRows) Rows { return memPulse{memEars{m}} }},
-		"pulse no clock":   {false, func(m *memRows) Rows { return memPulse{memEars{m}} }},
-		"tickets":          {true, func(m *memRows) Rows { return memTickets{memPulse{memEars{m}}} }},
-		"tickets no clock": {false, func(m *memRows) Rows { return memTickets{memPulse{memEars{m}}} }},
-		"members no clock": {false, func(m *memRows) Rows {
+		"ears":             {true, func(m *memRows) hearing { return memEars{m} }},
+		"pulse":            {true, func(m *memRows) hearing { return memPulse{memEars{m}} }},
+		"pulse no clock":   {false, func(m *memRows) hearing { return memPulse{memEars{m}} }},
+		"tickets":          {true, func(m *memRows) hearing { return memTickets{memPulse{memEars{m}}} }},
+		"tickets no clock": {false, func(m *memRows) hearing { return memTickets{memPulse{memEars{m}}} }},
+		"members no clock": {false, func(m *memRows) hearing {
 			m.members = true
 			return memTickets{memPulse{memEars{m}}}
 		}},
@@ -56,14 +56,16 @@ func TestTheKitAnswersAsMemlockerDoes(t *testing.T) {
 	}
 }
 
+type hearing interface {
+	Rows
+	Ears
+}
+
 // kit returns three lockers on one store.
-func kit(clock bool, of func(*memRows) Rows) (ls []locker.Locker) {
-	w := &world{
-		rows: map[string]Row{}, ears: map[string]chan Row{}, pulses: map[string]bool{}, gone: map[string]time.Time{},
-		until: map[string]time.Time{},
-	}
+func kit(clock bool, of func(*memRows) hearing) (ls []locker.Locker) {
+	w := newWorld()
 	for range 3 {
-		ls = append(ls, New(of(&memRows{w: w, clock: clock})))
+		ls = append(ls, NewListener(of(&memRows{w: w, clock: clock})))
 	}
 	return ls
 }
@@ -180,7 +182,7 @@ func (d *driver) both(what string, f func(i int, s *side) string) (said string) 
 // read lets all processes of the kit know the rows and their tickets.
 func (d *driver) read() {
 	for _, l := range d.sides[1].ls {
-		desk := l.(*Locker).desk
+		desk := l.(Listener).desk
 		rows, err := desk.rows.Load(d.Context(), keys)
 		if err != nil {
 			d.Fatal(err)
@@ -197,7 +199,7 @@ func (d *driver) look(s locker.KeyState) string {
 		s.Remaining, s.Record.Remaining = 0, 0
 		slices.SortFunc(s.Owners, func(a, b locker.Waiter) int { return strings.Compare(a.Owner, b.Owner) })
 	}
-	out := s.Key + ": " + s.Owner
+	out := s.Key + ": " + s.Owner // a claim that was renewed may be said to linger still
 	for _, w := range s.Owners {
 		out += " " + w.Owner
 	}
@@ -267,12 +269,13 @@ func (d *driver) claim(at int, key string, recall bool) *hand {
 	for i := range h.claims {
 		h.claims[i] = &locker.Claim{Key: key, Owner: fmt.Sprintf("owner%017d", d.made), TTL: 3 * time.Second}
 	}
-	limit := []int{0, 1, 2, 3, locker.NoLimit}[d.r.IntN(5)]
+	limit, lingers := []int{0, 1, 2, 3, locker.NoLimit}[d.r.IntN(5)], d.r.IntN(3) == 0
 	for _, c := range h.claims {
 		c.Limit, c.Recall = limit, recall
 		if recall {
 			c.Limit = 0
 		}
+		c.Lingers = limit == 0 && !recall && lingers
 		c.Fencing = limit < locker.NoLimit && !recall
 	}
 	d.know(h, true)
@@ -338,7 +341,7 @@ func (d *driver) acquireAll(at int) {
 	d.both(fmt.Sprint("acquire all ", at, prefix), func(i int, s *side) string {
 		var cs []*locker.Claim
 		for _, h := range hs {
-			h.claims[i].Limit = 0
+			h.claims[i].Limit, h.claims[i].Lingers = 0, false
 			cs = append(cs, h.claims[i])
 		}
 		as, held, err := s.ls[at].(locker.Several).AcquireAll(d.Context(), cs, prefix)
