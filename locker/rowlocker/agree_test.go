@@ -161,12 +161,14 @@ func (d *driver) both(what string, f func(i int, s *side) string) (said string) 
 	var all [2]string
 	time.Sleep(time.Millisecond) // no two steps have one place
 	d.read()
-	for i, s := range d.sides {
+	for i, s := range slices.Backward(d.sides[:]) { // the kit gathers renewals for some ms
 		s.heard = nil
 		said = f(i, s)
 		synctest.Wait()
 		slices.Sort(s.heard)
 		all[i] = said + "\n  " + strings.Join(s.heard, "\n  ")
+	}
+	for i, s := range d.sides {
 		for _, key := range keys {
 			state, err := s.ls[0].(locker.Inspector).Inspect(d.Context(), key)
 			all[i] += fmt.Sprintf("\n  %s %v", d.look(state), err)

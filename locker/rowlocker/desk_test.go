@@ -3,6 +3,7 @@ package rowlocker
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,19 @@ func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 	})
 }
 
+// replies returns what a desk answers to requests that come at once.
+func replies(t *testing.T, d *desk, qs ...request) []reply {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var worker sync.WaitGroup
+	worker.Go(func() { d.work(ctx, d.calls, 0) })
+	defer worker.Wait()
+	defer cancel()
+	all := make([]reply, len(qs))
+	d.all(ctx, d.calls, qs, func(i int, r reply) { all[i] = r })
+	return all
+}
+
 // picky are Rows that refuse one key.
 type picky struct {
 	*memRows
@@ -57,10 +71,9 @@ func (p picky) Swap(ctx context.Context, cs []*Change) error {
 func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
 	rows := picky{&memRows{w: newWorld()}, errors.New("refused")}
 	d := newDesk(rows, rows.Traits(), "i")
-	qs := []*request{asks("a", false), asks("b", false)}
-	qs[0].key = "bad"
-	got := make([]reply, len(qs))
-	d.renew(t.Context(), qs, func(i int, r reply) { got[i] = r })
+	bad := asks("a", false)
+	bad.key = "bad"
+	got := replies(t, d, *bad, *asks("b", false))
 	if !errors.Is(got[0].err, rows.refused) || got[1].err != nil || !got[1].ok {
 		t.Errorf("%+v, want the first refused and the second to own its key", got)
 	}
@@ -83,11 +96,9 @@ func TestALookKeepsThePulse(t *testing.T) {
 	d := newDesk(rows, rows.Traits(), "i")
 	for i, q := range []*request{asks("a", true), asks("b", true), asks("b", true)} {
 		q.try.Queued, q.inst = i == 2, "i"
-		d.renew(t.Context(), []*request{q}, func(_ int, r reply) {
-			if r.err != nil || r.queued != (i > 0) || *rows.beats != i {
-				t.Errorf("request %d: %+v, %d beats", i, r, *rows.beats)
-			}
-		})
+		if r := replies(t, d, *q)[0]; r.err != nil || r.queued != (i > 0) || *rows.beats != i {
+			t.Errorf("request %d: %+v, %d beats", i, r, *rows.beats)
+		}
 	}
 }
 
@@ -106,7 +117,7 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 		d := newDesk(mute{&memRows{}}, noRows{}.Traits(), "i")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		go d.work(ctx)
+		go d.work(ctx, d.calls, 0)
 		impatient, stop := context.WithTimeout(ctx, time.Millisecond)
 		defer stop()
 		q := asks("a", false)

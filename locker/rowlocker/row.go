@@ -372,9 +372,16 @@ func (r *row) enqueue(q *request) (place int64) {
 	}
 	r.leaves(q.owner)
 	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-	w := waiter{q.owner, q.inst, place, 0, r.now, q.offer, q.limit, q.fencing, q.recall, q.holder, false}
-	r.queue, r.dirty, r.joined = slices.Insert(r.queue, at, w), true, true
+	r.queue, r.dirty, r.joined = slices.Insert(r.queue, at, q.waiter(place, r.now)), true, true
 	return place
+}
+
+// waiter returns the claim of an acquire, at that place and seen at that time.
+func (q *request) waiter(place, seen int64) waiter {
+	return waiter{
+		Owner: q.owner, Inst: q.inst, Place: place, Seen: seen, Offer: q.offer, Limit: q.limit, Fencing: q.fencing,
+		Recall: q.recall, Holder: q.holder,
+	}
 }
 
 // leaves takes owner out of the queue, and claims that were not seen for too
@@ -396,8 +403,9 @@ func (r *row) release(q *request) result {
 	res.handed = res.ok && (res.waiting > 0 || !r.free())
 	if res.handed && q.next != "" { // law 9: behind all
 		res.queued, res.place = true, back
-		r.queue = append(r.queue, waiter{q.next, q.inst, back, 0, r.now, q.offer, q.limit, q.fencing, false, q.holder, false})
-		r.dirty = true
+		w := q.waiter(back, r.now)
+		w.Owner = q.next
+		r.queue, r.dirty = append(r.queue, w), true
 	}
 	r.serve()
 	return res
@@ -413,10 +421,14 @@ func (r *row) disown(owner string) {
 	r.dirty = r.dirty || len(r.crowd) < n
 }
 
+// heirsMax bounds the claims that get the key by one write, because stores bound
+// a request. Others come in by their next look.
+const heirsMax = 64
+
 // serve gives the key to those who wait, from the front, as long as each may
 // own it beside its owners.
 func (r *row) serve() {
-	for r.leaves(""); len(r.queue) > 0 && r.room(r.queue[0].Limit); {
+	for r.leaves(""); len(r.queue) > 0 && len(r.heirs) < heirsMax && r.room(r.queue[0].Limit); {
 		first := r.queue[0]
 		r.queue = slices.Delete(r.queue, 0, 1)
 		r.heirs = append(r.heirs, first)
