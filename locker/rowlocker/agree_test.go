@@ -43,7 +43,8 @@ func TestTheKitAnswersAsMemlockerDoes(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					mem := memlocker.New()
 					d := &driver{
-						T: t, r: rand.New(rand.NewPCG(seed, 1)), hands: map[string]*hand{}, places: map[string][2]locker.Place{},
+						T: t, r: rand.New(rand.NewPCG(seed, 1)),
+						hands: map[string]*hand{}, places: map[string][2]locker.Place{},
 						leaves: kind == "ears", late: !s.clock,
 					}
 					d.run(seed, []locker.Locker{mem, mem.Peer(), mem.Peer()}, kit(s.clock, s.rows))
@@ -403,7 +404,8 @@ func (d *driver) mark(h *hand) {
 		return
 	}
 	d.both("begin "+h.claims[0].Owner, func(i int, s *side) string {
-		found, err := s.ls[h.at].(locker.Marker).Begin(d.Context(), h.claims[i], locker.Record{Value: value, TTL: d.records()})
+		r := locker.Record{Value: value, TTL: d.records()}
+		found, err := s.ls[h.at].(locker.Marker).Begin(d.Context(), h.claims[i], r)
 		return fmt.Sprint(found, word(err))
 	})
 }
