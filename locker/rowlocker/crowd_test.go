@@ -218,7 +218,7 @@ func TestAWriteLetsInNoMoreThanARequestHolds(t *testing.T) {
 // A ticket of a claim that waits goes with the write of the row, so it does not
 // stand beside the row that a message brings.
 func TestAMessageBringsBackNoClaimThatHasGone(t *testing.T) {
-	l := New(&memRows{w: &world{rows: map[string]Row{}}, members: true})
+	l := New(&memRows{w: newWorld(), members: true})
 	waits, shares := Ticket{Name: "gone", Version: 2}, Ticket{Name: member + "mine", Version: 3}
 	l.desk.memory.keep(Row{Key: "k", Version: 1, Value: []byte("o/{}"), Tickets: []Ticket{waits, shares}})
 	l.lookout.heard(Row{Key: "k", Version: 4, Value: []byte("/{}")})

@@ -3,6 +3,7 @@ package rowlocker
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,13 +26,13 @@ func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if taken {
-				go func() { (<-b.calls).Take() }()
+				go func() { (<-b.calls.calls).Take() }()
 			}
 			r := b.do(ctx, request{key: "k"})
 			if r.unsent == taken || !errors.Is(r.err, context.DeadlineExceeded) {
 				t.Errorf("a worker has taken the call: %v; unsent %v, %v", taken, r.unsent, r.err)
 			}
-			if !taken && (<-b.calls).Take() {
+			if !taken && (<-b.calls.calls).Take() {
 				t.Error("a worker takes a call that was given up")
 			}
 		}
@@ -43,7 +44,7 @@ func replies(t *testing.T, d *desk, qs ...request) []reply {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var worker sync.WaitGroup
-	worker.Go(func() { d.work(ctx, d.calls, 0) })
+	worker.Go(func() { d.work(ctx, d.calls) })
 	defer worker.Wait()
 	defer cancel()
 	all := make([]reply, len(qs))
@@ -117,7 +118,7 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 		d := newDesk(mute{&memRows{}}, noRows{}.Traits(), "i")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		go d.work(ctx, d.calls, 0)
+		go d.work(ctx, d.calls)
 		impatient, stop := context.WithTimeout(ctx, time.Millisecond)
 		defer stop()
 		q := asks("a", false)
@@ -125,5 +126,25 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 		if r := d.do(impatient, *q); !errors.Is(r.err, locker.ErrSilent) || r.unsent {
 			t.Errorf("%+v, want what the store says", r)
 		}
+	})
+}
+
+func TestLooksOfAProcessTravelTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(t)
+		b.costs("40 looks that find their keys free", 2*3, func() {
+			var looks sync.WaitGroup
+			for i := range 40 {
+				looks.Go(func() {
+					time.Sleep(time.Duration(i) * time.Millisecond)
+					q := asks("a", true)
+					q.key, q.try.Queued = strconv.Itoa(i), true
+					if r := b.ls[0].desk.do(t.Context(), *q); r.err != nil {
+						t.Error(r.err)
+					}
+				})
+			}
+			looks.Wait()
+		})
 	})
 }

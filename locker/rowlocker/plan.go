@@ -67,7 +67,8 @@ func (d *desk) memberOf(t *task) *Change {
 func (d *desk) joinOf(t *task) *Change {
 	r := t.r
 	_, ok := d.rows.(Ticketing)
-	if !ok || len(t.qs) != 1 || !r.joined || t.refused || !r.alone() || r.version == 0 || r.lingers || len(r.heirs) > 0 {
+	if !ok || len(t.qs) != 1 || !r.joined || t.refused || !r.alone() || r.version == 0 || r.lingers ||
+		len(r.heirs) > 0 {
 		return nil
 	}
 	q := t.qs[0]

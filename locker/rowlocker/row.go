@@ -371,9 +371,15 @@ func (r *row) enqueue(q *request) (place int64) {
 		place = r.back()
 	}
 	r.leaves(q.owner)
-	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-	r.queue, r.dirty, r.joined = slices.Insert(r.queue, at, q.waiter(place, r.now)), true, true
+	r.insert(q.waiter(place, r.now))
+	r.dirty, r.joined = true, true
 	return place
+}
+
+// insert puts w into its place in the queue, behind those with the same.
+func (r *row) insert(w waiter) {
+	at, _ := slices.BinarySearchFunc(r.queue, w.Place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
+	r.queue = slices.Insert(r.queue, at, w)
 }
 
 // waiter returns the claim of an acquire, at that place and seen at that time.
