@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -225,4 +226,21 @@ func TestAMessageBringsBackNoClaimThatHasGone(t *testing.T) {
 	if left := l.desk.memory.left("k", nil); len(left) != 1 || left[0].Name != shares.Name {
 		t.Errorf("beside the row are %+v, want the share of this process only", left)
 	}
+}
+
+// A share that came beside an open row told nobody of it.
+func TestAReleaseOfAShareKnowsOfThoseBesideIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls, _ := peers(t, 2, func(m *memRows) *Locker {
+			m.members = true
+			return New(memTickets{memPulse{memEars{m}}})
+		})
+		a, b, next := wants('a', locker.NoLimit), wants('b', locker.NoLimit), wants('n', 1)
+		take(t, ls[0], a)
+		take(t, ls[1], b)
+		r, err := ls[0].Release(t.Context(), a, next)
+		if err != nil || !r.Handed || !r.Queued {
+			t.Errorf("%+v, %v, want next to be queued behind b", r, err)
+		}
+	})
 }

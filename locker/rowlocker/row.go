@@ -178,6 +178,7 @@ type result struct {
 	place   int64
 	waiting int
 	handed  bool
+	now     int64 // when it was answered, by the store's clock if it has one
 }
 
 // answer returns the answer of an Acquire.

@@ -130,6 +130,7 @@ func (d *desk) attempt(ctx context.Context, all []*task) (rest []*task) {
 		case t.change != nil:
 			sent = append(sent, t)
 		case t.sure:
+			t.answeredAt(t.src.Now)
 			if err = d.beat(ctx, t); err == nil {
 				err = d.values(ctx, t)
 			}
@@ -211,6 +212,13 @@ func (d *desk) load(ctx context.Context, all []*task) error {
 		d.knows(t, rows[i])
 	}
 	return nil
+}
+
+// answeredAt notes when the store gave the answer, by its clock.
+func (t *task) answeredAt(now int64) {
+	for i := range t.results {
+		t.results[i].now = now
+	}
 }
 
 // glances reports whether the requests need no tickets of others. What such a
