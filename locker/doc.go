@@ -3,6 +3,10 @@
 // redislocker or memlocker, and pass it to guard.New. They need nothing of this
 // package.
 //
+// A store that can compare and swap rows needs little of it either: package
+// rowlocker keeps the laws below, on three laws of its own. They are written for
+// those who keep them in another way, as Redis does by scripts.
+//
 // # The life of a claim
 //
 // A [Claim] is one process's wish for one key. It has an owner id that was
