@@ -85,7 +85,8 @@ func TestTheQuickStartLeavesNoKeyOnSIGTERM(t *testing.T) {
 	}))
 	defer section.Close()
 	binary := quickStart(t, "../README.md", `"localhost:6379"`, `"`+store.Addr+`"`, `":8080"`, `"`+addr+`"`,
-		"\t// This request has the sku to itself until c.Request.Context() ends: pass that on.\n", "\t_, _ = http.Get(\""+section.URL+"\")\n")
+		"\t// This request has the sku to itself until c.Request.Context() ends: pass that on.\n",
+		"\t_, _ = http.Get(\""+section.URL+"\")\n")
 
 	var output bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), binary)
