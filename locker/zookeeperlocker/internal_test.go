@@ -31,11 +31,13 @@ func TestWhatIsWrittenIsReadAsItWas(t *testing.T) {
 	if got, value, ok := parse(h.pack([]byte("a\nb"))); !ok || got != h || string(value) != "a\nb" {
 		t.Errorf("%+v %q %v", got, value, ok)
 	}
-	if h, _, ok := parse(head{held, "gen", math.MaxInt64, 1}.pack(nil)); !ok || h.keep != keepMax || h.held != time.Millisecond {
+	h, _, ok := parse(head{held, "gen", math.MaxInt64, 1}.pack(nil))
+	if !ok || h.keep != keepMax || h.held != time.Millisecond {
 		t.Errorf("kept for ever: %+v %v", h, ok)
 	}
 	m := message{"k\n", "hgen/1", []byte("{}")}
-	if got, ok := parseMessage(m.pack()); !ok || got.key != m.key || got.tag != m.tag || string(got.value) != "{}" {
+	got, ok := parseMessage(m.pack())
+	if !ok || got.key != m.key || got.tag != m.tag || string(got.value) != "{}" {
 		t.Errorf("%+v %v", got, ok)
 	}
 	want := tag{held, "gen", 4711}

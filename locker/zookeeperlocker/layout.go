@@ -110,7 +110,8 @@ const keepMax = 2 * locker.MaxRecordTTL
 // pack returns the data of a node.
 func (h head) pack(value []byte) []byte {
 	held := h.held + time.Millisecond - 1 // rounded up
-	return append(fmt.Appendf(nil, "%c%s %d %d\n", h.state, h.gen, h.keep.Milliseconds(), held.Milliseconds()), value...)
+	line := fmt.Appendf(nil, "%c%s %d %d\n", h.state, h.gen, h.keep.Milliseconds(), held.Milliseconds())
+	return append(line, value...)
 }
 
 // parse is the reverse of pack. ok is false for the value of a stranger.

@@ -24,7 +24,9 @@ const (
 // transaction, before the row with the rest. A part that no row names any more
 // stays until the janitor deletes it.
 func (r *rows) writePart(ctx context.Context, p *pending) error {
-	i := slices.IndexFunc(p.change.Rows, func(r rowlocker.Row) bool { return r.Version == rowlocker.Any && r.Value != nil })
+	i := slices.IndexFunc(p.change.Rows, func(r rowlocker.Row) bool {
+		return r.Version == rowlocker.Any && r.Value != nil
+	})
 	if i >= 0 && p.size() > partMax {
 		row, id := &p.change.Rows[i], lockerkit.NewID()
 		value := row.Value[:min(len(row.Value), partMax)]

@@ -200,10 +200,10 @@ func tryError(err error) error {
 	case err == nil:
 		return nil
 	case lacksRights(err):
-		return fmt.Errorf(
-			"zookeeperlocker: %w (log in by AddAuth, and see the rights in the documentation of package zookeeperlocker)", err)
+		return fmt.Errorf("%s: %w (log in by AddAuth, and see the rights in the documentation of package %[1]s)",
+			store, err)
 	case errors.Is(err, errLong):
-		return fmt.Errorf("zookeeperlocker: %w", err)
+		return fmt.Errorf("%s: %w", store, err)
 	}
 	return fmt.Errorf("%w: zookeeperlocker: %w", locker.ErrUnavailable, err)
 }

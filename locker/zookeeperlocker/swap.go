@@ -29,7 +29,9 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		c.Done, c.Current, c.Dead, c.Version, c.Err = false, nil, nil, 0, nil
 		all[i] = &pending{change: c, gone: map[string]bool{}, there: map[string]bool{}}
 	}
-	left := slices.DeleteFunc(slices.Clone(all), func(p *pending) bool { return p.fail(unsent(r.writePart(ctx, p))) != nil })
+	left := slices.DeleteFunc(slices.Clone(all), func(p *pending) bool {
+		return p.fail(unsent(r.writePart(ctx, p))) != nil
+	})
 	for n := 0; len(left) > 0; left = left[n:] {
 		n = 1
 		for size := left[0].size(); n < len(left) && size+left[n].size() <= requestMax; n++ {
