@@ -63,7 +63,7 @@ func TestAnOperatorSeesAndFreesAKeyInSQLite(t *testing.T) {
 	freesAKey(t, "sqlite:"+filepath.Join(t.TempDir(), "locks.db"))
 }
 
-// A hand deletes the node that names the owner. The lease of a holder that does
+// A hand deletes the marker of the owner's node. The lease of a holder that does
 // not come back is freed by the owner that the command line shows.
 func TestAnOperatorFreesAKeyInZooKeeperWhoseMarkIsGone(t *testing.T) {
 	addr := zktest.Start(t, 1, zktest.Settings{})[0].Addr
@@ -85,9 +85,13 @@ func TestAnOperatorFreesAKeyInZooKeeperWhoseMarkIsGone(t *testing.T) {
 	if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || !a.Acquired {
 		t.Fatalf("Acquire: %+v, %v", a, err)
 	}
-	mark := "/guard/k/b/c3RvY2s6NDI/h-" + c.Owner // see keys.go of zookeeperlocker
-	if err := conn.Delete(mark, -1); err != nil {
-		t.Fatalf("delete %s: %v", mark, err)
+	node := "/guard/k/b/c3RvY2s6NDI" // see layout.go of zookeeperlocker
+	marks, _, err := conn.Children(node)
+	if err != nil || len(marks) != 1 {
+		t.Fatalf("below the key stand %v, want one marker: %v", marks, err)
+	}
+	if err := conn.Delete(node+"/"+marks[0], -1); err != nil {
+		t.Fatal(err)
 	}
 	wants(t, dsn, c.Owner, "show", "stock:42")
 	wants(t, dsn, "released", "release", "--owner", c.Owner, "--yes", "stock:42")

@@ -97,8 +97,8 @@ func (c config) check(rest int) error {
 		return fmt.Errorf("-for is %v, want at least 1s", c.length)
 	case c.procs < 2 || c.callers < 1 || c.keys < 1:
 		return errors.New("want at least 2 -procs, 1 of -callers, and 1 of -keys")
-	case !c.onlyWriters() && (len(c.libs) != 1 || c.libs[0] != libs.Guard || slices.Contains(plain, c.topology)):
-		return errors.New("-roles: others than writer are of guard alone, and not with redlock or zookeeper")
+	case !c.onlyWriters() && (len(c.libs) != 1 || c.libs[0] != libs.Guard || c.topology == libs.Redlock):
+		return errors.New("-roles: others than writer are of guard alone, and not with redlock")
 	case c.mutant == "":
 		return nil
 	case !slices.Contains(mutantNames(), c.mutant):
@@ -159,9 +159,6 @@ func (c config) title() string {
 	return fmt.Sprintf("%s, %v each, seed %d, %d processes x %d callers on %d keys, TTLs of %v to %v",
 		c.topology, c.length, c.seed, c.procs, c.callers, c.keys, c.ttl(1), c.mostTTL())
 }
-
-// plain are the topologies that have exclusive leases of one key only.
-var plain = []libs.Topology{libs.Redlock, libs.ZooKeeper}
 
 func topologies() string {
 	var names []string

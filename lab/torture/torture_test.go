@@ -226,7 +226,7 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, args := range []string{
 		"-for 1ms", "-topology no", "-libs no", "-mutant no", "-faults no", "-procs 1", "-callers 0", "-keys 0", "x",
 		"-mutant leak -libs redislock", "-roles no", "-roles reader -libs redislock", "-roles cart -topology redlock",
-		"-mutant leak -topology cluster", "-faults migrate", "-roles reader -topology zookeeper",
+		"-mutant leak -topology cluster", "-faults migrate",
 		"-libs redsync -topology etcd -faults flush", "-topology sqlite -faults cut",
 	} {
 		if _, err := parseFlags(strings.Fields(args), t.Output()); err == nil {

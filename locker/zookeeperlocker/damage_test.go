@@ -14,14 +14,13 @@ import (
 	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
-	"github.com/go-lockguard/guard/locker/zookeeperlocker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
-// dirOfK is the directory of the key "k" below the prefix of a test.
-const dirOfK = "/k/a/aw"
+// nodeOfK is the node of the key "k" below the prefix of a test.
+const nodeOfK = "/k/a/aw"
 
-// nodesOf returns the names in a directory that begin with prefix.
+// nodesOf returns the names below a node that begin with prefix.
 func nodesOf(t *testing.T, conn *zk.Conn, dir, prefix string) (names []string) {
 	t.Helper()
 	all, _, err := conn.Children(dir)
@@ -36,11 +35,38 @@ func nodesOf(t *testing.T, conn *zk.Conn, dir, prefix string) (names []string) {
 	return names
 }
 
-// drop deletes a node as a hand does.
+// drop deletes a node, and what is below it, as a hand does.
 func drop(t *testing.T, conn *zk.Conn, path string) {
 	t.Helper()
+	for _, name := range nodesOf(t, conn, path, "") {
+		drop(t, conn, path+"/"+name)
+	}
 	if err := conn.Delete(path, -1); err != nil {
 		t.Fatalf("delete %s: %v", path, err)
+	}
+}
+
+// dropMarker deletes the marker of the key "k".
+func dropMarker(t *testing.T, conn *zk.Conn, prefix string) {
+	t.Helper()
+	markers := nodesOf(t, conn, prefix+nodeOfK, "h-")
+	if len(markers) != 1 {
+		t.Fatalf("markers %v, want one", markers)
+	}
+	drop(t, conn, prefix+nodeOfK+"/"+markers[0])
+}
+
+// awaitNone waits until there is no node of the key "k".
+func awaitNone(t *testing.T, conn *zk.Conn, prefix string) {
+	t.Helper()
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		there, _, err := conn.Exists(prefix + nodeOfK)
+		if err == nil && !there {
+			return
+		}
+		if time.Since(start) > patience {
+			t.Fatalf("left behind, with %v: %v", nodesOf(t, conn, prefix+nodeOfK, ""), err)
+		}
 	}
 }
 
@@ -66,45 +92,44 @@ func claimOfK() *locker.Claim {
 	return &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: patience, Limit: 1}
 }
 
-// ownerOfK returns the owner id that the key names.
-func ownerOfK(t *testing.T, conn *zk.Conn, prefix string) string {
+func acquire(t *testing.T, l locker.Locker, c *locker.Claim) {
 	t.Helper()
-	value, _, err := conn.Get(prefix + dirOfK + "/o")
-	if err != nil {
-		t.Fatal(err)
+	if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || !a.Acquired {
+		t.Fatalf("Acquire: %+v, %v", a, err)
 	}
-	owner, _, _ := strings.Cut(string(value), "/")
-	return owner
 }
 
-// A hand deletes the owner node, another claim takes the key, and the old owner
-// goes on in each way that there is.
+// goesOn are the ways in which an owner may go on.
+var goesOn = map[string]func(ctx context.Context, l locker.Locker, c *locker.Claim) error{
+	"renew": func(ctx context.Context, l locker.Locker, c *locker.Claim) (err error) {
+		l.Renew(ctx, []*locker.Claim{c}, func(_ int, e error) { err = e })
+		return err
+	},
+	"fence": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
+		_, err := l.Fence(ctx, c)
+		return err
+	},
+	"release": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
+		_, err := l.Release(ctx, c, nil)
+		return err
+	},
+	"force release": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
+		return l.(locker.Inspector).ForceRelease(ctx, c.Key, c.Owner)
+	},
+	"acquire again": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
+		a, err := l.Acquire(ctx, c, locker.Try{Held: true})
+		if err == nil && !a.Acquired {
+			return locker.ErrLeaseLost
+		}
+		return err
+	},
+}
+
+// A hand deletes the node, another claim takes the key, and the old owner goes
+// on.
 func TestAnOwnerWhoseNodeWasDeletedChangesNothing(t *testing.T) {
 	t.Parallel()
-	for name, goOn := range map[string]func(l locker.Locker, c *locker.Claim) error{
-		"renew": func(l locker.Locker, c *locker.Claim) (err error) {
-			l.Renew(t.Context(), []*locker.Claim{c}, func(_ int, e error) { err = e })
-			return err
-		},
-		"fence": func(l locker.Locker, c *locker.Claim) error {
-			_, err := l.Fence(t.Context(), c)
-			return err
-		},
-		"release": func(l locker.Locker, c *locker.Claim) error {
-			_, err := l.Release(t.Context(), c, nil)
-			return err
-		},
-		"force release": func(l locker.Locker, c *locker.Claim) error {
-			return l.(locker.Inspector).ForceRelease(t.Context(), c.Key, c.Owner)
-		},
-		"acquire again": func(l locker.Locker, c *locker.Claim) error {
-			a, err := l.Acquire(t.Context(), c, locker.Try{Held: true})
-			if err == nil && !a.Acquired {
-				return locker.ErrLeaseLost
-			}
-			return err
-		},
-	} {
+	for name, goOn := range goesOn {
 		for _, renewed := range []int{0, 1} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -114,47 +139,87 @@ func TestAnOwnerWhoseNodeWasDeletedChangesNothing(t *testing.T) {
 				a, b := claimOfK(), claimOfK()
 				acquire(t, l, a)
 				for range renewed {
-					l.Renew(t.Context(), []*locker.Claim{a}, func(_ int, err error) {
-						if err != nil {
-							t.Fatal(err)
-						}
-					})
+					if err := goesOn["renew"](t.Context(), l, a); err != nil {
+						t.Fatal(err)
+					}
 				}
-				drop(t, conn, prefix+dirOfK+"/o")
+				drop(t, conn, prefix+nodeOfK)
 				acquire(t, other, b)
-				if err := goOn(l, a); !errors.Is(err, locker.ErrLeaseLost) {
+				if err := goOn(t.Context(), l, a); !errors.Is(err, locker.ErrLeaseLost) {
 					t.Errorf("the old owner: %v, want ErrLeaseLost", err)
 				}
-				if got := ownerOfK(t, conn, prefix); got != b.Owner {
-					t.Errorf("the key is %s's, want %s's", got, b.Owner)
+				if s, err := other.(locker.Inspector).Inspect(t.Context(), "k"); err != nil || s.Owner != b.Owner {
+					t.Errorf("the key is %s's, want %s's: %v", s.Owner, b.Owner, err)
 				}
-				if badges := nodesOf(t, conn, prefix+dirOfK, "h-"); len(badges) != 1 || badges[0] != "h-"+b.Owner {
-					t.Errorf("badges %v, want that of %s alone", badges, b.Owner)
-				}
-				other.Renew(t.Context(), []*locker.Claim{b}, func(_ int, err error) {
-					if err != nil {
-						t.Errorf("the new owner renews: %v", err)
+				for _, go2 := range []string{"renew", "release"} {
+					if err := goesOn[go2](t.Context(), other, b); err != nil {
+						t.Errorf("the new owner: %s: %v", go2, err)
 					}
-				})
-				if _, err := other.Release(t.Context(), b, nil); err != nil {
-					t.Errorf("the new owner releases: %v", err)
 				}
-				if left := nodesOf(t, conn, prefix+dirOfK, ""); len(left) > 0 {
-					t.Errorf("left behind: %v", left)
-				}
+				awaitNone(t, conn, prefix)
 			})
 		}
 	}
 }
 
-func acquire(t *testing.T, l locker.Locker, c *locker.Claim) {
-	t.Helper()
-	if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || !a.Acquired {
-		t.Fatalf("Acquire: %+v, %v", a, err)
+// Whatever a hand does to what stands below the node of a key, its owner and
+// those who wait go on.
+func TestAnOwnerGoesOnWhateverStandsBelowItsNode(t *testing.T) {
+	t.Parallel()
+	for damage, do := range map[string]func(t *testing.T, conn *zk.Conn, prefix string){
+		"no marker": dropMarker,
+		"a stranger's node": func(t *testing.T, conn *zk.Conn, prefix string) {
+			t.Helper()
+			if _, err := conn.Create(prefix+nodeOfK+"/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another version": func(t *testing.T, conn *zk.Conn, prefix string) {
+			t.Helper()
+			value, _, err := conn.Get(prefix + nodeOfK)
+			if err == nil {
+				_, err = conn.Set(prefix+nodeOfK, value, -1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for name, goOn := range goesOn {
+			for _, waiters := range []int{0, 2} {
+				t.Run(damage+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					addr, prefix := store(t)
+					conn := zktest.Connect(t, session, addr)
+					l, c := opened(t, addr, prefix), claimOfK()
+					acquire(t, l, c)
+					others := newGuard(t, at(zktest.Connect(t, session, addr), prefix))
+					var all sync.WaitGroup
+					for i := range waiters {
+						g := newGuard(t, at(zktest.Connect(t, session, addr), prefix))
+						all.Go(func() {
+							if err := g.Do(t.Context(), "k", nothing); err != nil {
+								t.Error(err)
+							}
+						})
+						waiting(t, others, "k", i+1)
+					}
+					do(t, conn, prefix)
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					if err := goOn(ctx, l, c); err != nil {
+						t.Errorf("the owner: %v", err)
+					}
+					_, _ = l.Release(ctx, c, nil)
+					all.Wait()
+					awaitNone(t, conn, prefix)
+				})
+			}
+		}
 	}
 }
 
-func TestDoSucceedsAfterAHandDeletedTheOwnerNode(t *testing.T) {
+func TestDoSucceedsAfterAHandDeletedTheNode(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	conn := zktest.Connect(t, session, addr)
@@ -165,7 +230,7 @@ func TestDoSucceedsAfterAHandDeletedTheOwnerNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drop(t, conn, prefix+dirOfK+"/o")
+	drop(t, conn, prefix+nodeOfK)
 	err = second.Do(t.Context(), "k", func(ctx context.Context) error {
 		select {
 		case <-l.Context().Done():
@@ -191,31 +256,28 @@ func TestDoSucceedsAfterAHandDeletedTheOwnerNode(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if badges := nodesOf(t, conn, prefix+dirOfK, "h-"); len(badges) > 0 {
-		t.Errorf("badges are left: %v", badges)
-	}
+	awaitNone(t, conn, prefix)
 }
 
-// A dead holder's badge is deleted by hand: the key must come free as it would
+// A dead holder's marker is deleted by hand: the key must come free as it would
 // have without.
-func TestAKeyWhoseBadgeWasDeletedComesFree(t *testing.T) {
+func TestAKeyWhoseMarkerWasDeletedComesFree(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
-	for name, free := range map[string]func(t *testing.T, other *guard.Guard, conn *zk.Conn, dir string){
-		"by the next": func(t *testing.T, other *guard.Guard, _ *zk.Conn, _ string) {
+	for name, free := range map[string]func(t *testing.T, other *guard.Guard){
+		"by the next": func(t *testing.T, other *guard.Guard) {
 			t.Helper()
 			if err := other.Do(t.Context(), "k", nothing); err != nil {
 				t.Error(err)
 			}
 		},
-		"by the janitor": func(t *testing.T, other *guard.Guard, conn *zk.Conn, dir string) {
+		"by the janitor": func(t *testing.T, other *guard.Guard) {
 			t.Helper()
 			if err := other.Do(t.Context(), "another", nothing); err != nil { // it lives
 				t.Fatal(err)
 			}
-			awaitNone(t, conn, dir)
 		},
-		"by an operator": func(t *testing.T, other *guard.Guard, _ *zk.Conn, _ string) {
+		"by an operator": func(t *testing.T, other *guard.Guard) {
 			t.Helper()
 			s, err := other.Inspect(t.Context(), "k")
 			if err != nil {
@@ -240,98 +302,9 @@ func TestAKeyWhoseBadgeWasDeletedComesFree(t *testing.T) {
 			defer mend()
 			<-l.Context().Done()
 			_ = l.Release(t.Context()) // it was lost
-			drop(t, conn, prefix+dirOfK+"/"+nodesOf(t, conn, prefix+dirOfK, "h-")[0])
-			free(t, newGuard(t, at(zktest.Connect(t, session, addr), prefix)), conn, prefix+dirOfK)
-			if left := nodesOf(t, conn, prefix+dirOfK, ""); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
+			dropMarker(t, conn, prefix)
+			free(t, newGuard(t, at(zktest.Connect(t, session, addr), prefix)))
+			awaitNone(t, conn, prefix)
 		})
 	}
-}
-
-func TestTheJanitorRemovesABadgeWithoutAnOwner(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	conn := zktest.Connect(t, session, addr)
-	l := zookeeperlocker.New(zktest.Connect(t, session, addr), zookeeperlocker.WithPrefix(prefix))
-	g := newGuard(t, l)
-	if err := g.Do(t.Context(), "k", nothing); err != nil {
-		t.Fatal(err)
-	}
-	badge := prefix + dirOfK + "/h-" + lockerkit.NewID()
-	if _, err := conn.Create(badge, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
-	}
-	awaitNone(t, conn, prefix+dirOfK)
-}
-
-// awaitNone waits until nothing is left in a directory.
-func awaitNone(t *testing.T, conn *zk.Conn, dir string) {
-	t.Helper()
-	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		left := nodesOf(t, conn, dir, "")
-		if len(left) == 0 {
-			return
-		}
-		if time.Since(start) > patience {
-			t.Fatalf("left behind: %v", left)
-		}
-	}
-}
-
-// An answer that was lost leaves the owner with an old version of its node.
-func TestAnOwnerFindsTheVersionOfItsNodeAgain(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	conn := zktest.Connect(t, session, addr)
-	l, c := opened(t, addr, prefix), claimOfK()
-	acquire(t, l, c)
-	renewed := func() {
-		value, _, err := conn.Get(prefix + dirOfK + "/o")
-		if err == nil {
-			_, err = conn.Set(prefix+dirOfK+"/o", value, -1)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	renewed()
-	l.Renew(t.Context(), []*locker.Claim{c}, func(_ int, err error) {
-		if err != nil {
-			t.Errorf("Renew: %v", err)
-		}
-	})
-	renewed()
-	if _, err := l.Fence(t.Context(), c); err != nil {
-		t.Errorf("Fence: %v", err)
-	}
-	renewed()
-	if _, err := l.Release(t.Context(), c, nil); err != nil {
-		t.Errorf("Release: %v", err)
-	}
-	awaitNone(t, conn, prefix+dirOfK)
-}
-
-func TestWhoWaitsGetsAKeyWhoseBadgeWasDeleted(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	conn := zktest.Connect(t, session, addr)
-	holder := newGuard(t, at(zktest.Connect(t, session, addr), prefix), guard.WithTTL(3*time.Second))
-	waiter := newGuard(t, at(zktest.Connect(t, session, addr), prefix))
-	l, err := holder.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan error, 1)
-	go func() { got <- waiter.Do(t.Context(), "k", nothing) }()
-	waiting(t, waiter, "k", 1)
-	drop(t, conn, prefix+dirOfK+"/"+nodesOf(t, conn, prefix+dirOfK, "h-")[0])
-	<-l.Context().Done()
-	if err := l.Release(t.Context()); !errors.Is(err, guard.ErrLeaseLost) {
-		t.Errorf("Release: %v, want ErrLeaseLost", err)
-	}
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
-	awaitNone(t, conn, prefix+dirOfK)
 }

@@ -14,10 +14,13 @@
 //
 // # What it is good for
 //
-// It is for those who run ZooKeeper already. A lease survives the crash of any
-// server while a majority lives, and no failover forgets one. Each acquire,
-// renewal and hand-over is a write to the log of ZooKeeper. Choose a TTL of 3 s
-// or more, because a lease must outlive the election of a new leader.
+// It is for those who run ZooKeeper already. It has all modes: shared leases
+// and permits, several keys in one step, results of Once, at-most-once marks,
+// and keys that linger. A lease survives the crash of any server while a
+// majority lives, and no failover forgets one. Each acquire, renewal and
+// hand-over is a write to the log of ZooKeeper, and the calls of a process
+// travel together, up to 50 in a transaction. Choose a TTL of 3 s or more,
+// because a lease must outlive the election of a new leader.
 //
 // # How it keeps time
 //
@@ -27,10 +30,17 @@
 // Each process that finds a key held measures the TTL by its own monotonic
 // clock, from its first sight of the key's version. It takes the key by a
 // comparison of that version. So a lease ends late, never early, and the clocks
-// of processes and servers need not agree. Only the queue is ephemeral.
+// of processes and servers need not agree. Only claims in the queue and
+// messages are ephemeral: a claim waits as long as the session of its process.
 //
 // One of the processes is the janitor. It frees the keys of dead processes for
 // which nobody waits. See [Locker.Limits] for how late.
+//
+// # Limits
+//
+// ZooKeeper takes requests of up to 1 MB. A key for which some thousands of
+// processes wait is too long for that: those who come then get an error. A
+// result of more than 600 KB takes a second request.
 //
 // # Rights
 //

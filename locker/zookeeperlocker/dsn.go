@@ -40,10 +40,10 @@ func fromDSN(dsn string) (locker.Locker, error) {
 		opts = append(opts, WithPrefix("/"+path))
 	}
 	l := New(nil, opts...)
-	if l.check() != nil {
+	if l.rows.check() != nil {
 		return nil, errDSN
 	}
-	l.dial = func() (*zk.Conn, error) {
+	l.rows.dial = func() (*zk.Conn, error) {
 		conn, _, err := zk.Connect(hosts, dsnSession,
 			zk.WithHostProvider(&ring{}), zk.WithLogger(silent{}), zk.WithLogInfo(false))
 		return conn, err

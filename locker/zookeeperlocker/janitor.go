@@ -2,127 +2,147 @@ package zookeeperlocker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
-// sweepEvery is the time between two sweeps of the janitor. Another process
-// takes over if the janitor has not swept for twice as long.
-const sweepEvery = 2 * time.Second
+const (
+	// sweepEvery is the time between two sweeps of the janitor. Another process
+	// takes over if the janitor has not swept for twice as long.
+	sweepEvery = 2 * time.Second
+	// sweepGrace is for how long a row stays when it means nothing any more.
+	sweepGrace = time.Second / 2
+	// lookEvery is how soon the janitor sees that a key was renewed. A lease
+	// ends late by as much for who relies on the janitor, and by two sweeps.
+	lookEvery = 2 * sweepEvery
+)
 
-// bareFor is how long a directory has no owner before the janitor looks for
-// what a hand has left in it.
-const bareFor = 5 * sweepEvery
-
-// janitor frees the keys of dead processes for which nobody waits. One process
-// at a time does so: the one whose id stands in a node that it writes before
-// each sweep. Others measure by their own clocks how long it was not written.
-// Two janitors at once do no harm.
+// janitor deletes the nodes that mean nothing any more, so that the keys of
+// dead processes come free for which nobody waits. One process at a time does
+// so: the one whose id stands in a node that it writes before each sweep.
+// Others measure by their own clocks how long it was not written. Two janitors
+// at once do no harm.
 type janitor struct {
-	l       *Locker
-	version int32 // of the node at the last look
+	*rows
+
+	me      string
+	version int32 // of the janitor's node at the last look
 	since   time.Time
-	shard   uint32                             // where the next sweep begins
-	seen    [shards]map[string]lockerkit.Sight // by the directory of a key
+	next    int                          // the first folder of the next sweep
+	seen    [shards + 1]map[string]sight // by the name of a node
 }
 
-// sweep is the janitor's goroutine, which ends with the locker.
-func (j *janitor) sweep() {
-	t := time.NewTicker(sweepEvery)
-	defer t.Stop()
-	for {
-		ctx, cancel := context.WithTimeout(j.l.life.Context(), sweepEvery)
-		if j.onDuty(ctx, time.Now()) {
-			j.round(ctx)
+// sight is the first sight of a write of a node.
+type sight struct {
+	mzxid        int64
+	since, again time.Time // again is when the node is to be read again
+}
+
+// Work sweeps until ctx ends.
+func (r *rows) Work(ctx context.Context) {
+	j := &janitor{rows: r, me: lockerkit.NewID(), version: anyVersion}
+	for lockerkit.Pause(sweepEvery, ctx.Done()) {
+		limited, cancel := context.WithTimeout(ctx, sweepEvery)
+		if j.onDuty(limited, time.Now()) {
+			j.round(limited)
 		}
 		cancel()
-		select {
-		case <-j.l.life.Context().Done():
-			return
-		case <-t.C:
-		}
 	}
 }
 
 // onDuty reports whether this process is the janitor.
 func (j *janitor) onDuty(ctx context.Context, now time.Time) bool {
-	path := j.l.janitorNode()
-	n, err := j.l.get(ctx, path)
-	if err != nil || n.stat == nil {
-		return false // nobody has had a key yet
-	}
-	mine := string(n.value) == j.l.instance
-	if !mine && n.stat.Version != j.version {
+	path := j.root + "/j"
+	n, err := j.get(ctx, path, false)
+	switch {
+	case err != nil:
+		return false
+	case n.stat == nil:
+		_ = j.make(ctx, path, nil) // fails if nobody has had a key yet
+		return false
+	case string(n.value) != j.me && n.stat.Version != j.version:
 		j.version, j.since = n.stat.Version, now
 		return false
-	}
-	if !mine && now.Sub(j.since) < 2*sweepEvery {
+	case string(n.value) != j.me && now.Sub(j.since) < 2*sweepEvery:
 		return false
 	}
-	r, err := j.l.multi(ctx, write(path, []byte(j.l.instance), n.stat.Version))
-	return err == nil && r.refused == nil
+	return j.do(ctx, write(path, []byte(j.me), n.stat.Version), nil) == nil
 }
 
-// round looks at all keys, and frees those whose leases have ended. If ctx ends
-// before, the next round goes on from there.
+// round looks at all folders. If ctx ends before, the next round goes on from
+// there.
 func (j *janitor) round(ctx context.Context) {
-	for range shards {
-		if j.roundOf(ctx, j.shard) != nil {
+	for range len(j.seen) {
+		folder := j.root + "/v"
+		if j.next < shards {
+			folder = j.shard(uint32(j.next))
+		}
+		if j.sweep(ctx, &j.seen[j.next], folder); ctx.Err() != nil {
 			return
 		}
-		j.shard = (j.shard + 1) % shards
+		j.next = (j.next + 1) % len(j.seen)
 	}
 }
 
-func (j *janitor) roundOf(ctx context.Context, shard uint32) error {
-	above := j.l.shard(shard)
-	c, err := j.l.children(ctx, above)
+// sweep looks at those of the nodes in a folder that may mean nothing any more.
+func (j *janitor) sweep(ctx context.Context, seen *map[string]sight, folder string) {
+	n, err := j.children(ctx, folder)
 	if err != nil {
-		return err
-	}
-	seen := map[string]lockerkit.Sight{}
-	for i, n := range j.l.getAll(ctx, above, c.names, ownerNode) {
-		now, name := time.Now(), c.names[i]
-		s := lockerkit.Sight{Ends: now.Add(bareFor)}
-		if n.stat != nil {
-			_, r, ok := parse(n.value)
-			s = r.sight(n.stat, ok, now)
-		}
-		if old, known := j.seen[shard][name]; known && old.Revision == s.Revision {
-			s = old
-		}
-		if s.Over(now) {
-			j.end(ctx, name, n)
-		}
-		if n.stat != nil || !s.Over(now) {
-			seen[name] = s
-		}
-	}
-	j.seen[shard] = seen
-	return ctx.Err()
-}
-
-// end frees a key whose lease has ended, if it was not renewed meanwhile. What
-// fails is tried again by a later round.
-func (j *janitor) end(ctx context.Context, name string, n node) {
-	key, ok := keyOf(name)
-	if !ok || n.stat != nil && !j.endLease(ctx, j.l.dir(key), n.stat.Version) {
 		return
 	}
-	_ = j.l.leave(ctx, key, "", "") // to those who wait
+	now := time.Now()
+	next := make(map[string]sight, len(n.names))
+	due := slices.DeleteFunc(n.names, func(name string) bool {
+		s, ok := (*seen)[name]
+		next[name] = s
+		return ok && now.Before(s.again)
+	})
+	sights := make([]sight, len(due))
+	_ = each(len(due), func(i int) error {
+		sights[i] = j.look(ctx, folder+"/"+due[i], next[due[i]])
+		return nil
+	})
+	for i, name := range due {
+		next[name] = sights[i]
+	}
+	*seen = next
 }
 
-// endLease deletes an owner node of the given version, and all badges.
-func (j *janitor) endLease(ctx context.Context, dir string, version int32) bool {
-	c, err := j.l.children(ctx, dir)
-	if err != nil {
-		return false
+// look reads a node of which s was the last sight. What was not written since
+// and means nothing any more is deleted. A row that stays for its record gets a
+// head which says that nobody owns its key.
+func (j *janitor) look(ctx context.Context, path string, s sight) sight {
+	n, err := j.get(ctx, path, false)
+	if err != nil || n.stat == nil {
+		return s
 	}
-	ops := []any{removeVersion(dir+ownerNode, version)}
-	for _, owner := range badgesIn(c.names) {
-		ops = append(ops, remove(dir+badgePrefix+owner))
+	now := time.Now()
+	if s.mzxid != n.stat.Mzxid {
+		s = sight{mzxid: n.stat.Mzxid, since: now}
 	}
-	r, err := j.l.multi(ctx, ops...)
-	return err == nil && r.refused == nil
+	h, value, ok := parse(n.value)
+	if s.again = now.Add(lookEvery); !ok {
+		return s // nobody's, for ever
+	}
+	end, stays := h.keep, h.held > 0 && h.keep > h.held+sweepEvery
+	if stays {
+		end = h.held
+	}
+	if over := s.since.Add(end + sweepGrace); now.Before(over) {
+		if h.held == 0 || over.Before(s.again) {
+			s.again = over
+		}
+		return s
+	}
+	marker := tag{h.state, h.gen, 0}.marker(path)
+	ops := []any{exists(marker), write(path, head{h.state, h.gen, h.keep, 0}.pack(value), n.stat.Version)}
+	if !stays {
+		if ops = []any{remove(path, n.stat.Version)}; n.stat.NumChildren > 0 {
+			ops = []any{remove(marker, anyVersion), ops[0]}
+		}
+	}
+	_, _ = j.multi(ctx, ops) // refused if somebody waits, who will see to it
+	return s
 }

@@ -63,7 +63,7 @@ SIGKILL, Linux kills the command with it, but not the processes that the command
 without a lease. On Windows the command is ended at once, and its own processes go on.
 
 With --once a command that ended with status 0 is recorded: a later run does nothing and ends with 0. A run that failed, or was told
-to end, is not recorded. ZooKeeper and a quorum of Redis servers keep no records.
+to end, is not recorded. A quorum of Redis servers keeps no records.
 
 Exit status: that of the command, or 128 and the signal that ended it; 75 if the key was held for as long as --wait; 69 if the store
 gave no answer; 127 if there is no such command, and 126 if it cannot be started; 1 for all else, such as a lease that was lost

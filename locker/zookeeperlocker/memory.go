@@ -1,0 +1,169 @@
+package zookeeperlocker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
+)
+
+// memory is what this process knows of nodes, so that it asks less often.
+type memory struct {
+	mu    sync.Mutex       // guards notes; never held across I/O or a callback
+	notes map[string]*note // by key
+	// verified is when a request was sent that is answered.
+	verified atomic.Pointer[time.Time]
+}
+
+// note is what this process knows of a key.
+type note struct {
+	tickets []ticket
+	look    time.Time // the last one
+
+	row     rowlocker.Row   // without tickets
+	changed <-chan zk.Event // nil: the row is not watched
+	session int64           // with the watch
+	since   time.Time
+}
+
+// ticket is one beside a row. Its data never change.
+type ticket struct {
+	rowlocker.Ticket
+
+	own bool // of this process
+}
+
+const (
+	rememberMax = 10_000
+	// looksAgain: a key at which this process has looked so long ago is watched.
+	looksAgain = 4 * locker.LookEvery
+	// watchFor is how long a watch that tells nothing is believed.
+	watchFor = 10 * time.Second
+	// verifiedFor is for how long memory.verified counts.
+	verifiedFor = 20 * time.Millisecond
+)
+
+// note returns the note of a key, and locks the memory until unlock is called.
+func (m *memory) note(key string) (n *note, unlock func()) {
+	m.mu.Lock()
+	if n = m.notes[key]; n == nil {
+		for k := range m.notes {
+			if len(m.notes) < rememberMax {
+				break
+			}
+			delete(m.notes, k)
+		}
+		n = &note{}
+		m.notes[key] = n
+	}
+	return n, m.mu.Unlock
+}
+
+// verify sends a request unless one was sent a moment ago that is answered.
+func (r *rows) verify(ctx context.Context, now time.Time) error {
+	if v := r.verified.Load(); v != nil && now.Sub(*v) <= verifiedFor {
+		return nil
+	}
+	_, err := r.get(ctx, r.root, false)
+	if err == nil {
+		r.verified.Store(&now)
+	}
+	return err
+}
+
+// look notes a look at a key. It returns the row if that has a watch which has
+// told nothing, and whether there was another look a moment ago.
+func (m *memory) look(key string, session int64, now time.Time) (row rowlocker.Row, silent, again bool) {
+	n, unlock := m.note(key)
+	defer unlock()
+	again, n.look = now.Sub(n.look) < looksAgain, now
+	select {
+	case <-n.changed:
+		n.changed = nil
+	default:
+	}
+	if n.changed == nil || n.session != session || now.Sub(n.since) > watchFor {
+		return row, false, again
+	}
+	row = n.row
+	row.Tickets = n.own()
+	return row, true, true
+}
+
+// own returns own tickets in the order of their versions.
+func (n *note) own() (own []rowlocker.Ticket) {
+	for _, t := range n.tickets {
+		if t.own {
+			own = append(own, t.Ticket)
+		}
+	}
+	slices.SortFunc(own, func(a, b rowlocker.Ticket) int { return cmp.Compare(a.Version, b.Version) })
+	return own
+}
+
+// watches notes a row under a watch.
+func (m *memory) watches(row rowlocker.Row, changed <-chan zk.Event, session int64, since time.Time) {
+	n, unlock := m.note(row.Key)
+	defer unlock()
+	n.row, n.changed, n.session, n.since = row, changed, session, since
+}
+
+// merged forgets the tickets that a row names, and those that are older than
+// the row if it has none beside it. merged reports whether own ones are left.
+func (m *memory) merged(key string, value []byte, version int64, none bool) (own bool) {
+	n, unlock := m.note(key)
+	defer unlock()
+	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
+		return bytes.Contains(value, []byte(t.Name)) || none && t.Version < version
+	})
+	return slices.ContainsFunc(n.tickets, func(t ticket) bool { return t.own })
+}
+
+// ours forgets the tickets up to a version that are not among the names below a
+// row, and returns own ones.
+func (m *memory) ours(key string, names []string, version int64) []rowlocker.Ticket {
+	n, unlock := m.note(key)
+	defer unlock()
+	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
+		return t.Version < version && !slices.Contains(names, ticketPrefix+t.Name)
+	})
+	return n.own()
+}
+
+// knows notes a ticket.
+func (m *memory) knows(key string, t rowlocker.Ticket, own bool) {
+	n, unlock := m.note(key)
+	defer unlock()
+	n.tickets = append(n.tickets, ticket{t, own})
+	if own {
+		n.look = time.Now()
+	}
+}
+
+func (m *memory) known(key, name string) (rowlocker.Ticket, bool) {
+	n, unlock := m.note(key)
+	defer unlock()
+	i := slices.IndexFunc(n.tickets, func(t ticket) bool { return t.Name == name })
+	if i < 0 {
+		return rowlocker.Ticket{}, false
+	}
+	return n.tickets[i].Ticket, true
+}
+
+// written forgets what a write has made old.
+func (m *memory) written(row *rowlocker.Row) {
+	n, unlock := m.note(row.Key)
+	defer unlock()
+	n.changed = nil
+	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
+		return slices.ContainsFunc(row.Drop, func(d rowlocker.Ticket) bool { return d.Name == t.Name })
+	})
+}
