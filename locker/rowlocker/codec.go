@@ -89,6 +89,12 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 		s.fresh = s.Since == 0
 		s.Since, s.Ends, s.Token = t.since, t.ends, tokenOf(src.Version, s.Token)
 	}
+	if src.Vacant {
+		r.ends = min(r.ends, r.now)
+		for i := range r.crowd {
+			r.crowd[i].Ends = r.now
+		}
+	}
 	for i := range r.queue {
 		q := &r.queue[i]
 		t := at(q.Since, 0)
@@ -170,11 +176,12 @@ func encode(key string, r *row, t *Traits) []Row {
 	if r.owner == "" {
 		w.Since, w.Length, w.Holder = 0, 0, nil
 	} else {
-		last = r.ends
+		last = max(last, r.ends)
 	}
 	for _, s := range r.crowd {
 		last = max(last, s.Ends)
 	}
+	main.HeldFor = spanOf(last - r.now)
 	if len(r.queue) > 0 {
 		last = max(last, r.now+locker.QueueLife.Microseconds())
 	}
@@ -202,10 +209,7 @@ func encode(key string, r *row, t *Traits) []Row {
 	if t.Clock { // tokens of the row must not be given again
 		last = max(last, r.token)
 	}
-	main.KeepFor = time.Duration(last-r.now) * time.Microsecond
-	if main.KeepFor < 0 || last-r.now > int64(math.MaxInt64/time.Microsecond) {
-		main.KeepFor = math.MaxInt64
-	}
+	main.KeepFor = spanOf(last - r.now)
 	if !t.Clock && r.owner == "" && len(r.crowd) == 0 && len(r.queue) == 0 && w.Record == nil && name != opened {
 		return rows // deleted
 	}
@@ -215,6 +219,14 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	main.Value = append([]byte(name+"/"), text...)
 	return rows
+}
+
+// spanOf returns a time of so many µs, or the longest.
+func spanOf(micros int64) time.Duration {
+	if micros < 0 || micros > int64(math.MaxInt64/time.Microsecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(micros) * time.Microsecond
 }
 
 // opens returns what the row that is written begins with, and whether the

@@ -330,9 +330,9 @@ func (d *desk) attempt(ctx context.Context, all []*task, done func(*task, error)
 	err := d.rows.Swap(ctx, changes)
 	for _, t := range sent {
 		switch c := t.change; {
-		case err != nil:
+		case err != nil || c.Err != nil:
 			d.memory.forget(t.key)
-			done(t, err)
+			done(t, errors.Join(err, c.Err))
 		case c.Done && c.Join != nil:
 			d.joined(t)
 			done(t, nil)

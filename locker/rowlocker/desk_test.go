@@ -34,3 +34,32 @@ func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 		}
 	})
 }
+
+// picky are Rows that refuse one key.
+type picky struct {
+	*memRows
+	refused error
+}
+
+func (p picky) Swap(ctx context.Context, cs []*Change) error {
+	for _, c := range cs {
+		if c.Rows[0].Key == "bad" {
+			c.Err = p.refused
+		} else if err := p.memRows.Swap(ctx, []*Change{c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
+	rows := picky{&memRows{w: &world{rows: map[string]Row{}, gone: map[string]time.Time{}}}, errors.New("refused")}
+	d := newDesk(rows, "i")
+	qs := []*request{asks("a", false), asks("b", false)}
+	qs[0].key = "bad"
+	got := make([]reply, len(qs))
+	d.renew(t.Context(), qs, func(i int, r reply) { got[i] = r })
+	if !errors.Is(got[0].err, rows.refused) || got[1].err != nil || !got[1].ok {
+		t.Errorf("%+v, want the first refused and the second to own its key", got)
+	}
+}

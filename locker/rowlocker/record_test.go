@@ -1,6 +1,9 @@
 package rowlocker
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 const minute = int64(60e6)
 
@@ -157,5 +160,26 @@ func TestAValueIsWrittenOnlyWhenItChanges(t *testing.T) {
 	}
 	if !begins("a").wantsValue() || keeps("a").wantsValue() {
 		t.Error("want Begin to read values, and Keep not to")
+	}
+}
+
+// A store without a clock deletes the row of a dead owner, and cannot if the
+// row stays for its record.
+func TestARecordDoesNotHoldTheKeyOfADeadOwner(t *testing.T) {
+	noClock := &Traits{Name: "test"}
+	r := at(row{blocks: true}, 100)
+	r.apply(recalls("a", false))
+	r.apply(begins("a"))
+	src := encode("k", &r, noClock)[0]
+	if src.HeldFor != 10*time.Second || src.KeepFor != time.Minute {
+		t.Fatalf("held for %v, kept for %v", src.HeldFor, src.KeepFor)
+	}
+	src.Version = 1
+	for _, vacant := range []bool{false, true} {
+		src.Vacant = vacant
+		r := decode(&src, noClock, newMemory(), 500e6)
+		if r.free() != vacant || vacant == (r.counting() == nil) {
+			t.Errorf("vacant %v: free %v, the mark counts %v", vacant, r.free(), r.counting() != nil)
+		}
 	}
 }

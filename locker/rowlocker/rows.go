@@ -77,8 +77,12 @@ type Row struct {
 	Beside int64 // version of the newest ticket that is known
 	Alone  bool
 	// KeepFor is for how long the row means something, of a row that is
-	// written. After that the store may drop it, and should.
-	KeepFor time.Duration
+	// written. After that the store may drop it, and should. HeldFor is for how
+	// long its key may be owned; 0: by nobody. After that a store without a
+	// clock may say of a row that was read that it is Vacant, and should: who
+	// never looked before finds the key free then.
+	KeepFor, HeldFor time.Duration
+	Vacant           bool
 }
 
 // Ticket is a claim that has queued up beside a row.
@@ -132,6 +136,7 @@ type Change struct {
 	Written int64
 	Current []Row    // if not Done: what is there for each of Rows
 	Dead    []string // if not Done: processes without a pulse that must hear
+	Err     error    // why it was not Done, if that is no error of the others
 }
 
 // Message is a row that a process should know.
