@@ -297,7 +297,7 @@ func (d *desk) attempt(ctx context.Context, all []*task, done func(*task, error)
 	}
 	var changes []*Change
 	var sent []*task
-	for _, t := range all {
+	for i, t := range all {
 		t.tries++
 		if err := d.apply(ctx, t); err != nil {
 			done(t, err)
@@ -307,11 +307,11 @@ func (d *desk) attempt(ctx context.Context, all []*task, done func(*task, error)
 		case t.change != nil:
 			changes, sent = append(changes, t.change), append(sent, t)
 		case t.sure:
-			if err := d.values(ctx, t); err != nil {
-				done(t, err)
-				continue
+			err := d.beat(ctx, all[i:i+1])
+			if err == nil {
+				err = d.values(ctx, t)
 			}
-			done(t, nil)
+			done(t, err)
 		default: // nothing verifies what is known
 			t.have = false
 			rest = append(rest, t)
@@ -549,7 +549,8 @@ func (d *desk) changeOf(t *task) *Change {
 	return c
 }
 
-// beat gives this process a pulse before a claim of its own may wait.
+// beat gives this process a pulse before a claim of its own may wait, and keeps
+// it while the claim is seen to wait.
 func (d *desk) beat(ctx context.Context, sent []*task) error {
 	if d.pulse == nil {
 		return nil

@@ -63,3 +63,30 @@ func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
 		t.Errorf("%+v, want the first refused and the second to own its key", got)
 	}
 }
+
+// beating counts the beats.
+type beating struct {
+	memPulse
+	beats *int
+}
+
+func (b beating) Beat(ctx context.Context, instance string) error {
+	*b.beats++
+	return b.memPulse.Beat(ctx, instance)
+}
+
+func TestALookKeepsThePulse(t *testing.T) {
+	w := &world{
+		rows: map[string]Row{}, ears: map[string]chan Row{}, pulses: map[string]bool{}, gone: map[string]time.Time{},
+	}
+	rows := beating{memPulse{memEars{&memRows{w: w}}}, new(int)}
+	d := newDesk(rows, "i")
+	for i, q := range []*request{asks("a", true), asks("b", true), asks("b", true)} {
+		q.try.Queued, q.inst = i == 2, "i"
+		d.renew(t.Context(), []*request{q}, func(_ int, r reply) {
+			if r.err != nil || r.queued != (i > 0) || *rows.beats != i {
+				t.Errorf("request %d: %+v, %d beats", i, r, *rows.beats)
+			}
+		})
+	}
+}
