@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -68,17 +69,25 @@ func newDesk(rows Rows, instance string) *desk {
 
 // do blocks until the request is answered or ctx ends.
 func (d *desk) do(ctx context.Context, q request) reply {
+	began := time.Now()
 	r, unsent, err := d.calls.Do(ctx, q)
-	return gaveUp(r, unsent, err)
+	return d.gaveUp(began, r, unsent, err)
 }
 
-func gaveUp(r reply, unsent bool, err error) reply {
+// gaveUp returns the reply to a call that was made at that time. err is why its
+// caller gave up; nil: it was answered.
+func (d *desk) gaveUp(began time.Time, r reply, unsent bool, err error) reply {
 	if err == nil {
 		return r
 	}
-	err = errors.Join(locker.ErrUnavailable, err)
-	if unsent {
-		err = errors.Join(locker.ErrUnsent, err)
+	rows, explains := d.rows.(Explaining)
+	switch {
+	case unsent:
+		err = fmt.Errorf("%w: %s: %w: %w", locker.ErrUnavailable, d.traits.Name, locker.ErrUnsent, err)
+	case explains:
+		err = rows.Unanswered(began, err)
+	default:
+		err = fmt.Errorf("%w: %s: %w", locker.ErrUnavailable, d.traits.Name, err)
 	}
 	return reply{err: err, unsent: unsent}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // noRows are Rows that nobody asks.
@@ -89,4 +91,30 @@ func TestALookKeepsThePulse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mute are Rows that never answer, and say so.
+type mute struct{ *memRows }
+
+func (mute) Load(ctx context.Context, _ []string) ([]Row, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (mute) Unanswered(_ time.Time, err error) error { return errors.Join(locker.ErrSilent, err) }
+
+func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(mute{&memRows{}}, "i")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go d.work(ctx)
+		impatient, stop := context.WithTimeout(ctx, time.Millisecond)
+		defer stop()
+		q := asks("a", false)
+		q.try.Held = true
+		if r := d.do(impatient, *q); !errors.Is(r.err, locker.ErrSilent) || r.unsent {
+			t.Errorf("%+v, want what the store says", r)
+		}
+	})
 }

@@ -308,14 +308,15 @@ func (l *Locker) ReleaseAll(
 		return
 	}
 	defer l.life.Leave()
-	posted := make([]*call, len(cs))
+	posted, began := make([]*call, len(cs)), time.Now()
 	for i, c := range cs {
 		posted[i], _ = l.desk.post(ctx, *l.releasing(request{verb: release, key: c.Key, owner: c.Owner}, nexts[i]))
 	}
 	for i, k := range posted {
 		r := reply{err: errors.Join(locker.ErrUnavailable, locker.ErrUnsent), unsent: true}
 		if k != nil {
-			r = gaveUp(k.Wait())
+			answer, unsent, err := k.Wait()
+			r = l.desk.gaveUp(began, answer, unsent, err)
 		}
 		released, err := l.released(r, nexts[i])
 		answered(i, released, err)

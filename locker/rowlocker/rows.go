@@ -164,5 +164,13 @@ type Pulse interface {
 	Dead(ctx context.Context, instances []string) ([]string, error)
 }
 
+// Explaining are Rows that say what it means that no answer came.
+type Explaining interface {
+	// Unanswered returns the ErrUnavailable of a call that was made at that
+	// time, and given up because of err. With [locker.ErrSilent] if the store
+	// was asked since, and has answered nobody.
+	Unanswered(since time.Time, err error) error
+}
+
 // Worker are Rows that work in the background until ctx ends.
 type Worker interface{ Work(ctx context.Context) }
