@@ -26,10 +26,12 @@ type servers struct {
 	members []*clientv3.Client // New's first
 	single  bool               // set by open: each client has one endpoint
 	changed func()             // called when another member is in use
+	sent    lockerkit.Bell     // rings with each request
 
 	member   atomic.Int32 // counts the changes of the member in use
 	answered atomic.Int32 // member at the last answer of a server
 	newest   atomic.Int64 // the highest revision that this process has heard of
+	last     atomic.Int64 // when the last answer came, in ns
 
 	reconnected atomic.Int64 // when doubt last made a client connect, in ns
 }
@@ -75,7 +77,7 @@ const fair = 200 * time.Millisecond
 // again soon, because gRPC's own pause grows to two minutes.
 func (s *servers) doubt(c *clientv3.Client, err error, sent time.Time) {
 	if !unanswered(err) {
-		s.answered.Store(s.member.Load())
+		s.hears()
 	}
 	if noLease(err) || refused(err) || errors.Is(err, context.Canceled) {
 		return
@@ -102,6 +104,7 @@ func (s *servers) txn(ctx context.Context, ifs []clientv3.Cmp, then, els []clien
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(errUnsent, err)
 	}
+	s.sent.Ring()
 	c, sent := s.client(), time.Now()
 	r, err := c.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
 	if err != nil {
@@ -114,7 +117,7 @@ func (s *servers) txn(ctx context.Context, ifs []clientv3.Cmp, then, els []clien
 
 // heard notes an answer, and keeps the newest revision.
 func (s *servers) heard(revision int64) {
-	s.answered.Store(s.member.Load())
+	s.hears()
 	for {
 		newest := s.newest.Load()
 		if revision <= newest || s.newest.CompareAndSwap(newest, revision) {
@@ -123,50 +126,18 @@ func (s *servers) heard(revision int64) {
 	}
 }
 
-// rangeOf returns the keys that the i-th operation of a transaction has read.
-func rangeOf(r *clientv3.TxnResponse, i int) *clientv3.GetResponse {
-	return (*clientv3.GetResponse)(r.Responses[i].GetResponseRange())
+// hears notes that a member answers.
+func (s *servers) hears() {
+	s.answered.Store(s.member.Load())
+	s.last.Store(time.Now().UnixNano())
 }
 
-// prefixed returns an operation that reads the queue whole, or as opts say.
-func prefixed(prefix string, opts ...clientv3.OpOption) clientv3.Op {
-	return clientv3.OpGet(prefix, slices.Concat([]clientv3.OpOption{clientv3.WithPrefix()}, opts)...)
-}
-
-// drop deletes what has ended and stands as it did.
-func (s *servers) drop(ctx context.Context, ended []owner) error {
-	for some := range slices.Chunk(ended, endedMax) {
-		var ops []clientv3.Op
-		for _, o := range some {
-			ifs := []clientv3.Cmp{unchanged(o.path, o.revision)}
-			ops = append(ops, clientv3.OpTxn(ifs, []clientv3.Op{clientv3.OpDelete(o.path)}, nil))
-		}
-		if _, err := s.txn(ctx, nil, ops, nil); err != nil {
-			return err
-		}
+// Unanswered implements [rowlocker.Explaining].
+func (s *servers) Unanswered(since time.Time, err error) error {
+	if s.last.Load() > since.UnixNano() {
+		return fmt.Errorf("%w: etcdlocker: %w", locker.ErrUnavailable, err)
 	}
-	return nil
-}
-
-// dropDead drops the claims whose processes have not renewed their etcd lease
-// for QueueLife (law 7).
-func (s *servers) dropDead(ctx context.Context, run []waiter) error {
-	for _, w := range run {
-		if w.Lease == 0 {
-			continue // of this call
-		}
-		r, err := s.client().TimeToLive(ctx, clientv3.LeaseID(w.Lease))
-		if err != nil {
-			return err
-		}
-		if r.TTL > 0 {
-			continue
-		}
-		if _, err := s.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(w.Key))}, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.tryError(err)
 }
 
 // tryError is the error that Acquire returns for err: ErrUnavailable, or etcd's
@@ -209,12 +180,7 @@ func (s *servers) named(err error) error {
 	return fmt.Errorf("no answer from %s: %w", strings.Join(endpoints, " "), err)
 }
 
-var (
-	errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
-	errChanging = errors.New("the key changed hands too often meanwhile")
-	errCrowd    = errors.New("the next owners of the key may be several")
-	errUnsent   = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
-)
+var errUnsent = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
 
 // refusals are the answers of etcd that stay until somebody changes something.
 var refusals = []error{

@@ -1,0 +1,206 @@
+package etcdlocker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
+)
+
+// messageMax is the longest row that travels in a message.
+const messageMax = 4 << 10
+
+// Swap sends the changes in one request. One that etcd refuses keeps it from
+// doing the others, so they then go one by one.
+func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
+	err := r.swap(ctx, changes)
+	if len(changes) == 1 || !refused(err) {
+		return err
+	}
+	for i, c := range changes {
+		c.Err = r.swap(ctx, changes[i:i+1])
+	}
+	return nil
+}
+
+// swap sends the changes in one request, and again if an etcd lease has ended
+// meanwhile.
+func (r *rows) swap(ctx context.Context, changes []*rowlocker.Change) (err error) {
+	for range 3 {
+		s := &step{rows: r, ctx: ctx, leases: map[*session]clientv3.LeaseID{}}
+		parts := make([]part, len(changes))
+		for i, c := range changes {
+			s.part = &parts[i]
+			if err := s.plan(c); err != nil {
+				return fmt.Errorf("%w: %w", locker.ErrUnsent, r.tryError(err))
+			}
+		}
+		if err = r.send(ctx, parts, changes); !noLease(err) {
+			break
+		}
+		for session, id := range s.leases {
+			session.lost(id)
+		}
+	}
+	return r.tryError(err)
+}
+
+// step plans what one request does.
+type step struct {
+	*rows
+	*part // that is planned
+
+	ctx    context.Context               //nolint:containedctx // of one call
+	leases map[*session]clientv3.LeaseID // that it writes under
+}
+
+// part is a Change as a transaction.
+type part struct {
+	ifs       []clientv3.Cmp
+	then, els []clientv3.Op
+	must      []string // processes whose pulses are compared
+}
+
+// send carries out the parts, and notes in each change how it went.
+func (r *rows) send(ctx context.Context, parts []part, changes []*rowlocker.Change) error {
+	p := parts[0]
+	if len(parts) > 1 {
+		p = part{}
+		for _, one := range parts {
+			p.then = append(p.then, clientv3.OpTxn(one.ifs, one.then, one.els))
+		}
+	}
+	answer, err := r.txn(ctx, p.ifs, p.then, p.els)
+	if err != nil {
+		return err
+	}
+	for i, c := range changes {
+		in := answer
+		if len(changes) > 1 {
+			t := answer.Responses[i].GetResponseTxn()
+			in = &clientv3.TxnResponse{Succeeded: t.Succeeded, Responses: t.Responses}
+		}
+		c.Done, c.Version, c.Current, c.Dead = in.Succeeded, answer.Header.Revision, nil, nil
+		if c.Done {
+			continue
+		}
+		if c.Join != nil {
+			c.Current = append(c.Current, r.rowOf(c.Join.Key, in.Responses[0]))
+		}
+		for n, row := range c.Rows {
+			c.Current = append(c.Current, r.rowOf(row.Key, in.Responses[n]))
+		}
+		for n, instance := range parts[i].must {
+			if in.Responses[len(c.Rows)+n].GetResponseRange().Count == 0 {
+				c.Dead = append(c.Dead, instance)
+			}
+		}
+	}
+	return nil
+}
+
+// plan fills in the part for a change.
+func (s *step) plan(c *rowlocker.Change) error {
+	if c.Join != nil {
+		return s.join(c.Join)
+	}
+	for i := range c.Rows {
+		if err := s.write(&c.Rows[i]); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.Tell {
+		if m.Must {
+			s.alive(m.To)
+		}
+		row := &c.Rows[m.Row]
+		value := string(row.Value)
+		if len(value) > messageMax {
+			value = ""
+		}
+		// The row may stay for years.
+		if err := s.put(s.inbox(m.To)+row.Key+"}", value, locker.QueueLife); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes a key that stays for that long at least.
+func (s *step) put(key, value string, keep time.Duration) error {
+	return s.putUnder(s.sessionFor(keep), min(keep, longest), key, value)
+}
+
+func (s *step) putUnder(session *session, need time.Duration, key, value string) error {
+	lease, err := session.lease(s.ctx, need)
+	if err != nil {
+		return err
+	}
+	s.leases[session] = lease
+	s.then = append(s.then, clientv3.OpPut(key, value, clientv3.WithLease(lease)))
+	return nil
+}
+
+// alive says that a process has a pulse.
+func (s *step) alive(instance string) {
+	pulse := s.pulseKey(instance)
+	s.ifs = append(s.ifs, exists(pulse))
+	s.els = append(s.els, clientv3.OpGet(pulse, clientv3.WithCountOnly()))
+	s.must = append(s.must, instance)
+}
+
+// write writes a row.
+func (s *step) write(row *rowlocker.Row) error {
+	key := s.rowKey(row.Key)
+	if row.Version == rowlocker.Any {
+		s.els = append(s.els, clientv3.OpGet(key, clientv3.WithCountOnly())) // nobody asks for its value
+	} else {
+		s.ifs = append(s.ifs, clientv3.Compare(clientv3.ModRevision(key), "=", row.Version))
+		s.els = append(s.els, s.get(row.Key))
+	}
+	for _, t := range row.Drop {
+		s.then = append(s.then, clientv3.OpDelete(s.ticketKey(row.Key, t.Name)))
+	}
+	if row.Alone {
+		tickets := clientv3.ModRevision(s.ticketKey(row.Key, "")).WithPrefix()
+		s.ifs = append(s.ifs, clientv3.Compare(tickets, "<", row.Beside+1))
+	}
+	if row.Value == nil {
+		s.then = append(s.then, clientv3.OpDelete(key))
+		return nil
+	}
+	value := string(row.Value)
+	if row.HeldFor > 0 && row.KeepFor-row.HeldFor > locker.QueueLife {
+		value += stays
+		if err := s.put(s.ownedKey(row.Key), "", row.HeldFor); err != nil {
+			return err
+		}
+	}
+	return s.put(key, value, row.KeepFor)
+}
+
+// join puts a ticket beside a row, replaces it, or takes it away.
+func (s *step) join(j *rowlocker.Join) error {
+	key, ticket := s.rowKey(j.Key), s.ticketKey(j.Key, j.Name)
+	s.els = append(s.els, s.get(j.Key))
+	if !j.Open {
+		s.ifs = append(s.ifs, clientv3.Compare(clientv3.Value(key), ">", "0")) // of an owner id
+		if err := s.putUnder(s.places, placeNeed, ticket, string(j.Value)); err != nil || j.To == "" {
+			return err
+		}
+		return s.putUnder(s.places, placeNeed, s.inbox(j.To)+j.Key+"}", ticketMark+j.Name+"/"+string(j.Value))
+	}
+	s.ifs = append(s.ifs, begins(key, "!")...)
+	if j.Held {
+		s.ifs = append(s.ifs, exists(ticket))
+	}
+	if j.Leave {
+		s.then = append(s.then, clientv3.OpDelete(ticket))
+		return nil
+	}
+	return s.put(ticket, string(j.Value), j.KeepFor)
+}
