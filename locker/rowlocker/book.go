@@ -15,15 +15,14 @@ type book struct {
 
 	mu     sync.Mutex           // guards the maps below; never held across I/O or a callback
 	queued map[string]*waiting  // by owner id: claims that may wait in the table
-	owned  map[string]string    // by owner id: keys owned here, for which nobody was seen to wait
-	ends   map[string]lease     // by owner id: when leases of this process are over, if the store ends them late
+	owned  map[string]hold      // by owner id: claims that own their keys here
 	ended  map[string]time.Time // by owner id: claims that were taken out of a queue because nobody looked
 }
 
 func newBook() *book {
 	return &book{
-		bell: make(lockerkit.Bell, 1), queued: map[string]*waiting{}, owned: map[string]string{},
-		ends: map[string]lease{}, ended: map[string]time.Time{},
+		bell: make(lockerkit.Bell, 1), queued: map[string]*waiting{}, owned: map[string]hold{},
+		ended: map[string]time.Time{},
 	}
 }
 
@@ -46,39 +45,45 @@ func (b *book) looks(c *locker.Claim) {
 	b.bell.Ring()
 }
 
-// owns notes that owner owns key here.
-func (b *book) owns(key, owner string) {
-	b.mu.Lock()
-	b.owned[owner] = key
-	b.mu.Unlock()
-	b.bell.Ring()
-}
-
-// forget drops what is known of owner.
-func (b *book) forget(owner string) {
-	b.mu.Lock()
-	delete(b.queued, owner)
-	delete(b.owned, owner)
-	delete(b.ends, owner)
-	b.mu.Unlock()
-}
-
-// lease is one of this process, in a store that ends leases late.
-type lease struct {
+// hold is a claim of this process that owns its key.
+type hold struct {
 	key  string
-	over time.Time // for this process
+	over time.Time // when the lease is over for this process; zero: the store says it
+	told bool      // the guard has heard that others wait
 }
 
-// lasts notes that the lease of owner is over at a time, for this process. It
-// returns false if the claim was over before: its key is given back.
-func (b *book) lasts(key, owner string, until time.Time) bool {
+// owns notes that owner owns key here, until a time if that is not zero. If the
+// claim was over before, owns returns false: its key is given back.
+func (b *book) owns(key, owner string, until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.ended[owner]; ok {
 		return false
 	}
-	b.ends[owner] = lease{key, until}
+	b.owned[owner] = hold{key, until, false}
+	b.bell.Ring()
 	return true
+}
+
+// renewed notes that the lease of owner lasts until a time, if that is not
+// zero. It returns false if the claim was over before.
+func (b *book) renewed(owner string, until time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if h, ok := b.owned[owner]; ok {
+		h.over = until
+		b.owned[owner] = h
+	}
+	_, ended := b.ended[owner]
+	return !ended
+}
+
+// forget drops what is known of owner.
+func (b *book) forget(owner string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.queued, owner)
+	delete(b.owned, owner)
 }
 
 // lapsed reports whether the lease of owner is over.
@@ -88,9 +93,11 @@ func (b *book) lapsed(owner string) bool {
 	if _, ok := b.ended[owner]; ok {
 		return true
 	}
-	l, ok := b.ends[owner]
-	return ok && time.Now().After(l.over)
+	return b.owned[owner].past(time.Now())
 }
+
+// past reports whether the lease is over for this process.
+func (h hold) past(now time.Time) bool { return !h.over.IsZero() && now.After(h.over) }
 
 // over forgets the claims at which nobody has looked for QueueLife, and those
 // whose leases are over, and returns their keys. They never come back.
@@ -104,15 +111,14 @@ func (b *book) over() (gone map[string]string) {
 			gone[owner] = w.claim.Key
 		}
 	}
-	for owner, l := range b.ends {
-		if now.After(l.over) {
-			gone[owner] = l.key
+	for owner, h := range b.owned {
+		if h.past(now) {
+			gone[owner] = h.key
 		}
 	}
 	for owner := range gone {
 		delete(b.queued, owner)
 		delete(b.owned, owner)
-		delete(b.ends, owner)
 		b.ended[owner] = now
 	}
 	for owner, t := range b.ended {
@@ -150,7 +156,8 @@ func (b *book) waits() bool {
 	return len(b.queued) > 0
 }
 
-// watched returns the keys for which claims wait here or which they own here.
+// watched returns the keys for which claims wait here, and those that they own
+// here while nobody was seen to wait.
 func (b *book) watched() (keys []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,8 +171,10 @@ func (b *book) watched() (keys []string) {
 	for _, w := range b.queued {
 		add(w.claim.Key)
 	}
-	for _, key := range b.owned {
-		add(key)
+	for _, h := range b.owned {
+		if !h.told {
+			add(h.key)
+		}
 	}
 	return keys
 }
@@ -177,15 +186,30 @@ func (b *book) found(owner string, others bool) (w *waiting, wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w = b.queued[owner]
-	_, owned := b.owned[owner]
+	h, owned := b.owned[owner]
+	wanted = owned && others && !h.told
 	delete(b.queued, owner)
-	switch {
-	case others:
-		delete(b.owned, owner)
-	case w != nil: // in the same step, or the owner may be over before
-		b.owned[owner] = w.claim.Key
+	if w != nil { // in the same step, or the owner may be over before
+		h.key, owned = w.claim.Key, true
 	}
-	return w, owned && others
+	if owned {
+		h.told = h.told || others
+		b.owned[owner] = h
+	}
+	return w, wanted
+}
+
+// lost returns the claims of this process that are not among the owners of
+// their key, as the book has it.
+func (b *book) lost(key string, r *row) (owners []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for owner, h := range b.owned {
+		if h.key == key && !r.owned(owner) {
+			owners = append(owners, owner)
+		}
+	}
+	return owners
 }
 
 // finders returns the claims that waited here and find a record in rows, and

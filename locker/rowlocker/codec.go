@@ -15,7 +15,8 @@ import (
 // record. No caller's key has a '%' before an 'r'.
 const recordSuffix = "%record"
 
-// inlineMax is the longest record that stands in the row of its key.
+// inlineMax is the longest record that stands in the row of its key. Of a longer
+// one, the row has the head.
 const inlineMax = 512
 
 // wire is a row as it stands in the store, behind the owner id and a '/'. So a
@@ -29,6 +30,8 @@ type wire struct {
 	Crowd  []share         `json:"c,omitempty"`
 	Queue  []waiter        `json:"q,omitempty"`
 	Record *wireRecord     `json:"r,omitempty"`
+	Stays  bool            `json:"l,omitempty"` // the owner lingers
+	Revoke bool            `json:"x,omitempty"` // this write has taken the key from somebody
 	Beside bool            `json:"b,omitempty"` // shares stand beside a row that was open
 }
 
@@ -53,7 +56,7 @@ type times interface {
 // decode returns the row that src is. now is the time of this process, which
 // counts if the store has no clock.
 func decode(src *Row, t *Traits, sights times, now int64) *row {
-	r := &row{version: src.Version, tag: src.Tag, now: src.Now, seq: src.Now, grain: t.Grain.Microseconds(), blocks: !t.Clock}
+	r := &row{version: src.Version, tag: src.Tag, now: src.Now, seq: src.Now, grain: t.Grain.Microseconds(), blocks: !t.Clock, single: t.Single}
 	stamp := src.Written
 	base := func(since int64) int64 { return since }
 	if !t.Clock {
@@ -61,7 +64,7 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 		base = func(since int64) int64 { return sights.first(src.Key, since, now) }
 	}
 	if src.Version == 0 {
-		r.merge(src, stamp, base)
+		r.merge(src, base)
 		r.settle()
 		return r
 	}
@@ -82,6 +85,7 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 	}
 	r.owner, r.inst, r.term, r.token, r.holder = owner, w.Inst, at(w.Since, w.Length), tokenOf(src.Version, w.Token), w.Holder
 	r.crowd, r.queue, r.fresh, r.closing = w.Crowd, w.Queue, w.Since == 0, w.Beside
+	r.lingers, r.revokes = w.Stays, w.Revoke
 	for i := range r.crowd {
 		s := &r.crowd[i]
 		r.inRow = append(r.inRow, s.Owner)
@@ -103,7 +107,10 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 	if l := w.Record; l != nil {
 		r.record = record{owner: l.Owner, mark: l.Mark, term: at(l.Since, l.Length), size: l.Size, value: l.Value, oldSize: l.Size}
 	}
-	r.merge(src, stamp, base)
+	r.merge(src, base)
+	for _, s := range r.crowd {
+		r.shared = append(r.shared, s.Owner)
+	}
 	r.settle()
 	return r
 }
@@ -121,7 +128,7 @@ const openFor = 10 * time.Second
 
 // merge puts the claims with tickets into their places in the queue, and those
 // that share the key into the crowd.
-func (r *row) merge(src *Row, stamp int64, base func(int64) int64) {
+func (r *row) merge(src *Row, base func(int64) int64) {
 	r.tickets = src.Tickets
 	for _, t := range src.Tickets {
 		if strings.HasPrefix(t.Name, member) {
@@ -139,7 +146,7 @@ func (r *row) merge(src *Row, stamp int64, base func(int64) int64) {
 		if w.Place == 0 {
 			w.Place = t.Version
 		}
-		w.Since, w.Seen = stamp, r.now
+		w.Since, w.Seen, w.beside = t.Version, base(t.Version), true
 		at, _ := slices.BinarySearchFunc(r.queue, w.Place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
 		r.queue = slices.Insert(r.queue, at, w)
 	}
@@ -156,25 +163,23 @@ func add(a, b int64) int64 {
 func encode(key string, r *row, t *Traits) []Row {
 	rows := make([]Row, 1, 2)
 	main := &rows[0]
-	*main = Row{Key: key, Version: r.version, Tag: r.tag, Drop: r.tickets, Alone: r.owner == "" || r.record.dirty}
+	*main = Row{Key: key, Version: r.version, Tag: r.tag, Alone: r.owner == "", Marks: r.marks()}
 	crowd, name, stays := r.crowd, r.owner, false
 	if t.Members {
 		if name, stays = r.opens(); stays {
 			crowd = slices.DeleteFunc(slices.Clone(crowd), func(s share) bool { return s.beside })
-			main.Drop = slices.DeleteFunc(slices.Clone(r.tickets), func(t Ticket) bool {
-				s := r.share(strings.TrimPrefix(t.Name, member))
-				return s != nil && s.beside
-			})
-		}
-		for _, t := range r.tickets {
-			main.Beside = max(main.Beside, t.Version)
 		}
 		main.Alone = r.exact(name)
 	}
-	w := wire{Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: r.queue, Beside: stays && name != opened}
+	for _, t := range r.tickets {
+		main.Beside = max(main.Beside, t.Version)
+	}
+	var queue []waiter
+	queue, main.Drop = r.merged(stays)
+	w := wire{Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: queue, Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0}
 	last := r.now
 	if r.owner == "" {
-		w.Since, w.Length, w.Holder = 0, 0, nil
+		w.Since, w.Length, w.Holder, w.Stays = 0, 0, nil, false
 	} else {
 		last = max(last, r.ends)
 	}
@@ -191,18 +196,18 @@ func encode(key string, r *row, t *Traits) []Row {
 	l := &r.record
 	if l.owner != "" && l.ends > r.now {
 		w.Record = &wireRecord{Owner: l.owner, Mark: l.mark, Since: l.since, Length: l.length, Size: l.size}
-		if l.size <= inlineMax {
-			w.Record.Value = l.value
+		if w.Record.Value = l.value; r.long(l.size) {
+			w.Record.Value = l.value[:min(len(l.value), locker.RecordHead)]
 		}
 		last = max(last, l.ends)
 	}
 	if l.dirty {
 		value := Row{Key: key + recordSuffix, Version: Any}
-		if w.Record != nil && l.size > inlineMax {
+		if w.Record != nil && r.long(l.size) {
 			value.Value = append([]byte(l.owner+"/"), l.value...)
 			value.KeepFor = time.Duration(l.length) * time.Microsecond
 		}
-		if value.Value != nil || l.oldSize > inlineMax {
+		if value.Value != nil || r.long(l.oldSize) {
 			rows = append(rows, value)
 		}
 	}
@@ -229,6 +234,54 @@ func spanOf(micros int64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
+// mergeMax is how many tickets a write takes into the row of a key that one
+// claim owns. The others stay where they are, or the row would grow with each
+// hand-over.
+const mergeMax = 16
+
+// merged returns the queue that is written into the row, and the tickets that
+// go with that: those of claims that are in it, or wait no more. If stays, the
+// tickets of shares stay.
+func (r *row) merged(stays bool) (queue []waiter, drop []Ticket) {
+	stay := map[string]bool{}
+	if stays {
+		for _, s := range r.crowd {
+			stay[member+s.Owner] = s.beside
+		}
+	}
+	n := 0
+	for _, w := range r.queue {
+		if w.beside {
+			if n++; n > mergeMax && r.owner != "" {
+				stay[w.Owner] = true
+				continue
+			}
+		}
+		queue = append(queue, w)
+	}
+	for _, t := range r.tickets {
+		if !stay[t.Name] {
+			drop = append(drop, t)
+		}
+	}
+	return queue, drop
+}
+
+// marks returns the marks of the shares that this write changes.
+func (r *row) marks() (marks []Mark) {
+	for _, s := range r.crowd {
+		if s.Since == 0 {
+			marks = append(marks, Mark{s.Owner, time.Duration(s.Length) * time.Microsecond})
+		}
+	}
+	for _, owner := range r.shared {
+		if r.share(owner) == nil {
+			marks = append(marks, Mark{Owner: owner})
+		}
+	}
+	return marks
+}
+
 // opens returns what the row that is written begins with, and whether the
 // shares with tickets keep them.
 func (r *row) opens() (name string, stays bool) {
@@ -247,7 +300,7 @@ func (r *row) opens() (name string, stays bool) {
 func (r *row) exact(name string) bool {
 	switch {
 	case r.held: // tickets of claims that wait
-		return r.owner == "" || r.record.dirty
+		return r.owner == ""
 	case r.open && name == opened:
 		return false
 	case r.open && r.owner == "" && len(r.crowd) > 0 && !r.record.dirty:

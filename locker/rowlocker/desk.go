@@ -58,9 +58,9 @@ type desk struct {
 	parked map[string][]*call // calls for them
 }
 
-func newDesk(rows Rows, instance string) *desk {
+func newDesk(rows Rows, traits Traits, instance string) *desk {
 	d := &desk{
-		rows: rows, traits: rows.Traits(), instance: instance, memory: newMemory(),
+		rows: rows, traits: traits, instance: instance, memory: newMemory(),
 		calls: make(calls, backlogMax), busy: map[string]bool{}, parked: map[string][]*call{},
 	}
 	d.pulse, _ = rows.(Pulse)
@@ -511,15 +511,15 @@ func (d *desk) joinOf(t *task) *Change {
 		return nil
 	}
 	q := t.qs[0]
-	if q.verb != acquire || q.recall || !t.results[0].queued || len(t.r.heirs) > 0 {
+	if q.verb != acquire || q.recall || q.try.Place != 0 || t.r.lingers || !t.results[0].queued || len(t.r.heirs) > 0 {
 		return nil
 	}
-	w := waiter{q.owner, q.inst, int64(q.try.Place), 0, 0, q.offer, q.limit, q.fencing, false, q.holder}
+	w := waiter{q.owner, q.inst, int64(q.try.Place), 0, 0, q.offer, q.limit, q.fencing, false, q.holder, false}
 	value, err := json.Marshal(w)
 	if err != nil {
 		return nil
 	}
-	j := &Join{Key: t.key, Tag: t.r.tag, Ticket: Ticket{Name: q.owner, Value: value}, To: t.r.inst}
+	j := &Join{Key: t.key, Tag: t.r.tag, Ticket: Ticket{Name: q.owner, Value: value}, To: t.r.inst, KeepFor: locker.QueueLife}
 	if j.To == d.instance {
 		j.To = ""
 	}
@@ -549,6 +549,9 @@ func (d *desk) changeOf(t *task) *Change {
 	}
 	for _, w := range t.r.finds {
 		tell(w.Inst, false)
+	}
+	for _, instance := range t.r.revoked {
+		tell(instance, false)
 	}
 	if t.r.joined {
 		for _, s := range t.r.owners() {
@@ -619,7 +622,7 @@ func (d *desk) settle(t *task, began time.Time) {
 			heirs = append(heirs, w)
 		}
 	}
-	finds := false
+	finds := slices.Contains(t.r.revoked, d.instance)
 	for _, w := range t.r.finds {
 		finds = finds || w.Inst == d.instance
 	}

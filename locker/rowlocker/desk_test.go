@@ -19,7 +19,7 @@ func (noRows) Traits() Traits { return Traits{Name: "test", Clock: true, Workers
 // whose request may still be carried out (law 12).
 func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(noRows{}, "i")
+		b := newDesk(noRows{}, noRows{}.Traits(), "i")
 		for _, taken := range []bool{false, true} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -56,7 +56,7 @@ func (p picky) Swap(ctx context.Context, cs []*Change) error {
 
 func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
 	rows := picky{&memRows{w: &world{rows: map[string]Row{}, gone: map[string]time.Time{}}}, errors.New("refused")}
-	d := newDesk(rows, "i")
+	d := newDesk(rows, rows.Traits(), "i")
 	qs := []*request{asks("a", false), asks("b", false)}
 	qs[0].key = "bad"
 	got := make([]reply, len(qs))
@@ -82,7 +82,7 @@ func TestALookKeepsThePulse(t *testing.T) {
 		rows: map[string]Row{}, ears: map[string]chan Row{}, pulses: map[string]bool{}, gone: map[string]time.Time{},
 	}
 	rows := beating{memPulse{memEars{&memRows{w: w}}}, new(int)}
-	d := newDesk(rows, "i")
+	d := newDesk(rows, rows.Traits(), "i")
 	for i, q := range []*request{asks("a", true), asks("b", true), asks("b", true)} {
 		q.try.Queued, q.inst = i == 2, "i"
 		d.renew(t.Context(), []*request{q}, func(_ int, r reply) {
@@ -105,7 +105,7 @@ func (mute) Unanswered(_ time.Time, err error) error { return errors.Join(locker
 
 func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(mute{&memRows{}}, "i")
+		d := newDesk(mute{&memRows{}}, Traits{Name: "test", Blind: true, Batch: 8}, "i")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		go d.work(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,20 +71,46 @@ func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bo
 			yield(locker.KeyState{}, err)
 			return
 		}
+		last, full := "", len(rows) == listPage
+		if full {
+			last = rows[len(rows)-1].Key
+		}
+		if rows, err = l.beside(ctx, rows); err != nil {
+			yield(locker.KeyState{}, err)
+			return
+		}
 		for i := range rows {
 			key := rows[i].Key
-			if strings.HasSuffix(key, recordSuffix) {
-				continue
-			}
 			if s := stateOf(key, l.desk.decode(&rows[i])); (s.Held || s.Waiting > 0) && !yield(s, nil) {
 				return
 			}
 		}
-		if len(rows) < listPage {
+		if !full {
 			return
 		}
-		after = rows[len(rows)-1].Key
+		after = last
 	}
+}
+
+// beside returns the rows of keys among those of a scan, with their tickets.
+func (l *Locker) beside(ctx context.Context, rows []Row) ([]Row, error) {
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return strings.HasSuffix(r.Key, recordSuffix) })
+	if _, ok := l.rows.(Ticketing); !ok {
+		return rows, nil
+	}
+	all := rows[:0:0]
+	for page := range slices.Chunk(rows, l.traits.Batch) {
+		keys := make([]string, len(page))
+		for i, r := range page {
+			keys[i] = r.Key
+		}
+		some, err := l.rows.Load(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 var ownerID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

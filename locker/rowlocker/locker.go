@@ -34,14 +34,34 @@ type Locker struct {
 // New returns a Locker on rows, and sends nothing. Close closes the rows.
 func New(rows Rows) *Locker {
 	t := rows.Traits()
+	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
 	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
-	l.desk = newDesk(rows, l.instance)
-	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, giveBack: l.giveBack}
+	l.desk = newDesk(rows, t, l.instance)
+	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, giveBack: l.giveBack, over: l.over}
 	if _, ok := rows.(Ears); ok {
 		l.desk.told = l.lookout.told
 	}
 	return l
 }
+
+// Listener is a Locker whose processes hear at once that others want their
+// keys, so that keys may linger there.
+type Listener struct{ *Locker }
+
+var _ locker.Listener = Listener{}
+
+// NewListener is New for rows that bring messages.
+func NewListener(rows interface {
+	Rows
+	Ears
+},
+) Listener {
+	return Listener{New(rows)}
+}
+
+// Listens reports whether the messages of other processes arrive here now. It
+// does not block.
+func (l Listener) Listens() bool { return l.lookout.hears.Load() }
 
 // Open checks the settings, and starts what serves the calls.
 func (l *Locker) Open(w locker.Waker) error {
@@ -54,7 +74,7 @@ func (l *Locker) Open(w locker.Waker) error {
 			l.life.Serve(func() { l.desk.work(l.life.Context()) })
 		}
 		l.life.Serve(l.lookout.serve)
-		if l.desk.pulse != nil {
+		if l.desk.pulse != nil || !l.traits.Clock {
 			l.life.Serve(l.lookout.mind)
 		}
 		if rows, ok := l.rows.(Worker); ok {
@@ -126,12 +146,20 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 // owns notes that c owns its key, by a request that was sent at that time. If
 // the claim was over before, owns gives the key back, and returns false.
 func (l *Locker) owns(c *locker.Claim, sent time.Time) bool {
-	if !l.traits.Clock && !l.book.lasts(c.Key, c.Owner, sent.Add(c.TTL)) {
+	if !l.book.owns(c.Key, c.Owner, l.over(sent.Add(c.First()))) {
 		l.giveBack(c.Key, c.Owner)
 		return false
 	}
-	l.book.owns(c.Key, c.Owner)
 	return true
+}
+
+// over returns when a lease is over that lasts until a time, if the store does
+// not say it.
+func (l *Locker) over(until time.Time) time.Time {
+	if l.traits.Clock {
+		return time.Time{}
+	}
+	return until
 }
 
 func (l *Locker) lost() error { return fmt.Errorf("%s: %w", l.traits.Name, locker.ErrLeaseLost) }
@@ -148,9 +176,9 @@ func unclear(err error) error {
 // acquiring returns the request of an Acquire.
 func (l *Locker) acquiring(c *locker.Claim, t locker.Try) *request {
 	return &request{
-		verb: acquire, key: c.Key, owner: c.Owner, inst: l.instance, limit: c.Limit, ttl: c.TTL.Microseconds(),
+		verb: acquire, key: c.Key, owner: c.Owner, inst: l.instance, limit: c.Limit, ttl: c.First().Microseconds(),
 		offer: c.ShortOffer().Microseconds(), fencing: c.Fencing, holder: lockerkit.Describe(c, l.instance),
-		recall: c.Recall, try: t, lapsed: l.book.lapsed(c.Owner),
+		recall: c.Recall, lingers: c.Lingers, try: t, lapsed: l.book.lapsed(c.Owner),
 	}
 }
 
@@ -247,7 +275,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		switch c := cs[i]; {
 		case r.err != nil:
 			answered(i, unclear(r.err))
-		case !r.ok, !l.traits.Clock && !l.book.lasts(c.Key, c.Owner, sent.Add(c.TTL)):
+		case !r.ok, !l.book.renewed(c.Owner, l.over(sent.Add(c.TTL))):
 			answered(i, l.lost())
 		default:
 			answered(i, nil)
@@ -275,6 +303,9 @@ func (l *Locker) AcquireAll(
 		return nil, 0, err
 	}
 	defer l.life.Leave()
+	if l.traits.Single {
+		return l.acquireEach(ctx, cs, prefix)
+	}
 	var results []result
 	batch := make([]*request, len(cs))
 	for i, c := range cs {
@@ -295,6 +326,34 @@ func (l *Locker) AcquireAll(
 		}
 	}
 	return as, held, nil
+}
+
+// acquireEach is AcquireAll one after the other. It gives back what it should
+// not have acquired.
+func (l *Locker) acquireEach(
+	ctx context.Context, cs []*locker.Claim, prefix bool,
+) (as []locker.Answer, held int, err error) {
+	as = make([]locker.Answer, len(cs))
+	for ; held < len(cs); held++ {
+		sent := time.Now()
+		r := l.desk.do(ctx, *l.acquiring(cs[held], locker.Try{}))
+		if err = r.err; r.unsent && held > 0 { // others were sent
+			err = fmt.Errorf("%w: %v", locker.ErrUnavailable, err) //nolint:errorlint // without ErrUnsent
+		}
+		as[held] = r.answer()
+		if err != nil || !r.ok {
+			break
+		}
+		l.owns(cs[held], sent)
+	}
+	if err == nil && (held == len(cs) || prefix) {
+		return as, held, nil
+	}
+	for i, c := range cs[:held] {
+		as[i] = locker.Answer{}
+		l.giveBack(c.Key, c.Owner)
+	}
+	return as, held, err
 }
 
 // ReleaseAll is Release for each claim, by a read and a write.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
@@ -21,6 +22,7 @@ const (
 	pollShare = 4
 	pollCeil  = 60 * time.Millisecond
 	pollLimit = time.Second
+	earPause  = 50 * time.Millisecond // before messages are listened for again
 	pollPage  = 500
 )
 
@@ -32,7 +34,9 @@ type lookout struct {
 	book     *book
 	life     *lockerkit.Life
 	waker    locker.Waker            // set by Open
+	hears    atomic.Bool             // all messages come
 	giveBack func(key, owner string) // releases a key that nobody here wants (law 3)
+	over     func(time.Time) time.Time
 }
 
 // serve hears messages if the store has them, and looks otherwise.
@@ -42,7 +46,18 @@ func (l *lookout) serve() {
 		l.poll()
 		return
 	}
-	ears.Listen(l.life.Context(), l.desk.instance, l.heard, l.waker.WakeAll)
+	for {
+		ears.Listen(l.life.Context(), l.desk.instance, l.heard, func() {
+			l.hears.Store(true)
+			l.waker.WakeAll()
+		})
+		if l.hears.Swap(false) {
+			l.waker.WakeAll()
+		}
+		if !lockerkit.Pause(earPause, l.life.Context().Done()) {
+			return
+		}
+	}
 }
 
 // heard passes on what a message tells: the row as it is now.
@@ -54,15 +69,17 @@ func (l *lookout) heard(src Row) {
 		}
 		return
 	}
+	at := src.Version
 	if src.Value == nil {
 		ctx, cancel := context.WithTimeout(l.life.Context(), pollLimit)
 		defer cancel()
 		rows, err := l.desk.rows.Load(ctx, []string{src.Key})
-		if err != nil || rows[0].Version == 0 {
+		if err != nil {
 			return
 		}
 		src = rows[0]
 	}
+	known, _ := l.desk.memory.known(src.Key)
 	l.desk.memory.clock(src.Now)
 	if l.desk.traits.Members && src.Tickets == nil && len(src.Value) > 0 && src.Value[0] == '/' {
 		src.Tickets = l.desk.memory.left(src.Key, nil) // shares of this process
@@ -75,6 +92,7 @@ func (l *lookout) heard(src Row) {
 			heirs = append(heirs, waiter{Owner: s.Owner})
 		}
 	}
+	r.revokes = (r.revokes || src.Version == 0) && known.Version <= max(src.Version, at)
 	l.told(src.Key, r, heirs, now)
 }
 
@@ -82,9 +100,15 @@ func (l *lookout) heard(src Row) {
 // this step, its claims that find a record, and that others wait for its key.
 func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 	behind := r.waiting()
+	if revoker, ok := l.waker.(locker.Revoker); ok && r.revokes {
+		for _, owner := range l.book.lost(key, r) {
+			revoker.Revoked(key, owner)
+		}
+	}
 	for _, s := range r.owners() {
 		if !slices.ContainsFunc(heirs, func(w waiter) bool { return w.Owner == s.Owner }) {
-			if _, wanted := l.book.found(s.Owner, behind > 0); wanted {
+			_, wanted := l.book.found(s.Owner, behind > 0)
+			if wanted || r.lingers && behind > 0 && s.Inst == l.desk.instance {
 				l.waker.Wanted(key)
 			}
 			continue
@@ -92,8 +116,8 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 		length := time.Duration(s.Length-r.grain) * time.Microsecond
 		w, _ := l.book.found(s.Owner, behind > 0)
 		late := w != nil && now.Sub(w.sent) > locker.QueueLife
-		if w != nil && !l.desk.traits.Clock { // as Locker.owns does
-			l.book.lasts(key, s.Owner, now.Add(length))
+		if w != nil { // as Locker.owns does
+			l.book.renewed(s.Owner, l.over(now.Add(length)))
 		}
 		o := locker.Offer{Length: length, Waiting: behind}
 		if w == nil || w.claim.Fencing {

@@ -23,6 +23,7 @@ type row struct {
 	owner   string
 	inst    string // instance of the owner
 	term           // of the lease of owner
+	lingers bool   // owner may keep the key while it does not use it
 	token   int64  // first of the last block of tokens; below 0 see block
 	holder  []byte
 	crowd   []share // claims with a limit above 1 that own the key together
@@ -33,6 +34,7 @@ type row struct {
 	grain  int64 // resolution of the server's clock, by which leases end later
 	seq    int64 // from which places are made
 	blocks bool  // tokens are made of versions
+	single bool  // a long record stands in the row of its key, too
 	grants int64 // blocks of the next write
 	fresh  bool  // owner became it, or was renewed, by the write that was read
 	dirty  bool  // changed since it was read
@@ -46,9 +48,12 @@ type row struct {
 
 	closing bool     // it was open: shares stand beside it still
 	inRow   []string // owners whose shares do not
+	shared  []string // owners of shares, as they were read
 
-	heirs  []waiter // got the key from the queue
-	joined bool
+	heirs   []waiter // got the key from the queue
+	joined  bool     // the owners must hear of those who wait
+	revoked []string // instances whose claims an operator made to lose the key
+	revokes bool     // the write that was read has done so
 
 	settled []string // owners whose shares have ended, for this process
 	tickets []Ticket // that were read with the row, and are in queue
@@ -78,10 +83,13 @@ type record struct {
 	oldSize int64  // bytes of the value that the store has
 }
 
-// found returns the result that brings the record.
-func (l *record) found(ok bool) result {
+// long reports whether a record of that size stands in a row of its own.
+func (r *row) long(size int64) bool { return size > inlineMax && !r.single }
+
+// found returns the result that brings a record.
+func (r *row) found(l *record, ok bool) result {
 	res := result{ok: ok, record: l.value}
-	if l.size > inlineMax {
+	if r.long(l.size) {
 		res.record, res.long = []byte{}, l.owner
 	}
 	return res
@@ -99,6 +107,8 @@ type waiter struct {
 	Fencing bool            `json:"x,omitempty"`
 	Recall  bool            `json:"y,omitempty"`
 	Holder  json.RawMessage `json:"h"`
+
+	beside bool // has a ticket, named by Owner
 }
 
 // share is one of several owners of a key. The table keeps it as JSON.
@@ -146,6 +156,7 @@ type request struct {
 	try        locker.Try // of an acquire
 	next       string     // owner id of the claim that a release queues, or ""
 	recall     bool       // of the claim that acquires
+	lingers    bool       // the same
 	value      []byte     // of the record
 	unmark     bool       // the release deletes the mark of owner
 	lapsed     bool       // owner knows that its lease has ended
@@ -162,6 +173,7 @@ type result struct {
 	token   int64
 	holder  []byte // of another owner, with the time that its lease has left
 	remains int64
+	lingers bool // that owner does
 	queued  bool
 	place   int64
 	waiting int
@@ -178,7 +190,7 @@ func (r *result) answer() locker.Answer {
 	}
 	return locker.Answer{
 		Holder: lockerkit.HolderOf(r.holder), Remaining: time.Duration(r.remains) * time.Microsecond,
-		Queued: r.queued, Place: locker.Place(r.place),
+		Queued: r.queued, Place: locker.Place(r.place), Lingers: r.lingers,
 	}
 }
 
@@ -244,7 +256,7 @@ func (r *row) own(owner, inst string, limit int, d int64, holder []byte, fencing
 		r.join(share{owner, inst, limit, 0, t.length, t.ends, token, holder, true, false})
 		return token
 	}
-	r.owner, r.inst, r.term, r.holder, r.dirty = owner, inst, t, holder, true
+	r.owner, r.inst, r.term, r.holder, r.lingers, r.dirty = owner, inst, t, holder, false, true
 	return token
 }
 
@@ -299,6 +311,11 @@ func (r *row) apply(q *request) result {
 		if !r.owned(q.owner) {
 			return result{}
 		}
+		for _, s := range r.owners() {
+			if s.Owner == q.owner {
+				r.revoked, r.revokes = append(r.revoked, s.Inst), true
+			}
+		}
 	case renew:
 		return r.renew(q)
 	case keep:
@@ -317,24 +334,29 @@ func (r *row) apply(q *request) result {
 
 func (r *row) acquire(q *request) result {
 	if found := r.recall(q); found != nil {
-		return found.found(false)
+		return r.found(found, false)
 	}
 	if len(r.crowd) > 0 { // a share may have ended, and left room for those who wait
 		r.serve()
 	}
 	if r.owned(q.owner) || r.room(q.limit) && (r.free() || !r.behind(q)) { // law 8: a free key is anybody's
 		r.leaves(q.owner)
-		return result{ok: true, token: r.own(q.owner, q.inst, q.limit, q.ttl, q.holder, q.fencing)}
+		token := r.own(q.owner, q.inst, q.limit, q.ttl, q.holder, q.fencing)
+		r.lingers = q.lingers
+		return result{ok: true, token: token}
 	}
-	res := result{holder: r.holder, remains: r.remains()}
+	res := result{holder: r.holder, remains: r.remains(), lingers: r.alone() && r.lingers}
 	at := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
 	switch {
 	case at >= 0 && r.alive(r.queue[at]):
 		w := &r.queue[at]
 		if !r.pulse && w.Seen <= r.now-touch.Microseconds() {
-			w.Seen, w.Since, r.dirty = r.now, 0, true
+			w.Seen, w.Since, w.beside, r.dirty = r.now, 0, false, true
 		}
 		res.queued, res.place = true, w.Place
+		if res.lingers { // law 21: the message may have been lost
+			r.joined, r.dirty = true, true
+		}
 	case q.try.Wait && !q.try.Queued: // law 2: an owner id is queued once
 		res.queued, res.place = true, r.enqueue(q)
 	}
@@ -350,7 +372,7 @@ func (r *row) enqueue(q *request) (place int64) {
 	}
 	r.leaves(q.owner)
 	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-	w := waiter{q.owner, q.inst, place, 0, r.now, q.offer, q.limit, q.fencing, q.recall, q.holder}
+	w := waiter{q.owner, q.inst, place, 0, r.now, q.offer, q.limit, q.fencing, q.recall, q.holder, false}
 	r.queue, r.dirty, r.joined = slices.Insert(r.queue, at, w), true, true
 	return place
 }
@@ -374,7 +396,7 @@ func (r *row) release(q *request) result {
 	res.handed = res.ok && (res.waiting > 0 || !r.free())
 	if res.handed && q.next != "" { // law 9: behind all
 		res.queued, res.place = true, back
-		r.queue = append(r.queue, waiter{q.next, q.inst, back, 0, r.now, q.offer, q.limit, q.fencing, false, q.holder})
+		r.queue = append(r.queue, waiter{q.next, q.inst, back, 0, r.now, q.offer, q.limit, q.fencing, false, q.holder, false})
 		r.dirty = true
 	}
 	r.serve()
@@ -480,7 +502,7 @@ func (r *row) renew(q *request) result {
 	case own != nil:
 		own.Since, own.Length, own.Ends = 0, t.length, t.ends
 	case r.owned(q.owner):
-		r.term = t
+		r.term, r.lingers = t, false // the claim is in use
 	default:
 		return result{}
 	}
@@ -492,7 +514,7 @@ func (r *row) renew(q *request) result {
 func (r *row) describe(s *locker.KeyState) {
 	s.Held, s.Remaining = true, time.Duration(r.remains())*time.Microsecond
 	if r.alone() {
-		s.Owner, s.Holder = r.owner, lockerkit.HolderOf(r.holder)
+		s.Owner, s.Holder, s.Lingers = r.owner, lockerkit.HolderOf(r.holder), r.lingers
 		return
 	}
 	s.Limit = locker.NoLimit
@@ -573,7 +595,7 @@ func (r *row) begin(q *request) result {
 		return result{}
 	}
 	if left := r.left(); left != nil && left.owner != q.owner {
-		return left.found(true)
+		return r.found(left, true)
 	}
 	r.leave(q, true)
 	return result{ok: true}
@@ -609,5 +631,6 @@ func (r *row) recordState() locker.RecordState {
 		return locker.RecordState{}
 	}
 	left := time.Duration(max(found.ends-r.now-r.grain, 1)) * time.Microsecond
-	return locker.RecordState{Size: int(found.size), Remaining: left}
+	head := found.value[:min(len(found.value), locker.RecordHead)]
+	return locker.RecordState{Size: int(found.size), Remaining: left, Head: string(head)}
 }

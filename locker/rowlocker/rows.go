@@ -1,10 +1,3 @@
-// Package rowlocker is a [locker.Locker] on any store that can compare and swap
-// rows. Authors of a store implement [Rows], and optionally [Ears] and [Pulse].
-//
-// The protocol is a pure function on a row, see row.apply. A request applies it
-// to the row that it knows, and swaps the row. If somebody else has changed the
-// row meanwhile, the refusal brings the row, and the request begins anew. No
-// lock is held over a round trip.
 package rowlocker
 
 import (
@@ -14,154 +7,238 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Rows are a store of rows that can compare and swap. Its methods are safe for
-// concurrent use, and end when their ctx does.
+// Rows are a store of rows that can compare and swap. The documentation of the
+// package has the three laws that its author keeps.
 //
-// An error is a [locker.ErrUnavailable] if the outcome is not known, with
-// [locker.ErrUnsent] if nothing was done. Other errors are final.
-//
-// Three laws: a Change is done as a whole or not at all, and all of it is seen
-// at once. The versions of a key never fall, not even across a deletion, and
-// each write has a higher one. ErrUnsent is true.
+// The methods are safe for concurrent use. Load, Swap, Scan and Check block
+// until the store has answered, and end when their ctx does.
 type Rows interface {
+	// Traits returns what the Locker must know of the store. It is called at
+	// any time, and returns the same always.
 	Traits() Traits
-	// Open checks settings and sends nothing.
+
+	// Open checks settings, sends nothing, and does not block. A setting that
+	// cannot be used is a [locker.ErrInvalidOption].
 	Open() error
-	// Load returns the rows of keys, in that order, with Version 0 for none.
+
+	// Load returns the rows of keys, in that order, with Version 0 for a key
+	// that has none.
 	Load(ctx context.Context, keys []string) ([]Row, error)
-	// Swap carries out the changes, each by itself. They may travel together.
-	// No two are about one key. Each tells by its Done how it went.
+
+	// Swap carries out changes, each by itself: as a whole, or not at all. They
+	// may travel together. No two are about one key, and the order in which
+	// they are done does not matter.
+	//
+	// Swap fills in the results of each Change, see there. A refusal is a
+	// result. An error says nothing of any of the changes, unless it is a
+	// [locker.ErrUnsent], which says that none was carried out.
 	Swap(ctx context.Context, changes []*Change) error
-	// Scan returns rows behind after in the order of their keys, n at most.
+
+	// Scan returns the rows with keys behind after, in the order of their keys,
+	// n at most. Fewer than n are the last. Tickets may lack.
 	Scan(ctx context.Context, after string, n int) ([]Row, error)
-	// Check returns the findings about the store. A probe took that long, or
-	// has failed.
+
+	// Check returns what is wrong with the store and its settings, see
+	// [locker.Locker.Check]. Before that the Locker has acquired and released a
+	// key that nobody uses. The acquire took that long, or failed is the error.
+	// Check returns failed, or what it knows better: a [locker.Finding].
 	Check(ctx context.Context, ttl, took time.Duration, failed error) error
+
+	// Close ends what Open and the methods have begun. It is called once, when
+	// no other method is called any more.
 	Close()
 }
 
 // Traits are what the Locker must know of a store.
 type Traits struct {
-	Name  string
-	Clock bool          // the rows have Written and Now
-	Grain time.Duration // of that clock
-	// Blind says that Swap tells Version and Written, and that a refusal costs
-	// no more than a read. A row that is known, or not known to be there, is
-	// then written without a read.
-	Blind  bool
-	Limits locker.Limits
-	// Members says that Rows are Ticketing, and that Join, Leave and Beside work
-	// for shares.
+	// Name is that of the store's package, for errors.
+	Name string
+
+	// Clock says that each Row that is read has Written and Now, and each
+	// Change that was done has Written. Grain is the resolution of that clock.
+	Clock bool
+	Grain time.Duration
+
+	// Blind says that Swap tells the Version of what it has done, and Current
+	// of what it has refused at no more cost than a read. A row that is known,
+	// or not known to be there, is then written without a read.
+	Blind bool
+
+	// Single says that a Change has one Row. The store can then keep no record
+	// that is too large for the row of its key, and several keys are acquired
+	// one after the other.
+	Single bool
+
+	// Members says that Join.Open works. The Rows are then [Ticketing].
 	Members bool
-	Workers int // requests at a time
-	Batch   int // changes in one request
+
+	// Limits are those of [locker.Limiter].
+	Limits locker.Limits
+
+	Workers int // calls of Load and Swap at a time, but for renewals; 0 is 1
+	Batch   int // changes of one Swap, and keys of one Load, at most; 0 is 1
 }
 
-// Row is what the store has of a key. The value is the Locker's.
+// Any is the Version of a Row that is written whatever is there.
+const Any = -1
+
+// Row is what a store has of a key. Which of the fields count depends on
+// whether the Row was read or is to be written.
 type Row struct {
-	Key     string
-	Version int64  // 0: there is none
-	Value   []byte // of a row to be written: nil deletes it
-	// Tag is the store's own, and comes back with a row that is written over
-	// this one. Swap sets that of each row that it has written.
+	// Key is 1 to [locker.MaxKey] bytes and a suffix of up to 8. They need not
+	// be valid UTF-8.
+	Key string
+
+	// Version is that of the last write. 0 is none: there is no row. Of a Row
+	// to be written, it is the Version that must be there, or Any.
+	Version int64
+
+	// Value is the Locker's. It begins with the owner id and a '/' if one claim
+	// owns the key alone. Of a Row to be written, nil deletes it.
+	Value []byte
+
+	// Tag is the store's own, for a store that compares something other than
+	// Version. It comes back in the Row that is written over this one. Swap
+	// sets the Tag of each Row that it has written.
 	Tag string
 
-	// Written and Now are the time of the write and the present by the store's
-	// clock, in µs. Zero: the store has none.
+	// Written and Now are the time of the last write and the time of the read
+	// by the store's clock, in µs since a fixed moment long ago. A store without
+	// Clock leaves them 0. A Row of Version 0 has Now as well.
 	Written, Now int64
-	// Tickets stand beside a row that was read, in the order of their versions.
+
+	// Tickets stand beside a Row that was read, even one of Version 0, in the
+	// order of their versions.
 	Tickets []Ticket
-	// Drop are the names of tickets that go with the write of the row. Alone
-	// says that there must be no other tickets than that, or older ones.
-	Drop   []Ticket
-	Beside int64 // version of the newest ticket that is known
-	Alone  bool
-	// KeepFor is for how long the row means something, of a row that is
-	// written. After that the store may drop it, and should. HeldFor is for how
-	// long its key may be owned; 0: by nobody. After that a store without a
-	// clock may say of a row that was read that it is Vacant, and should: who
-	// never looked before finds the key free then.
+
+	// KeepFor is for how long a Row that is written means something. After that
+	// the store may delete it, and should. HeldFor is for how long its key may be
+	// owned; 0: by nobody. After that a store without a Clock may say of a Row
+	// that was read that it is Vacant, and should: a process that never looked
+	// before then finds the key free.
 	KeepFor, HeldFor time.Duration
 	Vacant           bool
+
+	// Drop are tickets that are deleted by the write, if they are there still.
+	// Alone says that the write is refused if there is a ticket beside the row
+	// with a version above Beside. Without Members, all that the Locker knows
+	// of are in Drop then.
+	Drop   []Ticket
+	Alone  bool
+	Beside int64
+
+	// Marks are owners with a limit above 1 that became owners by this write,
+	// were renewed, or are no owners any more. A store may keep them for users
+	// who compare owners in transactions of their own, see [locker.Hold]. Other
+	// stores ignore them. Shares that come and go by a Join have none.
+	Marks []Mark
 }
 
-// Ticket is a claim that has queued up beside a row.
+// Mark says that a claim owns a key beside others, for as long as KeepFor, or
+// not any more if that is 0.
+type Mark struct {
+	Owner   string
+	KeepFor time.Duration
+}
+
+// Ticket is a claim that stands beside a row: one that waits, or with Members
+// one that shares the key.
 type Ticket struct {
-	Name    string
+	Name string // up to 24 bytes of base64url and '.'
+	// Version grows with each ticket. It is on the scale of Row.Version, or on
+	// that of Row.Now with a Clock.
 	Version int64
 	Value   []byte
 }
 
-// Ticketing are Rows beside which claims can queue up without a swap, so that
-// those who come get in nobody's way. A Change with a Join has no Rows.
-type Ticketing interface{ Tickets() }
-
-// Glancing are Rows with tickets for which tickets cost requests of their own.
-type Glancing interface {
-	// Glance is Load for looks and joins: tickets of other processes may lack.
-	Glance(ctx context.Context, keys []string) ([]Row, error)
-}
-
-// Join puts a ticket beside the row of Key, if that begins with an owner id.
-type Join struct {
-	Key string
-	Tag string // of the row that is known
-	Ticket
-	To string // instance that is told, or ""
-
-	// Open says that the ticket is a share, and that the row must begin with
-	// "!/". Held says that the ticket must be there. It is replaced, or deleted
-	// if Leave.
-	Open, Held, Leave bool
-	KeepFor           time.Duration // of a share
-}
-
-// Any is the Version of a row that replaces whatever is there.
-const Any = -1
-
-// Change is one step.
+// Change is one step: of Rows, or of one Join. Its Tell are sent in the step,
+// or right behind it.
 type Change struct {
-	Rows []Row // to be written; Version is the one that must be there
-	Join *Join // or nil
+	Rows []Row
+	Join *Join // then there are no Rows
 	Tell []Message
 	// Loose says that a crash of the store may undo the step: it makes nobody
 	// an owner, and keeps no record.
 	Loose bool
 
-	// Done says that the step was carried out, with rows of this Version at
-	// that time. A store with a clock may leave both 0, and is then read before
-	// each write.
-	Done    bool
+	// Done says that the step was carried out.
+	Done bool
+	// Version is the Version of all Rows that were written, or of the ticket.
+	// Written is the time by a store with a Clock. Both may be 0 without Blind.
 	Version int64
 	Written int64
-	Current []Row    // if not Done: what is there for each of Rows
-	Dead    []string // if not Done: processes without a pulse that must hear
-	Err     error    // why it was not Done, if that is no error of the others
+	// Current is, if not Done, what is there in place of each of Rows, or the
+	// row of Join.Key.
+	Current []Row
+	// Dead are, if not Done, processes without a pulse that must hear.
+	Dead []string
+	// Err is why the step was not carried out, if that says nothing of the other
+	// changes. It is like an error of Swap.
+	Err error
 }
 
 // Message is a row that a process should know.
 type Message struct {
 	To   string // instance
-	Row  int    // which of Change.Rows
-	Must bool   // the step is not done unless the process has a pulse
+	Row  int    // which of Change.Rows, as it is written; it may be deleted
+	Must bool   // only with [Pulse]: the step is refused unless the process has one
 }
 
-// Ears are Rows that bring messages.
+// Join puts a ticket beside the row of Key, or takes it away. The step is
+// refused unless the Value of the row begins with an owner id: with neither '/'
+// nor "!/".
+type Join struct {
+	Key    string
+	Tag    string // of the row that is known
+	Ticket        // Version is set by Swap
+	To     string // instance that is told of the ticket, or ""
+
+	// Open, only with Members, says that the ticket is a share of the key. The
+	// step is then refused unless the Value of the row begins with "!/". Held
+	// says that the ticket must be there. It is replaced, or deleted if Leave.
+	Open, Held, Leave bool
+	// KeepFor is for how long the ticket means something. One without Open ends
+	// with the pulse of its process in place of that, if there is a [Pulse].
+	KeepFor time.Duration
+}
+
+// Ears are Rows that bring messages. Without them the Locker polls.
 type Ears interface {
-	// Listen calls hear for each message to the instance until ctx ends, and
-	// awake when messages may have been missed, as at first. A row without a
-	// Value was too long for a message. A row without a Version has one new
-	// ticket only.
+	// Listen calls hear for each Message to instance, and awake once as soon as
+	// all later messages will come. It blocks for as long as they do, and
+	// returns when some may be missed, or ctx ends. The Locker then calls it
+	// again after a moment.
+	//
+	// A Row without a Value was too long for a message, or is deleted. A Row
+	// without a Version has one Ticket, of a Join, and nothing else. A Row has
+	// Version and Tag, and Written with a Clock. A message that is old or comes
+	// twice does no harm.
+	//
+	// hear and awake may block for a request to the store, and may be called
+	// concurrently.
 	Listen(ctx context.Context, instance string, hear func(Row), awake func())
 }
 
-// Pulse are Rows that tell which processes are alive.
+// Pulse are Rows that tell which processes are alive. Without it each claim
+// that waits writes twice a second that it does.
 type Pulse interface {
 	// Beat sees to it that the instance has a pulse, which ends some seconds
-	// after the last Beat, or with its process.
+	// after the last Beat, or with its process. It is called before each Change
+	// that queues a claim, and should then mostly send nothing.
 	Beat(ctx context.Context, instance string) error
-	// Dead returns those that have none.
+
+	// Dead returns those of instances that have no pulse.
 	Dead(ctx context.Context, instances []string) ([]string, error)
+}
+
+// Ticketing are Rows beside which claims can queue up by a [Join], so that
+// those who come get in nobody's way. They should have a [Pulse].
+type Ticketing interface{ Tickets() }
+
+// Glancing are Rows with tickets that cost requests of their own.
+type Glancing interface {
+	// Glance is Load for looks and joins: tickets of other processes may lack.
+	Glance(ctx context.Context, keys []string) ([]Row, error)
 }
 
 // Explaining are Rows that say what it means that no answer came.
@@ -172,5 +249,6 @@ type Explaining interface {
 	Unanswered(since time.Time, err error) error
 }
 
-// Worker are Rows that work in the background until ctx ends.
+// Worker are Rows that work in the background until ctx ends, as by deleting
+// what means nothing any more.
 type Worker interface{ Work(ctx context.Context) }
