@@ -2,6 +2,7 @@ package rowlocker
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -195,5 +196,21 @@ func TestSeveralKeysAreAcquiredTogetherOrNot(t *testing.T) {
 		if rows["a"].owned("me") != prefix || results[0].ok != prefix {
 			t.Errorf("prefix %v: the first key is owned: %v", prefix, rows["a"].owned("me"))
 		}
+	}
+}
+
+func TestAWriteLetsInNoMoreThanARequestHolds(t *testing.T) {
+	r := at(row{}, 100)
+	r.apply(asks("a", false))
+	for i := range heirsMax + 3 {
+		r.apply(sharing(strconv.Itoa(i), locker.NoLimit, true))
+	}
+	r.apply(releases("a"))
+	if len(r.crowd) != heirsMax || len(r.queue) != 3 {
+		t.Fatalf("%d got the key, and %d wait", len(r.crowd), len(r.queue))
+	}
+	r = at(r, 100.1)
+	if res := r.apply(sharing(strconv.Itoa(heirsMax+2), locker.NoLimit, true)); !res.ok || len(r.queue) > 0 {
+		t.Errorf("%+v, and %d wait; want a look to let them in", res, len(r.queue))
 	}
 }

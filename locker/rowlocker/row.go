@@ -413,10 +413,14 @@ func (r *row) disown(owner string) {
 	r.dirty = r.dirty || len(r.crowd) < n
 }
 
+// heirsMax bounds the claims that get the key by one write, because stores bound
+// a request. Others come in by their next look.
+const heirsMax = 64
+
 // serve gives the key to those who wait, from the front, as long as each may
 // own it beside its owners.
 func (r *row) serve() {
-	for r.leaves(""); len(r.queue) > 0 && r.room(r.queue[0].Limit); {
+	for r.leaves(""); len(r.queue) > 0 && len(r.heirs) < heirsMax && r.room(r.queue[0].Limit); {
 		first := r.queue[0]
 		r.queue = slices.Delete(r.queue, 0, 1)
 		r.heirs = append(r.heirs, first)
