@@ -21,17 +21,18 @@ const store = "etcdlocker"
 // one that renews the etcd lease of its places in queues, and a few that send
 // transactions. All end with Close.
 type Locker struct {
-	*base
+	base
 
 	rows *rows
 }
 
 // base has the methods of package locker, which guard calls.
-type base = rowlocker.Locker
+type base = rowlocker.Listener
 
 var (
 	_ locker.Locker       = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)
+	_ locker.Listener     = (*Locker)(nil)
 )
 
 // New returns a Locker that keeps leases by client. New sends nothing. The
@@ -41,7 +42,7 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 	for _, o := range opts {
 		o(r)
 	}
-	return &Locker{rowlocker.New(r), r}
+	return &Locker{rowlocker.NewListener(r), r}
 }
 
 // Option changes a setting of a [Locker]. guard.New reports a wrong one as
@@ -78,6 +79,12 @@ const granularity = 3 * time.Second
 // a TTL of more than 50 minutes, a thousandth of the TTL is added. An election
 // of a new leader prolongs all etcd leases, and may add the TTL once more.
 func (l *Locker) Limits() locker.Limits { return l.base.Limits() }
+
+// Listens implements [locker.Listener].
+func (l *Locker) Listens() bool {
+	l.rows.listen()
+	return l.base.Listens()
+}
 
 // Held returns comparisons that hold while the lease in ctx owns its key, for
 // the If of the caller's own transaction:

@@ -3,18 +3,14 @@ package etcdlocker
 import (
 	"context"
 	"strings"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
-// rewatchPause is the pause before a watch that broke is made again.
-const rewatchPause = 50 * time.Millisecond
-
-// watchAgain begins the watch anew, by the member that is now in use.
+// watchAgain ends the watch, so that another begins by the member that is now
+// in use.
 func (r *rows) watchAgain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -23,60 +19,36 @@ func (r *rows) watchAgain() {
 	}
 }
 
-// Listen watches the inbox from the first request on, until ctx ends. A watch
-// that broke goes on where it was. If etcd has compacted that, messages are
-// missing, and a new watch begins now.
+// Listen watches the inbox, from the first request on.
 //
-// A watch from the present or an older revision is served only every 100 ms
-// until it has caught up (etcd's watchResyncPeriod). A watch therefore begins
-// once, and stays.
+// A watch from an older revision is served only every 100 ms until it has caught
+// up (etcd's watchResyncPeriod). One that broke is therefore not resumed. A
+// watcher of its own could hang in its Close for good, if etcd refuses the watch
+// at that moment. That of the client ends the watch with ctx.
 func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.Row), awake func()) {
-	select {
-	case <-r.sent:
-	case <-ctx.Done():
-	}
-	last := int64(0) // the revision of the last message; 0 begins now
-	for ctx.Err() == nil {
-		last = r.hearFrom(ctx, r.inbox(instance), last, hear, awake)
-		lockerkit.Pause(rewatchPause, ctx.Done())
-	}
-}
-
-// hearFrom watches until the watch breaks. hearFrom returns the revision from
-// which to go on.
-//
-// A watcher of its own could hang in its Close for good, if etcd refuses the
-// watch at that moment. That of the client ends the watch with ctx.
-func (r *rows) hearFrom(
-	ctx context.Context, inbox string, last int64, hear func(rowlocker.Row), awake func(),
-) int64 {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
+	select {
+	case <-r.begun:
+	case <-ctx.Done():
+	}
 	r.mu.Lock()
 	r.stop = stop
 	r.mu.Unlock()
-	opts := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()}
-	if last > 0 {
-		opts = append(opts, clientv3.WithRev(last+1))
-	}
-	for w := range r.client().Watch(ctx, inbox, opts...) {
-		switch {
-		case w.CompactRevision > 0:
-			return 0
-		case w.Err() != nil:
-			return last
-		case w.Created:
-			last = max(last, w.Header.Revision)
+	inbox := r.inbox(instance)
+	for w := range r.client().Watch(ctx, inbox, clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()) {
+		if w.Err() != nil { // a compaction is one, too
+			return
+		}
+		if w.Created {
 			awake()
 		}
 		for _, e := range w.Events {
-			last = max(last, e.Kv.ModRevision)
 			r.heard(e.Kv.ModRevision)
 			key := strings.TrimSuffix(strings.TrimPrefix(string(e.Kv.Key), inbox), "}")
 			hear(messageOf(key, e.Kv.ModRevision, e.Kv.Value))
 		}
 	}
-	return last
 }
 
 // ticketMark is in front of a ticket in an inbox. No row begins so.

@@ -22,8 +22,9 @@ import (
 // row has no braces.
 //
 //	<prefix>{K}              the row of K; under a lease that outlives what the row says
+//	<prefix>{K}/c/<name>     a ticket, or a share; under a lease of its process
 //	<prefix>{K}/h            says that K is owned, beside a row that ends with stays; under a lease for that
-//	<prefix>{K}/q/<name>     a ticket, or a share; under a lease of its process
+//	<prefix>{K}/m/<owner>    says that a claim owns K beside others, for Locker.Held; under a lease for that
 //	<prefix>i/<instance>/{K} the last message to a locker about K
 //	<prefix>p/<instance>     the pulse of a locker whose claims wait; under a short lease that it renews
 
@@ -53,7 +54,7 @@ var _ interface {
 
 func newRows(client *clientv3.Client) *rows {
 	r := &rows{prefix: "guard/"}
-	r.members, r.changed, r.sent = []*clientv3.Client{client}, r.watchAgain, make(lockerkit.Bell, 1)
+	r.members, r.changed, r.begun = []*clientv3.Client{client}, r.watchAgain, make(chan struct{})
 	r.sessions = newSessions(&r.servers)
 	return r
 }
@@ -93,7 +94,9 @@ func (r *rows) rowKey(key string) string { return r.prefix + "{" + key + "}" }
 
 func (r *rows) ownedKey(key string) string { return r.rowKey(key) + "/h" }
 
-func (r *rows) ticketKey(key, name string) string { return r.rowKey(key) + "/q/" + name }
+func (r *rows) markKey(key, owner string) string { return r.rowKey(key) + "/m/" + owner }
+
+func (r *rows) ticketKey(key, name string) string { return r.rowKey(key) + "/c/" + name }
 
 func (r *rows) pulseKey(instance string) string { return r.prefix + "p/" + instance }
 
@@ -165,7 +168,7 @@ func (r *rows) gather(all []rowlocker.Row, kvs []*mvccpb.KeyValue) []rowlocker.R
 			all = append(all, rowlocker.Row{Key: key})
 		}
 		row := &all[len(all)-1]
-		switch name, isTicket := strings.CutPrefix(rest, "/q/"); {
+		switch name, isTicket := strings.CutPrefix(rest, "/c/"); {
 		case rest == "":
 			row.Version, row.Value, row.Vacant = kv.ModRevision, kv.Value, bytes.HasSuffix(kv.Value, []byte(stays))
 		case rest == "/h":
@@ -210,10 +213,23 @@ func begins(key, with string) []clientv3.Cmp {
 
 func exists(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), ">", 0) }
 
+// unchanged says that a row, and if Alone its tickets, are as they are known.
+func (r *rows) unchanged(row *rowlocker.Row) []clientv3.Cmp {
+	key, tickets := r.rowKey(row.Key), r.ticketKey(row.Key, "")
+	if row.Alone && row.Version == 0 && row.Beside == 0 { // the first in etcd's order are the row and its tickets
+		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key).WithRange(clientv3.GetPrefixRangeEnd(tickets)), "=", 0)}
+	}
+	ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", row.Version)}
+	if row.Alone {
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(tickets).WithPrefix(), "<", row.Beside+1))
+	}
+	return ifs
+}
+
 // isOwner says that the claim of h owns its key.
 func (r *rows) isOwner(h locker.Hold) []clientv3.Cmp {
 	if h.Limit > 1 {
-		return []clientv3.Cmp{exists(r.ticketKey(h.Key, "m."+h.Owner))}
+		return []clientv3.Cmp{exists(r.markKey(h.Key, h.Owner))}
 	}
 	return begins(r.rowKey(h.Key), h.Owner)
 }

@@ -2,7 +2,10 @@ package etcdlocker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -11,8 +14,10 @@ import (
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
-// messageMax is the longest row that travels in a message.
-const messageMax = 4 << 10
+const (
+	messageMax = 4 << 10 // bytes of the longest row that travels in a message
+	opsMax     = 128     // operations that etcd takes by default, with those of transactions around them
+)
 
 // Swap sends the changes in one request. One that etcd refuses keeps it from
 // doing the others, so they then go one by one.
@@ -65,13 +70,27 @@ type part struct {
 	must      []string // processes whose pulses are compared
 }
 
+// nested returns ops in transactions of their own if there is no room for them
+// side by side.
+func nested(ops []clientv3.Op, room int) []clientv3.Op {
+	if len(ops) <= room {
+		return ops
+	}
+	var all []clientv3.Op
+	for some := range slices.Chunk(ops, opsMax/4) {
+		all = append(all, clientv3.OpTxn(nil, some, nil))
+	}
+	return all
+}
+
 // send carries out the parts, and notes in each change how it went.
 func (r *rows) send(ctx context.Context, parts []part, changes []*rowlocker.Change) error {
 	p := parts[0]
+	p.then = nested(p.then, opsMax)
 	if len(parts) > 1 {
 		p = part{}
 		for _, one := range parts {
-			p.then = append(p.then, clientv3.OpTxn(one.ifs, one.then, one.els))
+			p.then = append(p.then, clientv3.OpTxn(one.ifs, nested(one.then, opsMax-len(parts)), one.els))
 		}
 	}
 	answer, err := r.txn(ctx, p.ifs, p.then, p.els)
@@ -159,15 +178,16 @@ func (s *step) write(row *rowlocker.Row) error {
 	if row.Version == rowlocker.Any {
 		s.els = append(s.els, clientv3.OpGet(key, clientv3.WithCountOnly())) // nobody asks for its value
 	} else {
-		s.ifs = append(s.ifs, clientv3.Compare(clientv3.ModRevision(key), "=", row.Version))
+		s.ifs = append(s.ifs, s.unchanged(row)...)
 		s.els = append(s.els, s.get(row.Key))
 	}
 	for _, t := range row.Drop {
 		s.then = append(s.then, clientv3.OpDelete(s.ticketKey(row.Key, t.Name)))
 	}
-	if row.Alone {
-		tickets := clientv3.ModRevision(s.ticketKey(row.Key, "")).WithPrefix()
-		s.ifs = append(s.ifs, clientv3.Compare(tickets, "<", row.Beside+1))
+	for _, m := range row.Marks {
+		if err := s.mark(row.Key, m); err != nil {
+			return err
+		}
 	}
 	if row.Value == nil {
 		s.then = append(s.then, clientv3.OpDelete(key))
@@ -181,6 +201,15 @@ func (s *step) write(row *rowlocker.Row) error {
 		}
 	}
 	return s.put(key, value, row.KeepFor)
+}
+
+// mark says that a claim owns a key beside others, or no longer.
+func (s *step) mark(key string, m rowlocker.Mark) error {
+	if m.KeepFor > 0 {
+		return s.put(s.markKey(key, m.Owner), "", m.KeepFor)
+	}
+	s.then = append(s.then, clientv3.OpDelete(s.markKey(key, m.Owner)))
+	return nil
 }
 
 // join puts a ticket beside a row, replaces it, or takes it away.
@@ -198,9 +227,11 @@ func (s *step) join(j *rowlocker.Join) error {
 	if j.Held {
 		s.ifs = append(s.ifs, exists(ticket))
 	}
+	mark := rowlocker.Mark{Owner: j.Name[strings.LastIndexByte(j.Name, '.')+1:], KeepFor: j.KeepFor}
 	if j.Leave {
+		mark.KeepFor = 0
 		s.then = append(s.then, clientv3.OpDelete(ticket))
-		return nil
+		return s.mark(j.Key, mark)
 	}
-	return s.put(ticket, string(j.Value), j.KeepFor)
+	return errors.Join(s.mark(j.Key, mark), s.put(ticket, string(j.Value), j.KeepFor))
 }
