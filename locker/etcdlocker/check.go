@@ -82,11 +82,13 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 // checkCompaction asks for a revision that a server with any compaction has
 // forgotten.
 func (r *rows) checkCompaction(ctx context.Context) error {
-	newest := r.newest.Load()
-	if newest <= keptMax {
+	now, err := r.client().Get(ctx, r.pulseKey(""))
+	if err == nil && now.Header.Revision <= keptMax {
 		return nil
 	}
-	_, err := r.client().Get(ctx, r.pulseKey(""), clientv3.WithRev(newest-keptMax))
+	if err == nil {
+		_, err = r.client().Get(ctx, r.pulseKey(""), clientv3.WithRev(now.Header.Revision-keptMax))
+	}
 	return r.judgeCompaction(err)
 }
 

@@ -12,10 +12,8 @@ import (
 // watchAgain ends the watch, so that another begins by the member that is now
 // in use.
 func (r *rows) watchAgain() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stop != nil {
-		r.stop()
+	if stop := r.stop.Load(); stop != nil {
+		(*stop)()
 	}
 }
 
@@ -32,19 +30,17 @@ func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.
 	case <-r.begun:
 	case <-ctx.Done():
 	}
-	r.mu.Lock()
-	r.stop = stop
-	r.mu.Unlock()
+	r.stop.Store(&stop)
 	inbox := r.inbox(instance)
 	for w := range r.client().Watch(ctx, inbox, clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()) {
 		if w.Err() != nil { // a compaction is one, too
 			return
 		}
+		r.heard()
 		if w.Created {
 			awake()
 		}
 		for _, e := range w.Events {
-			r.heard(e.Kv.ModRevision)
 			key := strings.TrimSuffix(strings.TrimPrefix(string(e.Kv.Key), inbox), "}")
 			hear(messageOf(key, e.Kv.ModRevision, e.Kv.Value))
 		}
@@ -75,23 +71,18 @@ func (r *rows) Beat(ctx context.Context, instance string) error {
 	if err != nil {
 		return r.tryError(err)
 	}
-	r.mu.Lock()
-	beats := r.pulse == lease
-	r.mu.Unlock()
-	if beats {
+	if r.pulse.Load() == int64(lease) {
 		return nil
 	}
 	put := clientv3.OpPut(r.pulseKey(instance), "", clientv3.WithLease(lease))
-	if _, err = r.txn(ctx, nil, []clientv3.Op{put}, nil); err != nil {
-		if noLease(err) {
-			r.places.lost(lease)
-		}
-		return r.tryError(err)
+	_, err = r.txn(ctx, nil, []clientv3.Op{put}, nil)
+	switch {
+	case err == nil:
+		r.pulse.Store(int64(lease))
+	case noLease(err):
+		r.places.lost(lease)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pulse = lease
-	return nil
+	return r.tryError(err)
 }
 
 // Dead returns the instances without a pulse.

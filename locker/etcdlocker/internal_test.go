@@ -85,7 +85,7 @@ func TestOnlyTheSilenceOfAllMembersIsSilence(t *testing.T) {
 			t.Errorf("%d of 2 members silent: want ErrSilent: %v", n, want)
 		}
 	}
-	l.heard(1)
+	l.heard()
 	if errors.Is(l.tryError(gone), locker.ErrSilent) {
 		t.Error("a member answered")
 	}

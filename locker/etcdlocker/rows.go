@@ -6,8 +6,7 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -38,15 +37,12 @@ type rows struct {
 	servers
 	*sessions
 
-	mu    sync.Mutex         // guards what follows; never held across I/O or a callback
-	pulse clientv3.LeaseID   // under which the pulse was written last
-	stop  context.CancelFunc // ends the present watch, to begin it anew; nil before the first
+	pulse atomic.Int64                       // the etcd lease under which the pulse was written last
+	stop  atomic.Pointer[context.CancelFunc] // ends the present watch; nil before the first
 }
 
 var _ interface {
-	rowlocker.Rows
 	rowlocker.Ticketing
-	rowlocker.Ears
 	rowlocker.Pulse
 	rowlocker.Worker
 	rowlocker.Explaining
@@ -81,26 +77,15 @@ func (r *rows) Open() error {
 	return r.servers.open()
 }
 
-// Close closes the clients, unless they are the caller's.
-func (r *rows) Close() { r.servers.close() }
-
-// Work keeps the etcd lease of places alive until ctx ends.
-func (r *rows) Work(ctx context.Context) { r.places.work(ctx) }
-
 // Tickets implements [rowlocker.Ticketing].
 func (*rows) Tickets() {}
 
-func (r *rows) rowKey(key string) string { return r.prefix + "{" + key + "}" }
-
-func (r *rows) ownedKey(key string) string { return r.rowKey(key) + "/h" }
-
-func (r *rows) markKey(key, owner string) string { return r.rowKey(key) + "/m/" + owner }
-
+func (r *rows) rowKey(key string) string          { return r.prefix + "{" + key + "}" }
+func (r *rows) ownedKey(key string) string        { return r.rowKey(key) + "/h" }
+func (r *rows) markKey(key, owner string) string  { return r.rowKey(key) + "/m/" + owner }
 func (r *rows) ticketKey(key, name string) string { return r.rowKey(key) + "/c/" + name }
-
-func (r *rows) pulseKey(instance string) string { return r.prefix + "p/" + instance }
-
-func (r *rows) inbox(instance string) string { return r.prefix + "i/" + instance + "/{" }
+func (r *rows) pulseKey(instance string) string   { return r.prefix + "p/" + instance }
+func (r *rows) inbox(instance string) string      { return r.prefix + "i/" + instance + "/{" }
 
 // rangeEnd is behind all that stands in etcd about a key, because '0' follows
 // '/'.
@@ -187,13 +172,12 @@ func (r *rows) Scan(ctx context.Context, after string, n int) (all []rowlocker.R
 		from = r.rangeEnd(after)
 	}
 	for more := true; more && len(all) <= n; {
-		c, sent := r.client(), time.Now()
-		page, err := c.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(scanMax))
+		get := clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(scanMax))
+		answer, err := r.txn(ctx, nil, []clientv3.Op{get}, nil)
 		if err != nil {
-			r.doubt(c, err, sent)
 			return nil, r.tryError(err)
 		}
-		r.heard(page.Header.Revision)
+		page := answer.Responses[0].GetResponseRange()
 		all = r.gather(all, page.Kvs)
 		if more = page.More && len(page.Kvs) > 0; more {
 			from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"

@@ -32,7 +32,6 @@ type servers struct {
 
 	member   atomic.Int32 // counts the changes of the member in use
 	answered atomic.Int32 // member at the last answer of a server
-	newest   atomic.Int64 // the highest revision that this process has heard of
 	last     atomic.Int64 // when the last answer came, in ns
 
 	reconnected atomic.Int64 // when doubt last made a client connect, in ns
@@ -42,7 +41,7 @@ type servers struct {
 func (s *servers) open() (err error) {
 	if s.dial != nil {
 		if s.members, err = s.dial(); err != nil {
-			s.close()
+			s.Close()
 			return err
 		}
 	}
@@ -53,8 +52,8 @@ func (s *servers) open() (err error) {
 	return nil
 }
 
-// close closes the clients that dial has made.
-func (s *servers) close() {
+// Close closes the clients that dial has made.
+func (s *servers) Close() {
 	if s.dial == nil {
 		return
 	}
@@ -79,26 +78,20 @@ const fair = 200 * time.Millisecond
 // again soon, because gRPC's own pause grows to two minutes.
 func (s *servers) doubt(c *clientv3.Client, err error, sent time.Time) {
 	if !unanswered(err) {
-		s.hears()
+		s.heard()
 	}
-	if noLease(err) || refused(err) || errors.Is(err, context.Canceled) {
-		return
-	}
-	if errors.Is(err, context.DeadlineExceeded) && time.Since(sent) < fair {
+	hurried := errors.Is(err, context.DeadlineExceeded) && time.Since(sent) < fair
+	if hurried || noLease(err) || refused(err) || errors.Is(err, context.Canceled) {
 		return
 	}
 	now := time.Now().UnixNano()
 	if last := s.reconnected.Load(); now-last > int64(reconnectPause) && s.reconnected.CompareAndSwap(last, now) {
 		c.ActiveConnection().ResetConnectBackoff()
 	}
-	if len(s.members) == 1 {
-		return
-	}
 	n := s.member.Load()
-	if s.members[int(n)%len(s.members)] != c || !s.member.CompareAndSwap(n, n+1) {
-		return // another call has done it
+	if len(s.members) > 1 && s.members[int(n)%len(s.members)] == c && s.member.CompareAndSwap(n, n+1) {
+		s.changed() // else another call has done it
 	}
-	s.changed()
 }
 
 func (s *servers) listen() { s.begin.Do(func() { close(s.begun) }) }
@@ -115,23 +108,12 @@ func (s *servers) txn(ctx context.Context, ifs []clientv3.Cmp, then, els []clien
 		s.doubt(c, err, sent)
 		return nil, err
 	}
-	s.heard(r.Header.Revision)
+	s.heard()
 	return r, nil
 }
 
-// heard notes an answer, and keeps the newest revision.
-func (s *servers) heard(revision int64) {
-	s.hears()
-	for {
-		newest := s.newest.Load()
-		if revision <= newest || s.newest.CompareAndSwap(newest, revision) {
-			return
-		}
-	}
-}
-
-// hears notes that a member answers.
-func (s *servers) hears() {
+// heard notes that the member in use has answered.
+func (s *servers) heard() {
 	s.answered.Store(s.member.Load())
 	s.last.Store(time.Now().UnixNano())
 }
@@ -186,24 +168,25 @@ func (s *servers) named(err error) error {
 
 var errUnsent = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
 
-// refusals are the answers of etcd that stay until somebody changes something.
-var refusals = []error{
-	rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
-	rpctypes.ErrAuthFailed, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps,
+// tooMuch are the answers of etcd to a request that is too large, and noRights
+// those to a user who may not do what was asked. They stay until somebody
+// changes something.
+var (
+	tooMuch  = []error{rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps}
+	noRights = []error{
+		rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
+		rpctypes.ErrAuthFailed,
+	}
+)
+
+func isOne(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(one error) bool { return errors.Is(err, one) })
 }
 
 // refused reports whether a new try cannot help.
-func refused(err error) bool {
-	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
-}
+func refused(err error) bool { return isOne(err, tooMuch) || lacksRights(err) }
 
-// lacksRights reports whether the user may not do what was asked.
-func lacksRights(err error) bool { return refused(err) && !tooMuch(err) }
-
-// tooMuch reports whether the request was larger than the server takes.
-func tooMuch(err error) bool {
-	return errors.Is(err, rpctypes.ErrRequestTooLarge) || errors.Is(err, rpctypes.ErrTooManyOps)
-}
+func lacksRights(err error) bool { return isOne(err, noRights) }
 
 func noLease(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
 

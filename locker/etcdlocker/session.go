@@ -27,9 +27,9 @@ const (
 	// leases of at most 285 years.
 	longest = 280 * 365 * 24 * time.Hour
 
-	// sessionsMin is the number of sessions that are never searched for those
-	// that have ended.
-	sessionsMin = 64
+	// sweepEvery is after how many new sessions those that have ended are
+	// forgotten.
+	sweepEvery = 64
 
 	// placeNeed is how long the etcd lease of a place in a queue lives at least
 	// after it was asked for, and placeEvery the pause between renewals.
@@ -40,7 +40,7 @@ const (
 // session is the etcd lease under which this process writes. etcd deletes what
 // was written some seconds after the process has died.
 //
-// The one of places in queues is renewed by work while it is asked for. The one
+// The one of places in queues is renewed by Work while it is asked for. The one
 // of keys is not, but another is granted when too little of it is left. A key
 // thus goes soon after its TTL, although the process still writes others.
 //
@@ -49,7 +49,7 @@ const (
 type session struct {
 	servers *servers
 	seconds int64          // to ask for
-	bell    lockerkit.Bell // wakes work; nil: it is never renewed
+	bell    lockerkit.Bell // wakes Work; nil: it is never renewed
 
 	turn chan struct{} // holds one: the goroutine that grants or renews the lease
 
@@ -127,31 +127,13 @@ func (s *session) lost(id clientv3.LeaseID) {
 	}
 }
 
-// work renews the lease until ctx ends, while the session is asked for.
-func (s *session) work(ctx context.Context) {
-	pause := func(time.Duration) time.Duration { return placeEvery }
-	s.bell.Look(ctx.Done(), pause, func() bool {
-		s.mu.Lock()
-		life, idle := s.life, time.Since(s.used) > s.life
-		s.mu.Unlock()
-		if idle { // nothing depends on it any more
-			return false
-		}
-		ctx, cancel := context.WithTimeout(ctx, placeNeed)
-		defer cancel()
-		_, _ = s.atLeast(ctx, life)
-		return true
-	})
-}
-
 // sessions are the etcd leases of a process.
 type sessions struct {
 	servers *servers
 	places  *session // of this process in queues, and of its pulse
 
-	mu      sync.Mutex         // guards what follows; never held across I/O or a callback
-	keys    map[int64]*session // for keys, by the seconds that they live
-	sweepAt int                // the number of keys at which those that have ended are forgotten
+	mu   sync.Mutex         // guards keys; never held across I/O or a callback
+	keys map[int64]*session // for keys, by the seconds that they live
 }
 
 // newSessions returns the sessions of a process. The life of that of places is
@@ -177,15 +159,32 @@ func (ss *sessions) sessionFor(ttl time.Duration) *session {
 	if known := ss.keys[s.seconds]; known != nil {
 		return known
 	}
-	if len(ss.keys) >= ss.sweepAt {
+	if len(ss.keys)%sweepEvery == 0 {
 		maps.DeleteFunc(ss.keys, func(_ int64, s *session) bool {
 			_, lives := s.good(0)
 			return !lives
 		})
-		ss.sweepAt = max(sessionsMin, 2*len(ss.keys))
 	}
 	ss.keys[s.seconds] = s
 	return s
+}
+
+// Work renews the lease of places until ctx ends, while it is asked for.
+func (ss *sessions) Work(ctx context.Context) {
+	s := ss.places
+	pause := func(time.Duration) time.Duration { return placeEvery }
+	s.bell.Look(ctx.Done(), pause, func() bool {
+		s.mu.Lock()
+		life, idle := s.life, time.Since(s.used) > s.life
+		s.mu.Unlock()
+		if idle { // nothing depends on it any more
+			return false
+		}
+		ctx, cancel := context.WithTimeout(ctx, placeNeed)
+		defer cancel()
+		_, _ = s.atLeast(ctx, life)
+		return true
+	})
 }
 
 // keepAlive renews a lease by one request. The client's KeepAliveOnce would

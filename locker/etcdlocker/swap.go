@@ -134,7 +134,9 @@ func (s *step) plan(c *rowlocker.Change) error {
 	}
 	for _, m := range c.Tell {
 		if m.Must {
-			s.alive(m.To)
+			pulse := s.pulseKey(m.To)
+			s.ifs, s.must = append(s.ifs, exists(pulse)), append(s.must, m.To)
+			s.els = append(s.els, clientv3.OpGet(pulse, clientv3.WithCountOnly()))
 		}
 		row := &c.Rows[m.Row]
 		value := string(row.Value)
@@ -162,14 +164,6 @@ func (s *step) putUnder(session *session, need time.Duration, key, value string)
 	s.leases[session] = lease
 	s.then = append(s.then, clientv3.OpPut(key, value, clientv3.WithLease(lease)))
 	return nil
-}
-
-// alive says that a process has a pulse.
-func (s *step) alive(instance string) {
-	pulse := s.pulseKey(instance)
-	s.ifs = append(s.ifs, exists(pulse))
-	s.els = append(s.els, clientv3.OpGet(pulse, clientv3.WithCountOnly()))
-	s.must = append(s.must, instance)
 }
 
 // write writes a row.
