@@ -226,14 +226,6 @@ func encode(key string, r *row, t *Traits) []Row {
 	return rows
 }
 
-// spanOf returns a time of so many µs, or the longest.
-func spanOf(micros int64) time.Duration {
-	if micros < 0 || micros > int64(math.MaxInt64/time.Microsecond) {
-		return math.MaxInt64
-	}
-	return time.Duration(micros) * time.Microsecond
-}
-
 // mergeMax is how many tickets a write takes into the row of a key that one
 // claim owns. The others stay where they are, or the row would grow with each
 // hand-over.
@@ -280,6 +272,14 @@ func (r *row) marks() (marks []Mark) {
 		}
 	}
 	return marks
+}
+
+// spanOf returns a time of so many µs, or the longest.
+func spanOf(micros int64) time.Duration {
+	if micros < 0 || micros > int64(math.MaxInt64/time.Microsecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(micros) * time.Microsecond
 }
 
 // opens returns what the row that is written begins with, and whether the

@@ -1,6 +1,7 @@
 package rowlocker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -375,11 +376,8 @@ func (d *desk) load(ctx context.Context, all []*task) error {
 		if t.have {
 			continue
 		}
-		if t.tries == 0 && d.traits.Blind && t.blind() && (!d.traits.Clock || d.memory.storeNow() > 0) {
-			t.src, t.have = Row{Key: t.key}, true
-			if known, ok := d.memory.known(t.key); ok {
-				t.src = known
-			}
+		if t.tries == 0 && d.blind(t) {
+			t.have = true
 			continue
 		}
 		keys, which = append(keys, t.key), append(which, t)
@@ -410,14 +408,27 @@ func (t *task) glances() bool {
 }
 
 // blind reports whether the requests may be applied to what is known of the
-// row. A look at a key that is held is better a read.
-func (t *task) blind() bool {
+// row, which it sets. A look at a key that another claim owns is better a read.
+func (d *desk) blind(t *task) bool {
+	if !d.traits.Blind || d.traits.Clock && d.memory.storeNow() == 0 {
+		return false
+	}
+	known, ok := d.memory.known(t.key)
 	for _, q := range t.qs {
-		if q.verb == acquire && (q.try.Held || q.try.Queued) || q.verb == forget {
+		looks := q.verb == acquire && (q.try.Held || q.try.Queued)
+		if q.verb == forget || looks && (!ok || !d.names(&known, q.owner)) {
 			return false
 		}
 	}
+	if t.src = known; !ok {
+		t.src = Row{Key: t.key}
+	}
 	return true
+}
+
+// names reports whether owner owns the key of a row that is known.
+func (d *desk) names(known *Row, owner string) bool {
+	return bytes.Contains(known.Value, []byte(owner)) && d.decode(known).owned(owner)
 }
 
 // decode returns the row of a task.
@@ -670,37 +681,39 @@ func (d *desk) values(ctx context.Context, t *task) error {
 
 const renewFlights = 4 // requests of one Renew at a time
 
-// renew carries out requests about different keys, in as few requests to the
-// store as it takes, beside the workers.
+// renew carries out requests in as few requests to the store as it takes,
+// beside the workers.
 func (d *desk) renew(ctx context.Context, qs []*request, answered func(i int, r reply)) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, batchMost)
 		defer cancel()
 	}
+	byKey, at := map[string]*task{}, map[*task][]int{}
+	var ts []*task
+	for i, q := range qs {
+		t := byKey[q.key]
+		if t == nil {
+			t = &task{key: q.key}
+			byKey[q.key], ts = t, append(ts, t)
+		}
+		t.qs, at[t] = append(t.qs, q), append(at[t], i)
+	}
 	turns := make(chan struct{}, renewFlights)
 	var all sync.WaitGroup
-	at := 0
-	for some := range slices.Chunk(qs, d.traits.Batch) {
-		first := at
-		at += len(some)
+	for some := range slices.Chunk(ts, d.traits.Batch) {
 		turns <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turns }()
-			index := map[*task]int{}
-			var ts []*task
-			for i := range some {
-				t := &task{key: some[i].key, qs: some[i : i+1]}
-				index[t] = first + i
-				ts = append(ts, t)
-			}
-			for len(ts) > 0 {
-				ts = d.attempt(ctx, ts, func(t *task, err error) {
-					if err != nil {
-						answered(index[t], failed(err))
-						return
+			for len(some) > 0 {
+				some = d.attempt(ctx, some, func(t *task, err error) {
+					for n, i := range at[t] {
+						if err != nil {
+							answered(i, failed(err))
+						} else {
+							answered(i, reply{result: t.results[n]})
+						}
 					}
-					answered(index[t], reply{result: t.results[0]})
 				})
 			}
 		})

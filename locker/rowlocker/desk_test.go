@@ -55,7 +55,7 @@ func (p picky) Swap(ctx context.Context, cs []*Change) error {
 }
 
 func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
-	rows := picky{&memRows{w: &world{rows: map[string]Row{}, gone: map[string]time.Time{}}}, errors.New("refused")}
+	rows := picky{&memRows{w: newWorld()}, errors.New("refused")}
 	d := newDesk(rows, rows.Traits(), "i")
 	qs := []*request{asks("a", false), asks("b", false)}
 	qs[0].key = "bad"
@@ -78,9 +78,7 @@ func (b beating) Beat(ctx context.Context, instance string) error {
 }
 
 func TestALookKeepsThePulse(t *testing.T) {
-	w := &world{
-		rows: map[string]Row{}, ears: map[string]chan Row{}, pulses: map[string]bool{}, gone: map[string]time.Time{},
-	}
+	w := newWorld()
 	rows := beating{memPulse{memEars{&memRows{w: w}}}, new(int)}
 	d := newDesk(rows, rows.Traits(), "i")
 	for i, q := range []*request{asks("a", true), asks("b", true), asks("b", true)} {
@@ -105,7 +103,7 @@ func (mute) Unanswered(_ time.Time, err error) error { return errors.Join(locker
 
 func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(mute{&memRows{}}, Traits{Name: "test", Blind: true, Batch: 8}, "i")
+		d := newDesk(mute{&memRows{}}, noRows{}.Traits(), "i")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		go d.work(ctx)

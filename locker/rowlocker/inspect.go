@@ -98,19 +98,11 @@ func (l *Locker) beside(ctx context.Context, rows []Row) ([]Row, error) {
 	if _, ok := l.rows.(Ticketing); !ok {
 		return rows, nil
 	}
-	all := rows[:0:0]
-	for page := range slices.Chunk(rows, l.traits.Batch) {
-		keys := make([]string, len(page))
-		for i, r := range page {
-			keys[i] = r.Key
-		}
-		some, err := l.rows.Load(ctx, keys)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+	keys := make([]string, len(rows))
+	for i, r := range rows {
+		keys[i] = r.Key
 	}
-	return all, nil
+	return l.rows.Load(ctx, keys)
 }
 
 var ownerID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

@@ -38,6 +38,7 @@ func New(rows Rows) *Locker {
 	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
 	l.desk = newDesk(rows, t, l.instance)
 	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, giveBack: l.giveBack, over: l.over}
+	l.lookout.deaf.Store(&time.Time{})
 	if _, ok := rows.(Ears); ok {
 		l.desk.told = l.lookout.told
 	}
@@ -61,7 +62,7 @@ func NewListener(rows interface {
 
 // Listens reports whether the messages of other processes arrive here now. It
 // does not block.
-func (l Listener) Listens() bool { return l.lookout.hears.Load() }
+func (l Listener) Listens() bool { return l.lookout.hears() }
 
 // Open checks the settings, and starts what serves the calls.
 func (l *Locker) Open(w locker.Waker) error {
@@ -73,7 +74,12 @@ func (l *Locker) Open(w locker.Waker) error {
 		for range l.traits.Workers {
 			l.life.Serve(func() { l.desk.work(l.life.Context()) })
 		}
-		l.life.Serve(l.lookout.serve)
+		if ears, ok := l.rows.(Ears); ok {
+			now := time.Now()
+			l.lookout.deaf.Store(&now)
+			l.life.Serve(func() { l.lookout.listen(ears) })
+		}
+		l.life.Serve(l.lookout.poll)
 		if l.desk.pulse != nil || !l.traits.Clock {
 			l.life.Serve(l.lookout.mind)
 		}
@@ -259,19 +265,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	}
 	defer l.life.Leave()
 	sent := time.Now()
-	qs := make([]*request, 0, len(cs))
-	seen := map[string]bool{}
-	var which, again []int
+	qs := make([]*request, len(cs))
 	for i, c := range cs {
-		if seen[c.Key] { // two shares of one key
-			again = append(again, i)
-			continue
-		}
-		seen[c.Key] = true
-		which = append(which, i)
-		qs = append(qs, l.renewing(c))
+		qs[i] = l.renewing(c)
 	}
-	answer := func(i int, r reply) {
+	l.desk.renew(ctx, qs, func(i int, r reply) {
 		switch c := cs[i]; {
 		case r.err != nil:
 			answered(i, unclear(r.err))
@@ -280,11 +278,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		default:
 			answered(i, nil)
 		}
-	}
-	l.desk.renew(ctx, qs, func(n int, r reply) { answer(which[n], r) })
-	for _, i := range again {
-		answer(i, l.desk.do(ctx, *l.renewing(cs[i])))
-	}
+	})
 }
 
 func (l *Locker) renewing(c *locker.Claim) *request {

@@ -23,6 +23,7 @@ const (
 	pollCeil  = 60 * time.Millisecond
 	pollLimit = time.Second
 	earPause  = 50 * time.Millisecond // before messages are listened for again
+	earLimit  = time.Second           // without messages, before the lookout looks
 	pollPage  = 500
 )
 
@@ -33,31 +34,41 @@ type lookout struct {
 	desk     *desk
 	book     *book
 	life     *lockerkit.Life
-	waker    locker.Waker            // set by Open
-	hears    atomic.Bool             // all messages come
-	giveBack func(key, owner string) // releases a key that nobody here wants (law 3)
+	waker    locker.Waker              // set by Open
+	deaf     atomic.Pointer[time.Time] // since when messages may be missed; nil: they come
+	giveBack func(key, owner string)   // releases a key that nobody here wants (law 3)
 	over     func(time.Time) time.Time
 }
 
-// serve hears messages if the store has them, and looks otherwise.
-func (l *lookout) serve() {
-	ears, ok := l.desk.rows.(Ears)
-	if !ok {
-		l.poll()
-		return
+// listen hears messages until the locker ends.
+func (l *lookout) listen(ears Ears) {
+	lost := func() (heard bool) {
+		now := time.Now()
+		return l.deaf.CompareAndSwap(nil, &now)
 	}
 	for {
 		ears.Listen(l.life.Context(), l.desk.instance, l.heard, func() {
-			l.hears.Store(true)
+			l.deaf.Store(nil)
 			l.waker.WakeAll()
 		})
-		if l.hears.Swap(false) {
+		if lost() {
+			l.book.bell.Ring()
 			l.waker.WakeAll()
 		}
 		if !lockerkit.Pause(earPause, l.life.Context().Done()) {
 			return
 		}
 	}
+}
+
+// hears reports whether messages come.
+func (l *lookout) hears() bool { return l.deaf.Load() == nil }
+
+// polls reports whether no message has come for so long, if ever, that the
+// locker must look for itself.
+func (l *lookout) polls() bool {
+	since := l.deaf.Load()
+	return since != nil && time.Since(*since) > earLimit
 }
 
 // heard passes on what a message tells: the row as it is now.
@@ -153,8 +164,11 @@ func (l *lookout) pause(took time.Duration) time.Duration {
 	return max(floor, min(pollShare*took, pollCeil)) + rand.N(floor/4)
 }
 
-// lookAll looks at all keys of this process, and reports whether there are any.
-func (l *lookout) lookAll() bool {
+// lookAll looks at all keys of this process, and reports whether to look again.
+func (l *lookout) lookAll() (again bool) {
+	if !l.polls() {
+		return !l.hears()
+	}
 	keys := l.book.watched()
 	for page := range slices.Chunk(keys, pollPage) {
 		l.look(page)
@@ -208,6 +222,7 @@ func (l *lookout) tell(key string, r *row, own share, sent time.Time) {
 	switch w, wanted := l.book.found(own.Owner, behind > 0); {
 	case w != nil:
 		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.desk.traits.Grain
+		l.book.renewed(own.Owner, l.over(sent.Add(left)))
 		l.grant(w, locker.Offer{Length: left, Token: uint64(own.Token), Waiting: behind}, sent)
 	case wanted:
 		l.waker.Wanted(key)

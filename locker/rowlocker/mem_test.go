@@ -25,16 +25,32 @@ type world struct {
 	until   map[string]time.Time // of shares beside rows, by key and name
 }
 
+func newWorld() *world {
+	return &world{
+		rows: map[string]Row{}, ears: map[string]chan Row{}, pulses: map[string]bool{}, gone: map[string]time.Time{},
+		until: map[string]time.Time{},
+	}
+}
+
+// breaks ends the messages to an instance.
+func (w *world) breaks(instance string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.ears[instance])
+	delete(w.ears, instance)
+}
+
 // memRows are its Rows for one locker, with what the test wants of a store.
 type memRows struct {
 	w       *world
 	clock   bool
 	members bool
 	single  bool
+	batch   int
 }
 
 func (m *memRows) Traits() Traits {
-	return Traits{Name: "mem", Clock: m.clock, Blind: true, Members: m.members, Single: m.single, Workers: 2, Batch: 8, Limits: locker.Limits{Late: locker.LookEvery, LateForOthers: time.Second}}
+	return Traits{Name: "mem", Clock: m.clock, Blind: true, Members: m.members, Single: m.single, Workers: 2, Batch: max(m.batch, 8), Limits: locker.Limits{Late: locker.LookEvery, LateForOthers: time.Second}}
 }
 func (m *memRows) Open() error                                                     { return nil }
 func (m *memRows) Close()                                                          {}
@@ -198,13 +214,21 @@ func (m memEars) Listen(ctx context.Context, instance string, hear func(Row), aw
 	awake()
 	for {
 		select {
-		case r := <-ch:
+		case r, ok := <-ch:
+			if !ok {
+				return
+			}
 			hear(r)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
+
+// memDeaf never hears.
+type memDeaf struct{ *memRows }
+
+func (memDeaf) Listen(context.Context, string, func(Row), func()) {}
 
 // memPulse knows who is alive.
 type memPulse struct{ memEars }
@@ -234,15 +258,17 @@ func (memTickets) Tickets() {}
 
 func TestTheKitKeepsItsPromisesOnEveryKindOfStore(t *testing.T) {
 	for _, clock := range []bool{true, false} {
-		for _, kind := range []string{"polled", "ears", "single", "pulse", "tickets", "members"} {
+		for _, kind := range []string{"polled", "deaf", "ears", "single", "pulse", "tickets", "members"} {
 			t.Run(strings.TrimSpace(fmt.Sprintf("%s clock %v", kind, clock)), func(t *testing.T) {
 				lockertest.RunVirtual(t, func(*testing.T) (a, b locker.Locker) {
-					w := &world{rows: map[string]Row{}, ears: map[string]chan Row{}, pulses: map[string]bool{}, gone: map[string]time.Time{}, until: map[string]time.Time{}}
+					w := newWorld()
 					one := func() locker.Locker {
-						m := &memRows{w, clock, kind == "members", kind == "single"}
+						m := &memRows{w: w, clock: clock, members: kind == "members", single: kind == "single"}
 						switch kind {
 						case "polled":
 							return New(m)
+						case "deaf":
+							return New(memDeaf{m})
 						case "ears", "single":
 							return NewListener(memEars{m})
 						case "pulse":

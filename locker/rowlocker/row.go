@@ -504,7 +504,7 @@ func (r *row) renew(q *request) result {
 	own := r.share(q.owner)
 	switch {
 	case own != nil:
-		own.Since, own.Length, own.Ends = 0, t.length, t.ends
+		own.Since, own.Length, own.Ends, own.beside = 0, t.length, t.ends, false
 	case r.owned(q.owner):
 		r.term, r.lingers = t, false // the claim is in use
 	default:

@@ -21,8 +21,8 @@ type Rows interface {
 	// cannot be used is a [locker.ErrInvalidOption].
 	Open() error
 
-	// Load returns the rows of keys, in that order, with Version 0 for a key
-	// that has none.
+	// Load returns the rows of keys, of which there are up to 500, in that
+	// order, with Version 0 for a key that has none.
 	Load(ctx context.Context, keys []string) ([]Row, error)
 
 	// Swap carries out changes, each by itself: as a whole, or not at all. They
@@ -76,7 +76,7 @@ type Traits struct {
 	Limits locker.Limits
 
 	Workers int // calls of Load and Swap at a time, but for renewals; 0 is 1
-	Batch   int // changes of one Swap, and keys of one Load, at most; 0 is 1
+	Batch   int // changes of one Swap at most; 0 is 1
 }
 
 // Any is the Version of a Row that is written whatever is there.
@@ -112,10 +112,12 @@ type Row struct {
 	Tickets []Ticket
 
 	// KeepFor is for how long a Row that is written means something. After that
-	// the store may delete it, and should. HeldFor is for how long its key may be
-	// owned; 0: by nobody. After that a store without a Clock may say of a Row
-	// that was read that it is Vacant, and should: a process that never looked
-	// before then finds the key free.
+	// the store may delete it, and should. HeldFor is for how long its key may
+	// be owned; 0: by nobody.
+	//
+	// Vacant says of a Row that was read in a store without Clock that HeldFor
+	// is over for sure. Without it, a process that first sees the row has to
+	// wait for as long, if the row has stayed for a record.
 	KeepFor, HeldFor time.Duration
 	Vacant           bool
 
@@ -172,8 +174,8 @@ type Change struct {
 	Current []Row
 	// Dead are, if not Done, processes without a pulse that must hear.
 	Dead []string
-	// Err is why the step was not carried out, if that says nothing of the other
-	// changes. It is like an error of Swap.
+	// Err is, if not Done, an error of this Change and no other, as the error
+	// of Swap would be: the store refuses a record that is too large.
 	Err error
 }
 
@@ -243,9 +245,9 @@ type Glancing interface {
 
 // Explaining are Rows that say what it means that no answer came.
 type Explaining interface {
-	// Unanswered returns the ErrUnavailable of a call that was made at that
-	// time, and given up because of err. With [locker.ErrSilent] if the store
-	// was asked since, and has answered nobody.
+	// Unanswered returns the [locker.ErrUnavailable] of a call that was made at
+	// that time and given up because of err. It adds [locker.ErrSilent] if the
+	// store was asked since and has answered nobody. It does not block.
 	Unanswered(since time.Time, err error) error
 }
 

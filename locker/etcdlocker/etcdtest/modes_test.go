@@ -149,7 +149,7 @@ func TestATurnAloneCostsNoMoreThanWithoutModes(t *testing.T) {
 	<-c.wanted // it knows the first in the queue
 	c.costs(t, 1, "a hand-over", c.releases(t, first, true))
 	<-c.granted
-	c.costs(t, 2, "a key that was handed over", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, owns))
+	c.costs(t, 1, "a key that was handed over", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, owns))
 	c.costs(t, 1, "the last release", c.releases(t, second, false))
 }
 
@@ -161,7 +161,7 @@ func TestWhatSharesAndPermitsCost(t *testing.T) {
 	one, two, writer := claimed("book", locker.NoLimit), claimed("book", locker.NoLimit), claimed("book", 0)
 	c.costs(t, 1, "the first share", c.acquires(t, one, wait, owns))
 	c.costs(t, 1, "a further share", c.acquires(t, two, wait, owns))
-	c.costs(t, 2, "a renewal", func() (err error) {
+	c.costs(t, 1, "a renewal", func() (err error) {
 		c.Renew(t.Context(), []*locker.Claim{one, two}, func(_ int, e error) { err = errors.Join(err, e) })
 		return err
 	})
@@ -171,7 +171,7 @@ func TestWhatSharesAndPermitsCost(t *testing.T) {
 	c.costs(t, 2, "the release of a share for which a claim waits", c.releases(t, one, true))
 	c.costs(t, 1, "a hand-over", c.releases(t, two, true))
 	<-c.granted
-	c.costs(t, 2, "a key that was handed over", c.acquires(t, writer, look, owns))
+	c.costs(t, 1, "a key that was handed over", c.acquires(t, writer, look, owns))
 
 	readers := []*locker.Claim{claimed("book", locker.NoLimit), claimed("book", locker.NoLimit)}
 	for _, r := range readers {
@@ -181,7 +181,7 @@ func TestWhatSharesAndPermitsCost(t *testing.T) {
 	<-c.granted
 	<-c.granted
 	for _, r := range readers {
-		c.costs(t, 2, "a share that was handed over", c.acquires(t, r, look, owns))
+		c.costs(t, 1, "a share that was handed over", c.acquires(t, r, look, owns))
 	}
 	c.costs(t, 1, "the release of a share", c.releases(t, readers[0], true))
 	c.costs(t, 1, "the last release of a share", c.releases(t, readers[1], false))
@@ -359,7 +359,7 @@ func TestAShareThatEndsDuringALookIsNotPutBack(t *testing.T) {
 	c, other := newCounted(t, addr, prefix), newCounted(t, addr, prefix)
 	share, alone := claimed("k", locker.NoLimit), claimed("k", 0)
 	c.mustAcquire(t, share, locker.Try{}, owns)
-	c.beforeThe(2, func() { // after the look
+	c.beforeThe(1, func() { // c knows the key
 		if err := other.ForceRelease(t.Context(), "k", share.Owner); err != nil {
 			t.Error(err)
 		}

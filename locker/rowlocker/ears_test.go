@@ -1,0 +1,119 @@
+package rowlocker
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// earful is a guard that notes what it is told.
+type earful struct {
+	hasty
+
+	mu      sync.Mutex
+	revoked []string
+	all     int
+}
+
+func (*earful) Granted(string, string, locker.Offer) bool { return true }
+
+func (e *earful) WakeAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all++
+}
+
+func (e *earful) Revoked(key, owner string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.revoked = append(e.revoked, key+" "+owner)
+}
+
+func (e *earful) told() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.revoked)
+}
+
+// peers opens lockers on one store in memory, each with a guard that notes what
+// it is told.
+func peers(t *testing.T, n int, open func(m *memRows) *Locker) (ls []*Locker, es []*earful) {
+	t.Helper()
+	w := newWorld()
+	for range n {
+		l, e := open(&memRows{w: w}), &earful{}
+		if err := l.Open(e); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close(t.Context()) })
+		ls, es = append(ls, l), append(es, e)
+	}
+	synctest.Wait()
+	return ls, es
+}
+
+func wants(owner byte, limit int) *locker.Claim {
+	id := slices.Repeat([]byte{owner}, locker.OwnerLen)
+	return &locker.Claim{Key: "k", Owner: string(id), TTL: 10 * time.Second, Limit: limit}
+}
+
+// take makes c the owner of its key.
+func take(t *testing.T, l *Locker, c *locker.Claim) {
+	t.Helper()
+	if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || !a.Acquired {
+		t.Fatalf("Acquire: %+v, %v", a, err)
+	}
+}
+
+// The row of a key that is free is deleted in one kind of stores, and stays in
+// the other.
+func TestAHolderHearsAtOnceThatItsKeyWasReleasedByForce(t *testing.T) {
+	for _, clock := range []bool{true, false} {
+		for _, by := range []int{0, 1} {
+			for _, limit := range []int{1, 2, locker.NoLimit} {
+				synctest.Test(t, func(t *testing.T) {
+					ls, es := peers(t, 2, func(m *memRows) *Locker {
+						m.clock = clock
+						return New(memTickets{memPulse{memEars{m}}})
+					})
+					a, b := wants('a', limit), wants('b', limit)
+					take(t, ls[0], a)
+					if limit > 1 {
+						take(t, ls[1], b)
+					}
+					if err := ls[by].ForceRelease(t.Context(), a.Key, a.Owner); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					if got := es[0].told(); !slices.Equal(got, []string{"k " + a.Owner}) || len(es[1].told()) > 0 {
+						t.Errorf("clock %v, limit %d, by %d: the guards hear %q and %q", clock, limit, by, got, es[1].told())
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestTheGuardIsWokenWhenMessagesBreakOffAndComeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls, es := peers(t, 1, func(m *memRows) *Locker { return New(memEars{m}) })
+		l := Listener{ls[0]}
+		if !l.Listens() || es[0].all != 1 {
+			t.Fatalf("Listens %v, woken %d times", l.Listens(), es[0].all)
+		}
+		w := l.rows.(memEars).w
+		w.breaks(l.instance)
+		synctest.Wait()
+		if l.Listens() || es[0].all != 2 {
+			t.Errorf("broken: Listens %v, woken %d times", l.Listens(), es[0].all)
+		}
+		time.Sleep(time.Second)
+		if !l.Listens() || es[0].all != 3 {
+			t.Errorf("again: Listens %v, woken %d times", l.Listens(), es[0].all)
+		}
+	})
+}
