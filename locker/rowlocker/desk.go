@@ -130,15 +130,7 @@ func (d *desk) work(ctx context.Context) {
 			lockerkit.Pause(rest, ctx.Done())
 		}
 		all = join(all, d.mine(all, batch))
-		now := time.Now()
-		var ready, later []*task
-		for _, t := range all {
-			if t.after.After(now) {
-				later = append(later, t)
-			} else {
-				ready = append(ready, t)
-			}
-		}
+		ready, later := d.ready(all)
 		all = append(later, d.next(ready, d.round(ctx, ready))...)
 	}
 }
@@ -185,6 +177,36 @@ func (d *desk) next(were, rest []*task) []*task {
 	return join(rest, parked)
 }
 
+// lookGather is how long a look waits for others to travel with. It is in no
+// hurry, because a message tells what it would find.
+const lookGather = 20 * time.Millisecond
+
+// ready returns the tasks that may be tried, and the others. Looks that need a
+// read are put off once, and go when one of them may or the batch is full.
+func (d *desk) ready(all []*task) (ready, later []*task) {
+	now, full := time.Now(), len(all) >= d.traits.Batch
+	for _, t := range all {
+		looks := t.tries == 0 && !slices.ContainsFunc(t.qs, func(q *request) bool { return !q.try.Queued })
+		switch {
+		case !looks && t.gathers:
+			if t.gathers = false; t.tries == 0 {
+				t.after = time.Time{}
+			}
+		case looks && t.after.IsZero() && d.told != nil && !d.blind(t):
+			t.gathers, t.after = true, now.Add(lookGather)
+		}
+		full = full || t.gathers && !t.after.After(now)
+	}
+	for _, t := range all {
+		if t.after.After(now) && !(full && t.gathers) {
+			later = append(later, t)
+		} else {
+			ready = append(ready, t)
+		}
+	}
+	return ready, later
+}
+
 // due returns how long it is until one of the tasks may be tried.
 func due(all []*task) (rest time.Duration) {
 	for i, t := range all {
@@ -221,6 +243,7 @@ type task struct {
 	sure    bool // src was read for these calls, by a load or a refusal
 	tries   int
 	after   time.Time // not to be tried before
+	gathers bool      // it is a look that waits for others, until after
 	refused bool      // a ticket was
 
 	r       *row

@@ -3,6 +3,9 @@ package rowlocker
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,5 +117,45 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 		if r := d.do(impatient, *q); !errors.Is(r.err, locker.ErrSilent) || r.unsent {
 			t.Errorf("%+v, want what the store says", r)
 		}
+	})
+}
+
+// reads counts them.
+type reads struct {
+	memPulse
+	loads *atomic.Int32
+}
+
+func (c reads) Load(ctx context.Context, keys []string) ([]Row, error) {
+	c.loads.Add(1)
+	return c.memPulse.Load(ctx, keys)
+}
+
+func TestLooksOfAProcessTravelTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := reads{memPulse{memEars{&memRows{w: newWorld()}}}, new(atomic.Int32)}
+		d := newDesk(rows, rows.Traits(), "i")
+		d.traits.Batch = 100
+		d.told = func(string, *row, []waiter, time.Time) {}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { d.work(ctx) })
+		var looks sync.WaitGroup
+		for i := range 40 {
+			looks.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				q := asks("a", true)
+				q.key, q.try.Queued = strconv.Itoa(i), true
+				if r := d.do(ctx, *q); r.err != nil {
+					t.Error(r.err)
+				}
+			})
+		}
+		looks.Wait()
+		if n := rows.loads.Load(); n > 4 {
+			t.Errorf("%d reads for 40 looks", n)
+		}
+		cancel()
+		all.Wait()
 	})
 }
