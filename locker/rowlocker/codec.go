@@ -107,6 +107,9 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 	if l := w.Record; l != nil {
 		r.record = record{owner: l.Owner, mark: l.Mark, term: at(l.Since, l.Length), size: l.Size, value: l.Value, oldSize: l.Size}
 	}
+	if src.Forgot {
+		r.record.ends = min(r.record.ends, r.now)
+	}
 	r.merge(src, base)
 	for _, s := range r.crowd {
 		r.shared = append(r.shared, s.Owner)
@@ -202,6 +205,9 @@ func encode(key string, r *row, t *Traits) []Row {
 		last = max(last, l.ends)
 	}
 	if l.dirty {
+		if w.Record != nil {
+			main.RecordFor = time.Duration(l.length) * time.Microsecond
+		}
 		value := Row{Key: key + recordSuffix, Version: Any}
 		if w.Record != nil && r.long(l.size) {
 			value.Value = append([]byte(l.owner+"/"), l.value...)

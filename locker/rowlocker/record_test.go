@@ -175,6 +175,14 @@ func TestARecordDoesNotHoldTheKeyOfADeadOwner(t *testing.T) {
 		t.Fatalf("held for %v, kept for %v", src.HeldFor, src.KeepFor)
 	}
 	src.Version = 1
+	if src.RecordFor != time.Minute {
+		t.Errorf("the record lasts for %v", src.RecordFor)
+	}
+	src.Forgot, src.Vacant = true, true
+	if r := decode(&src, noClock, newMemory(), 500e6); !r.free() || r.counting() != nil {
+		t.Errorf("forgotten and vacant: free %v, the mark counts %v", r.free(), r.counting() != nil)
+	}
+	src.Forgot = false
 	for _, vacant := range []bool{false, true} {
 		src.Vacant = vacant
 		r := decode(&src, noClock, newMemory(), 500e6)

@@ -121,6 +121,13 @@ type Row struct {
 	KeepFor, HeldFor time.Duration
 	Vacant           bool
 
+	// RecordFor is for how long the record means something that the write
+	// leaves; 0: that stays as it was. Forgot says of a Row that was read in a
+	// store without Clock that this is over for sure. Without it, each process
+	// that first sees the record prolongs it by a write.
+	RecordFor time.Duration
+	Forgot    bool
+
 	// Drop are tickets that are deleted by the write, if they are there still.
 	// Alone says that the write is refused if there is a ticket beside the row
 	// with a version above Beside. Without Members, all that the Locker knows
