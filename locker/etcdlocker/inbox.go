@@ -59,7 +59,7 @@ func messageOf(key string, revision int64, value []byte) rowlocker.Row {
 	}
 	row := rowlocker.Row{Key: key, Version: revision}
 	if len(value) > 0 {
-		row.Value = value
+		row.Value, row.Tag = value, tagOf(value)
 	}
 	return row
 }

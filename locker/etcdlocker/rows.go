@@ -23,13 +23,30 @@ import (
 //	<prefix>{K}              the row of K; under a lease that outlives what the row says
 //	<prefix>{K}/c/<name>     a ticket, or a share; under a lease of its process
 //	<prefix>{K}/h            says that K is owned, beside a row that ends with stays; under a lease for that
+//	<prefix>{K}/r            says that the record lasts of a row that ends with recorded; under a lease for that
 //	<prefix>{K}/m/<owner>    says that a claim owns K beside others, for Locker.Held; under a lease for that
 //	<prefix>i/<instance>/{K} the last message to a locker about K
 //	<prefix>p/<instance>     the pulse of a locker whose claims wait; under a short lease that it renews
 
-// stays is at the end of a row that means something when nobody owns its key
-// any more, as one with a record does. Its owner has gone with <prefix>{K}/h.
-const stays = "\n"
+// What is at the end of a row that is about several things at once, each of
+// which ends with the key that says so. JSON takes it for space.
+const (
+	recorded = "\t"
+	stays    = "\n" // it means something when nobody owns its key any more
+)
+
+// ends reports how a row ends.
+func ends(value []byte, with string) bool {
+	return bytes.Contains(value[len(bytes.TrimRight(value, recorded+stays)):], []byte(with))
+}
+
+// tagOf returns the Tag of a row.
+func tagOf(value []byte) (tag string) {
+	if ends(value, recorded) {
+		tag = recorded
+	}
+	return tag
+}
 
 // rows are the [rowlocker.Rows] in etcd.
 type rows struct {
@@ -82,6 +99,7 @@ func (*rows) Tickets() {}
 
 func (r *rows) rowKey(key string) string          { return r.prefix + "{" + key + "}" }
 func (r *rows) ownedKey(key string) string        { return r.rowKey(key) + "/h" }
+func (r *rows) keptKey(key string) string         { return r.rowKey(key) + "/r" }
 func (r *rows) markKey(key, owner string) string  { return r.rowKey(key) + "/m/" + owner }
 func (r *rows) ticketKey(key, name string) string { return r.rowKey(key) + "/c/" + name }
 func (r *rows) pulseKey(instance string) string   { return r.prefix + "p/" + instance }
@@ -155,9 +173,12 @@ func (r *rows) gather(all []rowlocker.Row, kvs []*mvccpb.KeyValue) []rowlocker.R
 		row := &all[len(all)-1]
 		switch name, isTicket := strings.CutPrefix(rest, "/c/"); {
 		case rest == "":
-			row.Version, row.Value, row.Vacant = kv.ModRevision, kv.Value, bytes.HasSuffix(kv.Value, []byte(stays))
+			row.Version, row.Value, row.Tag = kv.ModRevision, kv.Value, tagOf(kv.Value)
+			row.Vacant, row.Forgot = ends(kv.Value, stays), ends(kv.Value, recorded)
 		case rest == "/h":
 			row.Vacant = false
+		case rest == "/r":
+			row.Forgot = false
 		case isTicket:
 			row.Tickets = append(row.Tickets, rowlocker.Ticket{Name: name, Version: kv.ModRevision, Value: kv.Value})
 		}

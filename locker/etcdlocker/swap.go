@@ -187,14 +187,22 @@ func (s *step) write(row *rowlocker.Row) error {
 		s.then = append(s.then, clientv3.OpDelete(key))
 		return nil
 	}
-	value := string(row.Value)
+	end := row.Tag
+	if row.RecordFor > 0 {
+		end = recorded
+		if err := s.put(s.keptKey(row.Key), "", row.RecordFor); err != nil {
+			return err
+		}
+	}
 	if row.HeldFor > 0 && row.KeepFor-row.HeldFor > locker.QueueLife {
-		value += stays
+		end += stays
 		if err := s.put(s.ownedKey(row.Key), "", row.HeldFor); err != nil {
 			return err
 		}
 	}
-	return s.put(key, value, row.KeepFor)
+	row.Value = append(slices.Clip(row.Value), end...) // also for messages
+	row.Tag = strings.TrimSuffix(end, stays)
+	return s.put(key, string(row.Value), row.KeepFor)
 }
 
 // mark says that a claim owns a key beside others, or no longer.
