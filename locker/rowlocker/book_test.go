@@ -64,3 +64,27 @@ func TestAGrantThatIsOverWhenItIsToldIsNotLookedFor(t *testing.T) {
 		t.Errorf("the locker looks for %q for good, want nothing", keys)
 	}
 }
+
+// joining is a guard that notes the records which its claims find.
+type joining struct {
+	hasty
+
+	found *[]string
+}
+
+func (j joining) Recorded(_, _, value string) { *j.found = append(*j.found, value) }
+
+// The row of a key has only the head of a long record.
+func TestAMessageHasTheWholeRecordOrNone(t *testing.T) {
+	var found []string
+	l := New(noRows{})
+	l.lookout.waker = joining{hasty{l}, &found}
+	for _, size := range []int64{3, inlineMax + 1} {
+		l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second, Recall: true})
+		r := &row{record: record{owner: "p", term: term{ends: 2e6}, size: size, value: []byte("abc")}, now: 1e6}
+		l.lookout.told("k", r, nil, time.Now())
+	}
+	if len(found) != 2 || found[0] != "abc" || found[1] != "" {
+		t.Errorf("told %q, want the short record and no other", found)
+	}
+}

@@ -3,9 +3,7 @@ package rowlocker
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +38,19 @@ func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 	})
 }
 
+// replies returns what a desk answers to requests that come at once.
+func replies(t *testing.T, d *desk, qs ...request) []reply {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var worker sync.WaitGroup
+	worker.Go(func() { d.work(ctx, d.calls, 0) })
+	defer worker.Wait()
+	defer cancel()
+	all := make([]reply, len(qs))
+	d.all(ctx, d.calls, qs, func(i int, r reply) { all[i] = r })
+	return all
+}
+
 // picky are Rows that refuse one key.
 type picky struct {
 	*memRows
@@ -60,10 +71,9 @@ func (p picky) Swap(ctx context.Context, cs []*Change) error {
 func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
 	rows := picky{&memRows{w: newWorld()}, errors.New("refused")}
 	d := newDesk(rows, rows.Traits(), "i")
-	qs := []*request{asks("a", false), asks("b", false)}
-	qs[0].key = "bad"
-	got := make([]reply, len(qs))
-	d.renew(t.Context(), qs, func(i int, r reply) { got[i] = r })
+	bad := asks("a", false)
+	bad.key = "bad"
+	got := replies(t, d, *bad, *asks("b", false))
 	if !errors.Is(got[0].err, rows.refused) || got[1].err != nil || !got[1].ok {
 		t.Errorf("%+v, want the first refused and the second to own its key", got)
 	}
@@ -86,11 +96,9 @@ func TestALookKeepsThePulse(t *testing.T) {
 	d := newDesk(rows, rows.Traits(), "i")
 	for i, q := range []*request{asks("a", true), asks("b", true), asks("b", true)} {
 		q.try.Queued, q.inst = i == 2, "i"
-		d.renew(t.Context(), []*request{q}, func(_ int, r reply) {
-			if r.err != nil || r.queued != (i > 0) || *rows.beats != i {
-				t.Errorf("request %d: %+v, %d beats", i, r, *rows.beats)
-			}
-		})
+		if r := replies(t, d, *q)[0]; r.err != nil || r.queued != (i > 0) || *rows.beats != i {
+			t.Errorf("request %d: %+v, %d beats", i, r, *rows.beats)
+		}
 	}
 }
 
@@ -109,7 +117,7 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 		d := newDesk(mute{&memRows{}}, noRows{}.Traits(), "i")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		go d.work(ctx)
+		go d.work(ctx, d.calls, 0)
 		impatient, stop := context.WithTimeout(ctx, time.Millisecond)
 		defer stop()
 		q := asks("a", false)
@@ -117,45 +125,5 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 		if r := d.do(impatient, *q); !errors.Is(r.err, locker.ErrSilent) || r.unsent {
 			t.Errorf("%+v, want what the store says", r)
 		}
-	})
-}
-
-// reads counts them.
-type reads struct {
-	memPulse
-	loads *atomic.Int32
-}
-
-func (c reads) Load(ctx context.Context, keys []string) ([]Row, error) {
-	c.loads.Add(1)
-	return c.memPulse.Load(ctx, keys)
-}
-
-func TestLooksOfAProcessTravelTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rows := reads{memPulse{memEars{&memRows{w: newWorld()}}}, new(atomic.Int32)}
-		d := newDesk(rows, rows.Traits(), "i")
-		d.traits.Batch = 100
-		d.told = func(string, *row, []waiter, time.Time) {}
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		all.Go(func() { d.work(ctx) })
-		var looks sync.WaitGroup
-		for i := range 40 {
-			looks.Go(func() {
-				time.Sleep(time.Duration(i) * time.Millisecond)
-				q := asks("a", true)
-				q.key, q.try.Queued = strconv.Itoa(i), true
-				if r := d.do(ctx, *q); r.err != nil {
-					t.Error(r.err)
-				}
-			})
-		}
-		looks.Wait()
-		if n := rows.loads.Load(); n > 4 {
-			t.Errorf("%d reads for 40 looks", n)
-		}
-		cancel()
-		all.Wait()
 	})
 }

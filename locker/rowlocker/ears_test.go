@@ -33,6 +33,12 @@ func (e *earful) Revoked(key, owner string) {
 	e.revoked = append(e.revoked, key+" "+owner)
 }
 
+func (e *earful) woken() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.all
+}
+
 func (e *earful) told() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,18 +108,18 @@ func TestTheGuardIsWokenWhenMessagesBreakOffAndComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ls, es := peers(t, 1, func(m *memRows) *Locker { return New(memEars{m}) })
 		l := Listener{ls[0]}
-		if !l.Listens() || es[0].all != 1 {
-			t.Fatalf("Listens %v, woken %d times", l.Listens(), es[0].all)
+		if !l.Listens() || es[0].woken() != 1 {
+			t.Fatalf("Listens %v, woken %d times", l.Listens(), es[0].woken())
 		}
 		w := l.rows.(memEars).w
 		w.breaks(l.instance)
 		synctest.Wait()
-		if l.Listens() || es[0].all != 2 {
-			t.Errorf("broken: Listens %v, woken %d times", l.Listens(), es[0].all)
+		if l.Listens() || es[0].woken() != 2 {
+			t.Errorf("broken: Listens %v, woken %d times", l.Listens(), es[0].woken())
 		}
 		time.Sleep(time.Second)
-		if !l.Listens() || es[0].all != 3 {
-			t.Errorf("again: Listens %v, woken %d times", l.Listens(), es[0].all)
+		if !l.Listens() || es[0].woken() != 3 {
+			t.Errorf("again: Listens %v, woken %d times", l.Listens(), es[0].woken())
 		}
 	})
 }

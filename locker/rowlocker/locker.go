@@ -71,9 +71,7 @@ func (l *Locker) Open(w locker.Waker) error {
 			return err
 		}
 		l.lookout.waker = w
-		for range l.traits.Workers {
-			l.life.Serve(func() { l.desk.work(l.life.Context()) })
-		}
+		l.desk.serve(l.life)
 		if ears, ok := l.rows.(Ears); ok {
 			now := time.Now()
 			l.lookout.deaf.Store(&now)
@@ -265,11 +263,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	}
 	defer l.life.Leave()
 	sent := time.Now()
-	qs := make([]*request, len(cs))
+	qs := make([]request, len(cs))
 	for i, c := range cs {
-		qs[i] = l.renewing(c)
+		qs[i] = *l.renewing(c)
 	}
-	l.desk.renew(ctx, qs, func(i int, r reply) {
+	l.desk.all(ctx, l.desk.renewals, qs, func(i int, r reply) {
 		switch c := cs[i]; {
 		case r.err != nil:
 			answered(i, unclear(r.err))
@@ -361,16 +359,13 @@ func (l *Locker) ReleaseAll(
 		return
 	}
 	defer l.life.Leave()
-	posted, began := make([]*call, len(cs)), time.Now()
+	qs := make([]request, len(cs))
 	for i, c := range cs {
-		posted[i], _ = l.desk.post(ctx, *l.releasing(request{verb: release, key: c.Key, owner: c.Owner}, nexts[i]))
+		qs[i] = *l.releasing(request{verb: release, key: c.Key, owner: c.Owner}, nexts[i])
 	}
-	for i, k := range posted {
-		r := reply{err: errors.Join(locker.ErrUnavailable, locker.ErrUnsent), unsent: true}
-		if k != nil {
-			answer, unsent, err := k.Wait()
-			r = l.desk.gaveUp(began, answer, unsent, err)
-		}
+	replies := make([]reply, len(cs))
+	l.desk.all(ctx, l.desk.calls, qs, func(i int, r reply) { replies[i] = r })
+	for i, r := range replies {
 		released, err := l.released(r, nexts[i])
 		answered(i, released, err)
 	}

@@ -212,7 +212,11 @@ func (l *lookout) tellFinders(rows map[string]*row) {
 		return
 	}
 	for _, c := range l.book.finders(rows) {
-		j.Recorded(c.Key, c.Owner, string(rows[c.Key].record.value))
+		found := rows[c.Key].record
+		if int64(len(found.value)) < found.size { // it stands in a row of its own
+			found.value = nil
+		}
+		j.Recorded(c.Key, c.Owner, string(found.value))
 	}
 }
 

@@ -3,11 +3,13 @@ package rowlocker
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -183,17 +185,48 @@ func TestRequestsOfSeveralKeys(t *testing.T) {
 	})
 }
 
-// A guard renews each lease by itself when a third of its TTL is over.
-func TestRequestsOfAThousandRenewals(t *testing.T) {
+// far are Rows that are two milliseconds away.
+type far struct{ counted }
+
+func (f far) Swap(ctx context.Context, changes []*Change) error {
+	time.Sleep(2 * time.Millisecond)
+	return f.counted.Swap(ctx, changes)
+}
+
+func TestRequestsOfAThousandLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(t)
-		cs := make([]*locker.Claim, 1000)
-		for i := range cs {
-			cs[i] = wants('c', 1)
-			cs[i].Key, cs[i].Owner = "k"+strconv.Itoa(i), cs[i].Owner[:18]+strconv.Itoa(1000+i)
-			b.acquire(0, cs[i], waits)
+		var n atomic.Int64
+		l := New(far{counted{memTickets{memPulse{memEars{&memRows{w: newWorld(), members: true, batch: 50}}}}, &n}})
+		g, err := guard.New(l, guard.WithTTL(3*time.Second), guard.WithMaxHold(time.Hour))
+		if err != nil {
+			t.Fatal(err)
 		}
-		b.costs("1,000 renewals", 20, func() { b.renew(0, cs...) })
+		var all sync.WaitGroup
+		leases := make([]*guard.Lease, 1000)
+		for w := range 25 {
+			all.Go(func() {
+				for i := range 40 {
+					lease, err := g.Acquire(t.Context(), strconv.Itoa(w*40+i))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					leases[w*40+i] = lease
+				}
+			})
+		}
+		all.Wait()
+		before := n.Load()
+		time.Sleep(10 * time.Second)
+		if renewals := n.Load() - before; renewals > 940 {
+			t.Errorf("1,000 leases of 3 s take %d requests in 10 s", renewals)
+		}
+		for _, lease := range leases {
+			_ = lease.Release(t.Context())
+		}
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -372,9 +372,16 @@ func (r *row) enqueue(q *request) (place int64) {
 	}
 	r.leaves(q.owner)
 	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-	w := waiter{q.owner, q.inst, place, 0, r.now, q.offer, q.limit, q.fencing, q.recall, q.holder, false}
-	r.queue, r.dirty, r.joined = slices.Insert(r.queue, at, w), true, true
+	r.queue, r.dirty, r.joined = slices.Insert(r.queue, at, q.waiter(place, r.now)), true, true
 	return place
+}
+
+// waiter returns the claim of an acquire, at that place and seen at that time.
+func (q *request) waiter(place, seen int64) waiter {
+	return waiter{
+		Owner: q.owner, Inst: q.inst, Place: place, Seen: seen, Offer: q.offer, Limit: q.limit, Fencing: q.fencing,
+		Recall: q.recall, Holder: q.holder,
+	}
 }
 
 // leaves takes owner out of the queue, and claims that were not seen for too
@@ -396,8 +403,9 @@ func (r *row) release(q *request) result {
 	res.handed = res.ok && (res.waiting > 0 || !r.free())
 	if res.handed && q.next != "" { // law 9: behind all
 		res.queued, res.place = true, back
-		r.queue = append(r.queue, waiter{q.next, q.inst, back, 0, r.now, q.offer, q.limit, q.fencing, false, q.holder, false})
-		r.dirty = true
+		w := q.waiter(back, r.now)
+		w.Owner = q.next
+		r.queue, r.dirty = append(r.queue, w), true
 	}
 	r.serve()
 	return res

@@ -190,7 +190,7 @@ type Change struct {
 type Message struct {
 	To   string // instance
 	Row  int    // which of Change.Rows, as it is written; it may be deleted
-	Must bool   // only with [Pulse]: the step is refused unless the process has one
+	Must bool   // only with [Pulse]: refused unless the process has one
 }
 
 // Join puts a ticket beside the row of Key, or takes it away. The step is

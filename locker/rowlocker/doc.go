@@ -1,0 +1,145 @@
+// Package rowlocker is a [locker.Locker] on any store that can compare and swap
+// rows. This page is for the author of such a store. Users choose a store, such
+// as etcdlocker, and need nothing of this package. It is experimental until
+// version 1.0 of the module: names may change.
+//
+// The author implements [Rows], seven methods, and passes it to [New]:
+//
+//	type Locker struct{ *rowlocker.Locker }
+//
+//	func New(db *client) *Locker { return &Locker{rowlocker.New(&rows{db})} }
+//
+// The Locker does the rest: owners, queues, hand-overs, offers, shared leases
+// and permits, fencing tokens, records and marks, several keys at once, the
+// lists of operators, batches, tries again, and what must be done in the
+// background. It keeps the laws of package locker. The example is a whole store
+// in memory.
+//
+// # How it works
+//
+// All that the Locker knows of a key stands in one row: who owns it, who waits,
+// and the record. A call reads the row, changes it by a pure function, and
+// swaps it. If somebody else has written the row meanwhile, the refusal of the
+// swap brings the row, and the call begins anew. No lock is held over a round
+// trip. A process that hangs or dies keeps nobody from the store.
+//
+// With [Traits].Blind, a call on a row that is known, or not known to be there,
+// is sent as a swap without a read. To acquire a free key and to release it is
+// then one request each.
+//
+// # The three laws
+//
+//  1. A [Change] is done as a whole or not at all, and all of it is seen at
+//     once. What was done is there after a crash of the store, unless the
+//     change is Loose.
+//  2. Each write of a row has a higher version than all writes of that key
+//     before, even if the row was deleted in between. One counter for the whole
+//     store will do. Without Clock, versions stay below 2^47, because fencing
+//     tokens are made of them.
+//  3. ErrUnsent is true: nothing was done, and nothing will be.
+//
+// A Load may be behind what others have been told. It is never behind what
+// refused a Swap of this process, nor behind what this process has written. A
+// Load thus reads from the primary, from a majority, or by the connection that
+// has written.
+//
+// # Time
+//
+// Durations are [time.Duration], and times of a store's clock are µs. A store
+// has a Clock if each answer brings the time of the write of the row and the
+// present by one and the same clock, that of the server. Leases then end by it.
+//
+// Without Clock each process measures a lease of others by its own clock, from
+// its first sight of the version in which the lease began. A waiter thus finds
+// the key late by a look, which [locker.Limits].Late tells: [locker.LookEvery].
+// A process that has never looked would wait for a whole TTL. So the store
+// deletes a row when [Row].KeepFor is over, or says in a read that it is Vacant
+// when HeldFor is over, and LateForOthers is by how much it is late with that.
+// It does neither too early: KeepFor and HeldFor begin when the store has got
+// the write.
+//
+// A store with Clock must keep a row for KeepFor, which may be much longer than
+// the lease, because its tokens stand there. Without Clock the last release
+// deletes the row.
+//
+// # What a store can have beside that
+//
+// Rows may implement more. Each is worth a number of requests, or time.
+//
+//	[Ears]       messages. A hand-over is heard at once. Without them, or while
+//	             Listen has brought none for a second, each process that waits
+//	             looks every 10 to 60 ms. [NewListener] lets keys linger.
+//	[Pulse]      tells who is alive. Looks are then reads. Without it, each
+//	             claim that waits writes its row twice a second.
+//	[Ticketing]  claims queue up beside the row. Those who come to a hot key do
+//	             not conflict: from about 8 processes on twice the rate.
+//	Members      of Traits: shared leases come and go beside the row, too.
+//	[Glancing]   a read of the row that leaves out the tickets of others.
+//	[Explaining] texts of errors, and ErrSilent, see below.
+//	[Worker]     a goroutine, as for a sweep.
+//
+// Begin with none. A message is a hint: one that is lost, late, old or doubled
+// costs time. It means nothing any more after [locker.QueueLife].
+//
+// # Errors
+//
+// The Locker passes errors on to the guard, which decides by these:
+//
+//	locker.ErrUnavailable   no clear answer: the request may have been carried
+//	                        out. The guard tries again, and asks what it is.
+//	locker.ErrUnsent        with it: nothing was done, by law 3. A refused
+//	                        connection is one, and an answer that says so.
+//	locker.ErrSilent        with it: nobody answers at all, see there.
+//	any other               trying again cannot help, as without a right, or
+//	                        with a record that is too large. It ends the call.
+//
+// Each is wrapped in an error that says what happened and what to do, with the
+// name of the package in front, and never with a key. The end of ctx is an
+// ErrUnavailable. A conflict is no error but a refusal: Done is false. If a
+// store refuses one Change of several for good, that one gets Err.
+//
+// Load and Scan need not say ErrUnsent. A Swap that sends changes one by one
+// gives each its Done or its Err, and returns nil. It is as well to have a
+// Batch of 1 then, and more Workers.
+//
+// # Concurrency
+//
+// All methods are called concurrently, from the goroutines of the Locker, but
+// for Open, which comes first, and Close, which comes last. Load and Swap have
+// Workers calls in flight for the calls of the guard. Up to four more renew
+// leases, and one polls. Two calls in flight may be about one key. The Locker
+// holds no lock while it calls the Rows. hear and awake of [Ears] may be called
+// concurrently, and from any goroutine. They may call the Rows.
+//
+// # Sizes
+//
+// A key has up to [locker.MaxKey] bytes and a short suffix, in any bytes. A
+// store that takes fewer kinds of bytes encodes it. Scan goes by the order of
+// the keys as the Locker knows them. A row has about 200 bytes, and as many for
+// each claim that waits or shares. A record beyond 512 bytes stands in a row of
+// its own that is written with Version [Any] in the same Change, up to
+// [locker.MaxRecord]. With Single it stands in the row of its key, in base64.
+//
+// # Steps that a store does not have
+//
+// A store without steps of several rows sets Single. A key-value store with
+// revisions and time-to-live has all that is needed: a create for Version 0, an
+// update for another, a delete by revision, and a put for Any. It must delete
+// by revision too, or a stale process deletes the row of a new owner. If the
+// revision of a key that was deleted begins anew, the store breaks law 2, and
+// writes an empty row in place of the delete.
+//
+// If a request has no answer, the store may have carried it out. It says
+// ErrUnavailable, and does not try again by itself: a second try would be
+// refused by the first. Clients that repeat requests by themselves must be told
+// not to.
+//
+// # Tests
+//
+// lockertest.Run checks the store against all laws of package locker, and
+// lockertest.RunFaulty against a server that gives no answer. RunVirtual runs
+// the first in virtual time if the store can run in memory. Run them with -race
+// and several times. Tests of its own that every store needs: a deleted row
+// that comes back (law 2), what Check finds, and a process that was killed while
+// it owned and while it waited.
+package rowlocker

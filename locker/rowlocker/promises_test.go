@@ -1,0 +1,16 @@
+package rowlocker_test
+
+import (
+	"testing"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/rowlocker"
+)
+
+func TestTheExampleKeepsItsPromises(t *testing.T) {
+	lockertest.RunVirtual(t, func(*testing.T) (a, b locker.Locker) {
+		s := newStore()
+		return rowlocker.NewListener(s), rowlocker.NewListener(s)
+	})
+}
