@@ -29,7 +29,26 @@ const (
 	// renewLull is how long a renewal waits for others at most, to travel with
 	// them, and no longer than a 25th of its TTL. It has a sixth.
 	renewLull = 16 * time.Millisecond
+
+	// lookWorkers and lookLull are the same for looks at keys that others own,
+	// in a store with messages. Looks are in no hurry there: a message tells
+	// what they would find.
+	lookWorkers = 2
+	lookLull    = 16 * time.Millisecond
 )
+
+// lane is where calls wait for workers. With a lull, the first of a batch waits
+// for as long at most, for others to travel with it.
+type lane struct {
+	calls
+
+	lull time.Duration
+	turn chan struct{} // holds one: the worker that gathers calls in a lull
+}
+
+func newLane(lull time.Duration) lane {
+	return lane{make(calls, backlogMax), lull, make(chan struct{}, 1)}
+}
 
 type (
 	calls = lockerkit.Calls[request, reply]
@@ -55,9 +74,9 @@ type desk struct {
 	instance string
 	memory   *memory
 	told     func(key string, r *row, heirs []waiter, sent time.Time) // what this process did for its own claims
-	calls    calls
-	renewals calls
-	turn     chan struct{} // holds one: the worker that gathers renewals
+	calls    lane
+	renewals lane
+	looks    lane
 
 	mu     sync.Mutex         // guards what follows; never held across I/O
 	busy   map[string]bool    // keys that are with a worker
@@ -66,8 +85,8 @@ type desk struct {
 
 func newDesk(rows Rows, traits Traits, instance string) *desk {
 	d := &desk{
-		rows: rows, traits: traits, instance: instance, memory: newMemory(), calls: make(calls, backlogMax),
-		renewals: make(calls, backlogMax), turn: make(chan struct{}, 1), busy: map[string]bool{}, parked: map[string][]*call{},
+		rows: rows, traits: traits, instance: instance, memory: newMemory(), calls: newLane(0),
+		renewals: newLane(renewLull), looks: newLane(lookLull), busy: map[string]bool{}, parked: map[string][]*call{},
 	}
 	d.pulse, _ = rows.(Pulse)
 	return d
@@ -76,23 +95,31 @@ func newDesk(rows Rows, traits Traits, instance string) *desk {
 // serve starts the workers, which end with life.
 func (d *desk) serve(life *lockerkit.Life) {
 	for range d.traits.Workers {
-		life.Serve(func() { d.work(life.Context(), d.calls, 0) })
+		life.Serve(func() { d.work(life.Context(), d.calls) })
 	}
 	for range renewWorkers {
-		life.Serve(func() { d.work(life.Context(), d.renewals, renewLull) })
+		life.Serve(func() { d.work(life.Context(), d.renewals) })
+	}
+	for i := 0; i < lookWorkers && d.told != nil; i++ {
+		life.Serve(func() { d.work(life.Context(), d.looks) })
 	}
 }
 
 // do blocks until the request is answered or ctx ends.
 func (d *desk) do(ctx context.Context, q request) reply {
-	began := time.Now()
-	r, unsent, err := d.calls.Do(ctx, q)
+	began, l := time.Now(), d.calls
+	if q.verb == acquire && q.try.Queued && d.told != nil {
+		if known, ok := d.memory.known(q.key); !ok || !d.names(&known, q.owner) {
+			l = d.looks
+		}
+	}
+	r, unsent, err := l.Do(ctx, q)
 	return d.gaveUp(began, r, unsent, err)
 }
 
 // all does requests at once. answered is called for each as soon as it is
 // answered, from any goroutine.
-func (d *desk) all(ctx context.Context, cs calls, qs []request, answered func(i int, r reply)) {
+func (d *desk) all(ctx context.Context, cs lane, qs []request, answered func(i int, r reply)) {
 	began := time.Now()
 	var waits sync.WaitGroup
 	for i := range qs {
@@ -132,11 +159,11 @@ func (d *desk) gaveUp(began time.Time, r reply, unsent bool, err error) reply {
 //
 // With a lull, its keys may be with other workers too: the store may never
 // answer those.
-func (d *desk) work(ctx context.Context, cs calls, lull time.Duration) {
+func (d *desk) work(ctx context.Context, l lane) {
 	var all []*task
 	for ctx.Err() == nil {
-		batch := d.gather(ctx, cs, lull, all)
-		if lull == 0 {
+		batch := d.gather(ctx, l, all)
+		if l.lull == 0 {
 			batch = d.mine(all, batch)
 		}
 		all = join(all, batch)
@@ -150,7 +177,7 @@ func (d *desk) work(ctx context.Context, cs calls, lull time.Duration) {
 			}
 		}
 		rest := d.round(ctx, ready)
-		if lull == 0 {
+		if l.lull == 0 {
 			rest = d.next(ready, rest)
 		}
 		all = append(later, rest...)
@@ -159,7 +186,7 @@ func (d *desk) work(ctx context.Context, cs calls, lull time.Duration) {
 
 // gather returns the calls that have come. It blocks until there is one, a task
 // of all is due, or ctx ends.
-func (d *desk) gather(ctx context.Context, cs calls, lull time.Duration, all []*task) (batch []*call) {
+func (d *desk) gather(ctx context.Context, l lane, all []*task) (batch []*call) {
 	room, rest := d.traits.Batch-len(all), due(all)
 	if room <= 0 {
 		lockerkit.Pause(rest, ctx.Done())
@@ -169,10 +196,10 @@ func (d *desk) gather(ctx context.Context, cs calls, lull time.Duration, all []*
 	if len(all) > 0 {
 		timer = time.After(rest)
 	}
-	if lull > 0 {
+	if l.lull > 0 {
 		select {
-		case d.turn <- struct{}{}:
-			defer func() { <-d.turn }()
+		case l.turn <- struct{}{}:
+			defer func() { <-l.turn }()
 		case <-timer:
 			return nil
 		case <-ctx.Done():
@@ -180,11 +207,11 @@ func (d *desk) gather(ctx context.Context, cs calls, lull time.Duration, all []*
 		}
 	}
 	select {
-	case first := <-cs:
-		if lull > 0 && len(all) == 0 {
-			lockerkit.Pause(min(lull, time.Duration(first.Request.ttl)*time.Microsecond/25), ctx.Done())
+	case first := <-l.calls:
+		if l.lull > 0 && len(all) == 0 {
+			lockerkit.Pause(min(l.lull, time.Duration(first.Request.ttl)*time.Microsecond/25), ctx.Done())
 		}
-		return cs.Gather(first, room, batchBytes, func(q *request) int { return len(q.value) })
+		return l.Gather(first, room, batchBytes, func(q *request) int { return len(q.value) })
 	case <-timer:
 	case <-ctx.Done():
 	}

@@ -3,7 +3,9 @@ package rowlocker
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,13 +27,13 @@ func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if taken {
-				go func() { (<-b.calls).Take() }()
+				go func() { (<-b.calls.calls).Take() }()
 			}
 			r := b.do(ctx, request{key: "k"})
 			if r.unsent == taken || !errors.Is(r.err, context.DeadlineExceeded) {
 				t.Errorf("a worker has taken the call: %v; unsent %v, %v", taken, r.unsent, r.err)
 			}
-			if !taken && (<-b.calls).Take() {
+			if !taken && (<-b.calls.calls).Take() {
 				t.Error("a worker takes a call that was given up")
 			}
 		}
@@ -43,7 +45,7 @@ func replies(t *testing.T, d *desk, qs ...request) []reply {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var worker sync.WaitGroup
-	worker.Go(func() { d.work(ctx, d.calls, 0) })
+	worker.Go(func() { d.work(ctx, d.calls) })
 	defer worker.Wait()
 	defer cancel()
 	all := make([]reply, len(qs))
@@ -117,7 +119,7 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 		d := newDesk(mute{&memRows{}}, noRows{}.Traits(), "i")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		go d.work(ctx, d.calls, 0)
+		go d.work(ctx, d.calls)
 		impatient, stop := context.WithTimeout(ctx, time.Millisecond)
 		defer stop()
 		q := asks("a", false)
@@ -125,5 +127,45 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 		if r := d.do(impatient, *q); !errors.Is(r.err, locker.ErrSilent) || r.unsent {
 			t.Errorf("%+v, want what the store says", r)
 		}
+	})
+}
+
+// reads counts them.
+type reads struct {
+	memPulse
+	loads *atomic.Int32
+}
+
+func (c reads) Load(ctx context.Context, keys []string) ([]Row, error) {
+	c.loads.Add(1)
+	return c.memPulse.Load(ctx, keys)
+}
+
+func TestLooksOfAProcessTravelTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := reads{memPulse{memEars{&memRows{w: newWorld()}}}, new(atomic.Int32)}
+		d := newDesk(rows, rows.Traits(), "i")
+		d.traits.Batch = 100
+		d.told = func(string, *row, []waiter, time.Time) {}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { d.work(ctx, d.looks) })
+		var looks sync.WaitGroup
+		for i := range 40 {
+			looks.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				q := asks("a", true)
+				q.key, q.try.Queued = strconv.Itoa(i), true
+				if r := d.do(ctx, *q); r.err != nil {
+					t.Error(r.err)
+				}
+			})
+		}
+		looks.Wait()
+		if n := rows.loads.Load(); n > 4 {
+			t.Errorf("%d reads for 40 looks", n)
+		}
+		cancel()
+		all.Wait()
 	})
 }

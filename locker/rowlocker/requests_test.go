@@ -174,7 +174,7 @@ func TestRequestsOfSeveralKeys(t *testing.T) {
 					t.Errorf("%d of 64 keys, %v", n, err)
 				}
 			})
-			b.costs("their release", 3, func() {
+			b.costs("their release", 6, func() {
 				b.ls[0].ReleaseAll(t.Context(), cs, nexts, func(_ int, _ locker.Released, err error) {
 					if err != nil {
 						t.Error(err)
