@@ -33,16 +33,29 @@ type waiting struct {
 	// sent is when the last look was sent, or the Release that queued the
 	// claim.
 	sent time.Time
+	// seen is the time by the store's clock when that was answered, at least. 0
+	// says that it was not, or that there is no clock.
+	seen int64
 }
 
 // looks notes that a request is about to be sent that may queue c, or see it
 // queued.
 func (b *book) looks(c *locker.Claim) {
-	w := &waiting{c, time.Now()}
+	w := &waiting{claim: c, sent: time.Now()}
 	b.mu.Lock()
 	b.queued[c.Owner] = w
 	b.mu.Unlock()
 	b.bell.Ring()
+}
+
+// saw notes that the last look at a claim was answered at a time by the store's
+// clock.
+func (b *book) saw(owner string, now int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.queued[owner]; w != nil {
+		b.queued[owner] = &waiting{w.claim, w.sent, now}
+	}
 }
 
 // hold is a claim of this process that owns its key.

@@ -88,3 +88,33 @@ func TestAMessageHasTheWholeRecordOrNone(t *testing.T) {
 		t.Errorf("told %q, want the short record and no other", found)
 	}
 }
+
+// offered is a guard that keeps the offer that it is granted.
+type offered struct {
+	hasty
+
+	offer *locker.Offer
+}
+
+func (o offered) Granted(_, _ string, offer locker.Offer) bool { *o.offer = offer; return true }
+
+// A store may tell for some time after a hand-over that the claim waits. The
+// guard counts the offer from the last look that was told so (law 1).
+func TestAnOfferLastsFromTheLastLookThatSawTheClaimWait(t *testing.T) {
+	for _, c := range []struct {
+		seen int64
+		want time.Duration
+	}{{0, 0}, {900_000, time.Second}, {1_250_000, 750 * time.Millisecond}, {3_000_000, 0}} {
+		l, offer := New(noRows{}), locker.Offer{}
+		l.desk.traits.Clock, l.lookout.waker = true, offered{hasty{l}, &offer}
+		l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
+		if c.seen > 0 {
+			l.book.saw("o", c.seen)
+		}
+		r := &row{owner: "o", term: term{length: 1e6, ends: 2e6}, now: 1e6}
+		l.lookout.told("k", r, []waiter{{Owner: "o"}}, time.Now())
+		if offer.Length != c.want {
+			t.Errorf("seen at %d: %v, want %v", c.seen, offer.Length, c.want)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package rowlocker
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -56,7 +55,10 @@ type times interface {
 // decode returns the row that src is. now is the time of this process, which
 // counts if the store has no clock.
 func decode(src *Row, t *Traits, sights times, now int64) *row {
-	r := &row{version: src.Version, tag: src.Tag, now: src.Now, seq: src.Now, grain: t.Grain.Microseconds(), blocks: !t.Clock, single: t.Single}
+	r := &row{
+		version: src.Version, tag: src.Tag, now: src.Now, seq: src.Now, grain: t.Grain.Microseconds(),
+		blocks: !t.Clock, single: t.Single,
+	}
 	stamp := src.Written
 	base := func(since int64) int64 { return since }
 	if !t.Clock {
@@ -83,7 +85,8 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 	if r.held = owner != "" && owner != opened; owner == opened {
 		owner, r.open = "", true
 	}
-	r.owner, r.inst, r.term, r.token, r.holder = owner, w.Inst, at(w.Since, w.Length), tokenOf(src.Version, w.Token), w.Holder
+	r.owner, r.inst, r.term, r.holder = owner, w.Inst, at(w.Since, w.Length), w.Holder
+	r.token = tokenOf(src.Version, w.Token)
 	r.crowd, r.queue, r.fresh, r.closing = w.Crowd, w.Queue, w.Since == 0, w.Beside
 	r.lingers, r.revokes = w.Stays, w.Revoke
 	for i := range r.crowd {
@@ -105,7 +108,9 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 		q.Since, q.Seen = t.since, t.ends
 	}
 	if l := w.Record; l != nil {
-		r.record = record{owner: l.Owner, mark: l.Mark, term: at(l.Since, l.Length), size: l.Size, value: l.Value, oldSize: l.Size}
+		r.record = record{
+			owner: l.Owner, mark: l.Mark, term: at(l.Since, l.Length), size: l.Size, value: l.Value, oldSize: l.Size,
+		}
 	}
 	if src.Forgot {
 		r.record.ends = min(r.record.ends, r.now)
@@ -150,8 +155,7 @@ func (r *row) merge(src *Row, base func(int64) int64) {
 			w.Place = t.Version
 		}
 		w.Since, w.Seen, w.beside = t.Version, base(t.Version), true
-		at, _ := slices.BinarySearchFunc(r.queue, w.Place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-		r.queue = slices.Insert(r.queue, at, w)
+		r.insert(w)
 	}
 }
 
@@ -179,7 +183,10 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	var queue []waiter
 	queue, main.Drop = r.merged(stays)
-	w := wire{Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: queue, Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0}
+	w := wire{
+		Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: queue,
+		Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0,
+	}
 	last := r.now
 	if r.owner == "" {
 		w.Since, w.Length, w.Holder, w.Stays = 0, 0, nil, false
@@ -292,8 +299,7 @@ func spanOf(micros int64) time.Duration {
 // shares with tickets keep them.
 func (r *row) opens() (name string, stays bool) {
 	free := r.owner == "" && r.record.owner == "" && len(r.queue) == 0
-	if free && (r.open || len(r.crowd) > 0) && !slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit }) &&
-		(r.open || r.version == 0 || len(r.crowd) > 0) {
+	if free && (r.open || len(r.crowd) > 0) && !r.limited() {
 		return opened, true
 	}
 	// Those who share an open row come and go. The row is first closed, with
@@ -310,7 +316,12 @@ func (r *row) exact(name string) bool {
 	case r.open && name == opened:
 		return false
 	case r.open && r.owner == "" && len(r.crowd) > 0 && !r.record.dirty:
-		return slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit })
+		return r.limited()
 	}
 	return true
+}
+
+// limited reports whether an owner allows only so many beside it.
+func (r *row) limited() bool {
+	return slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit })
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -213,4 +214,33 @@ func TestAWriteLetsInNoMoreThanARequestHolds(t *testing.T) {
 	if res := r.apply(sharing(strconv.Itoa(heirsMax+2), locker.NoLimit, true)); !res.ok || len(r.queue) > 0 {
 		t.Errorf("%+v, and %d wait; want a look to let them in", res, len(r.queue))
 	}
+}
+
+// A ticket of a claim that waits goes with the write of the row, so it does not
+// stand beside the row that a message brings.
+func TestAMessageBringsBackNoClaimThatHasGone(t *testing.T) {
+	l := New(&memRows{w: newWorld(), members: true})
+	waits, shares := Ticket{Name: "gone", Version: 2}, Ticket{Name: member + "mine", Version: 3}
+	l.desk.memory.keep(Row{Key: "k", Version: 1, Value: []byte("o/{}"), Tickets: []Ticket{waits, shares}})
+	l.lookout.heard(Row{Key: "k", Version: 4, Value: []byte("/{}")})
+	if left := l.desk.memory.left("k", nil); len(left) != 1 || left[0].Name != shares.Name {
+		t.Errorf("beside the row are %+v, want the share of this process only", left)
+	}
+}
+
+// A share that came beside an open row told nobody of it.
+func TestAReleaseOfAShareKnowsOfThoseBesideIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls, _ := peers(t, 2, func(m *memRows) *Locker {
+			m.members = true
+			return New(memTickets{memPulse{memEars{m}}})
+		})
+		a, b, next := wants('a', locker.NoLimit), wants('b', locker.NoLimit), wants('n', 1)
+		take(t, ls[0], a)
+		take(t, ls[1], b)
+		r, err := ls[0].Release(t.Context(), a, next)
+		if err != nil || !r.Handed || !r.Queued {
+			t.Errorf("%+v, %v, want next to be queued behind b", r, err)
+		}
+	})
 }

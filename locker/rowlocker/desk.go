@@ -23,32 +23,14 @@ const (
 	// batchMost is the limit of a batch with a call that has no deadline.
 	batchMost = 10 * time.Second
 
-	// renewWorkers is how many requests renew leases at a time, beside those of
-	// other calls: a lease must not be lost because others are slow.
-	renewWorkers = 4
-	// renewLull is how long a renewal waits for others at most, to travel with
-	// them, and no longer than a 25th of its TTL. It has a sixth.
-	renewLull = 16 * time.Millisecond
-
-	// lookWorkers and lookLull are the same for looks at keys that others own,
-	// in a store with messages. Looks are in no hurry there: a message tells
-	// what they would find.
-	lookWorkers = 2
-	lookLull    = 16 * time.Millisecond
+	// Renewals have workers of their own: a lease must not be lost because other
+	// calls are slow. So have looks, which are many.
+	renewWorkers, lookWorkers = 4, 2
+	// lullMost is how long renewals and looks wait for others at most, to travel
+	// with them, and no longer than a 25th of the TTL. A renewal has a sixth,
+	// and what a look finds, a message mostly tells before.
+	lullMost = 16 * time.Millisecond
 )
-
-// lane is where calls wait for workers. With a lull, the first of a batch waits
-// for as long at most, for others to travel with it.
-type lane struct {
-	calls
-
-	lull time.Duration
-	turn chan struct{} // holds one: the worker that gathers calls in a lull
-}
-
-func newLane(lull time.Duration) lane {
-	return lane{make(calls, backlogMax), lull, make(chan struct{}, 1)}
-}
 
 type (
 	calls = lockerkit.Calls[request, reply]
@@ -60,6 +42,18 @@ type reply struct {
 
 	err    error
 	unsent bool // the store is as if the request had never been made
+}
+
+// queue is where calls wait for workers.
+type queue struct {
+	calls
+
+	lull time.Duration // for which the first of a batch waits for others
+	turn chan struct{} // holds one: the worker that gathers a batch in a lull
+}
+
+func newQueue(lull time.Duration) *queue {
+	return &queue{make(calls, backlogMax), lull, make(chan struct{}, 1)}
 }
 
 // failed returns the reply of a request that was not answered.
@@ -74,9 +68,9 @@ type desk struct {
 	instance string
 	memory   *memory
 	told     func(key string, r *row, heirs []waiter, sent time.Time) // what this process did for its own claims
-	calls    lane
-	renewals lane
-	looks    lane
+	calls    *queue
+	renewals *queue
+	looks    *queue // of claims that wait, at keys that are not known to be theirs
 
 	mu     sync.Mutex         // guards what follows; never held across I/O
 	busy   map[string]bool    // keys that are with a worker
@@ -85,8 +79,9 @@ type desk struct {
 
 func newDesk(rows Rows, traits Traits, instance string) *desk {
 	d := &desk{
-		rows: rows, traits: traits, instance: instance, memory: newMemory(), calls: newLane(0),
-		renewals: newLane(renewLull), looks: newLane(lookLull), busy: map[string]bool{}, parked: map[string][]*call{},
+		rows: rows, traits: traits, instance: instance, memory: newMemory(),
+		calls: newQueue(0), renewals: newQueue(lullMost), looks: newQueue(lullMost),
+		busy: map[string]bool{}, parked: map[string][]*call{},
 	}
 	d.pulse, _ = rows.(Pulse)
 	return d
@@ -94,44 +89,41 @@ func newDesk(rows Rows, traits Traits, instance string) *desk {
 
 // serve starts the workers, which end with life.
 func (d *desk) serve(life *lockerkit.Life) {
-	for range d.traits.Workers {
-		life.Serve(func() { d.work(life.Context(), d.calls) })
-	}
-	for range renewWorkers {
-		life.Serve(func() { d.work(life.Context(), d.renewals) })
-	}
-	for i := 0; i < lookWorkers && d.told != nil; i++ {
-		life.Serve(func() { d.work(life.Context(), d.looks) })
+	for q, workers := range map[*queue]int{d.calls: d.traits.Workers, d.renewals: renewWorkers, d.looks: lookWorkers} {
+		for range workers {
+			life.Serve(func() { d.work(life.Context(), q) })
+		}
 	}
 }
 
 // do blocks until the request is answered or ctx ends.
 func (d *desk) do(ctx context.Context, q request) reply {
-	began, l := time.Now(), d.calls
-	if q.verb == acquire && q.try.Queued && d.told != nil {
-		if known, ok := d.memory.known(q.key); !ok || !d.names(&known, q.owner) {
-			l = d.looks
-		}
+	began, line := time.Now(), d.calls
+	if q.verb == acquire && q.try.Queued && d.told != nil && !d.owns(&q) {
+		line = d.looks
 	}
-	r, unsent, err := l.Do(ctx, q)
+	r, unsent, err := line.Do(ctx, q)
 	return d.gaveUp(began, r, unsent, err)
 }
 
 // all does requests at once. answered is called for each as soon as it is
 // answered, from any goroutine.
-func (d *desk) all(ctx context.Context, cs lane, qs []request, answered func(i int, r reply)) {
-	began := time.Now()
-	var waits sync.WaitGroup
+func (d *desk) all(ctx context.Context, line *queue, qs []request, answered func(i int, r reply)) {
+	began, posted := time.Now(), make([]*call, len(qs))
 	for i := range qs {
-		c, err := cs.Post(ctx, qs[i])
-		if err != nil {
+		var err error
+		if posted[i], err = line.Post(ctx, qs[i]); err != nil {
 			answered(i, d.gaveUp(began, reply{}, true, err))
-			continue
 		}
-		waits.Go(func() {
-			r, unsent, err := c.Wait()
-			answered(i, d.gaveUp(began, r, unsent, err))
-		})
+	}
+	var waits sync.WaitGroup
+	for i, c := range posted {
+		if c != nil {
+			waits.Go(func() {
+				r, unsent, err := c.Wait()
+				answered(i, d.gaveUp(began, r, unsent, err))
+			})
+		}
 	}
 	waits.Wait()
 }
@@ -159,11 +151,11 @@ func (d *desk) gaveUp(began time.Time, r reply, unsent bool, err error) reply {
 //
 // With a lull, its keys may be with other workers too: the store may never
 // answer those.
-func (d *desk) work(ctx context.Context, l lane) {
+func (d *desk) work(ctx context.Context, line *queue) {
 	var all []*task
 	for ctx.Err() == nil {
-		batch := d.gather(ctx, l, all)
-		if l.lull == 0 {
+		batch := d.gather(ctx, line, all)
+		if line.lull == 0 {
 			batch = d.mine(all, batch)
 		}
 		all = join(all, batch)
@@ -177,7 +169,7 @@ func (d *desk) work(ctx context.Context, l lane) {
 			}
 		}
 		rest := d.round(ctx, ready)
-		if l.lull == 0 {
+		if line.lull == 0 {
 			rest = d.next(ready, rest)
 		}
 		all = append(later, rest...)
@@ -186,7 +178,7 @@ func (d *desk) work(ctx context.Context, l lane) {
 
 // gather returns the calls that have come. It blocks until there is one, a task
 // of all is due, or ctx ends.
-func (d *desk) gather(ctx context.Context, l lane, all []*task) (batch []*call) {
+func (d *desk) gather(ctx context.Context, line *queue, all []*task) (batch []*call) {
 	room, rest := d.traits.Batch-len(all), due(all)
 	if room <= 0 {
 		lockerkit.Pause(rest, ctx.Done())
@@ -196,10 +188,10 @@ func (d *desk) gather(ctx context.Context, l lane, all []*task) (batch []*call) 
 	if len(all) > 0 {
 		timer = time.After(rest)
 	}
-	if l.lull > 0 {
+	if line.lull > 0 {
 		select {
-		case l.turn <- struct{}{}:
-			defer func() { <-l.turn }()
+		case line.turn <- struct{}{}:
+			defer func() { <-line.turn }()
 		case <-timer:
 			return nil
 		case <-ctx.Done():
@@ -207,11 +199,11 @@ func (d *desk) gather(ctx context.Context, l lane, all []*task) (batch []*call) 
 		}
 	}
 	select {
-	case first := <-l.calls:
-		if l.lull > 0 && len(all) == 0 {
-			lockerkit.Pause(min(l.lull, time.Duration(first.Request.ttl)*time.Microsecond/25), ctx.Done())
+	case first := <-line.calls:
+		if line.lull > 0 && len(all) == 0 {
+			lockerkit.Pause(min(line.lull, time.Duration(first.Request.ttl)*time.Microsecond/25), ctx.Done())
 		}
-		return l.Gather(first, room, batchBytes, func(q *request) int { return len(q.value) })
+		return line.Gather(first, room, batchBytes, func(q *request) int { return len(q.value) })
 	case <-timer:
 	case <-ctx.Done():
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,42 +129,22 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 	})
 }
 
-// reads counts them.
-type reads struct {
-	memPulse
-	loads *atomic.Int32
-}
-
-func (c reads) Load(ctx context.Context, keys []string) ([]Row, error) {
-	c.loads.Add(1)
-	return c.memPulse.Load(ctx, keys)
-}
-
 func TestLooksOfAProcessTravelTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rows := reads{memPulse{memEars{&memRows{w: newWorld()}}}, new(atomic.Int32)}
-		d := newDesk(rows, rows.Traits(), "i")
-		d.traits.Batch = 100
-		d.told = func(string, *row, []waiter, time.Time) {}
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		all.Go(func() { d.work(ctx, d.looks) })
-		var looks sync.WaitGroup
-		for i := range 40 {
-			looks.Go(func() {
-				time.Sleep(time.Duration(i) * time.Millisecond)
-				q := asks("a", true)
-				q.key, q.try.Queued = strconv.Itoa(i), true
-				if r := d.do(ctx, *q); r.err != nil {
-					t.Error(r.err)
-				}
-			})
-		}
-		looks.Wait()
-		if n := rows.loads.Load(); n > 4 {
-			t.Errorf("%d reads for 40 looks", n)
-		}
-		cancel()
-		all.Wait()
+		b := newBudget(t)
+		b.costs("40 looks that find their keys free", 2*3, func() {
+			var looks sync.WaitGroup
+			for i := range 40 {
+				looks.Go(func() {
+					time.Sleep(time.Duration(i) * time.Millisecond)
+					q := asks("a", true)
+					q.key, q.try.Queued = strconv.Itoa(i), true
+					if r := b.ls[0].desk.do(t.Context(), *q); r.err != nil {
+						t.Error(r.err)
+					}
+				})
+			}
+			looks.Wait()
+		})
 	})
 }

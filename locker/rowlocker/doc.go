@@ -9,11 +9,10 @@
 //
 //	func New(db *client) *Locker { return &Locker{rowlocker.New(&rows{db})} }
 //
-// The Locker does the rest: owners, queues, hand-overs, offers, shared leases
-// and permits, fencing tokens, records and marks, several keys at once, the
-// lists of operators, batches, tries again, and what must be done in the
-// background. It keeps the laws of package locker. The example is a whole store
-// in memory.
+// The Locker does the rest, and keeps the laws of package locker. It has queues
+// and hand-overs, shared leases and permits, fencing tokens, records and marks.
+// It makes batches, tries again, and does what must be done in the background.
+// The example is a whole store in memory.
 //
 // # How it works
 //

@@ -96,7 +96,8 @@ func TestAHolderHearsAtOnceThatItsKeyWasReleasedByForce(t *testing.T) {
 					}
 					synctest.Wait()
 					if got := es[0].told(); !slices.Equal(got, []string{"k " + a.Owner}) || len(es[1].told()) > 0 {
-						t.Errorf("clock %v, limit %d, by %d: the guards hear %q and %q", clock, limit, by, got, es[1].told())
+						t.Errorf("clock %v, limit %d, by %d: the guards hear %q and %q", clock, limit, by, got,
+							es[1].told())
 					}
 				})
 			}

@@ -134,7 +134,9 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	defer l.life.Leave()
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
 	most := lockerkit.MaxPace(ttl)
-	took, failed := lockerkit.Pace(min(lockerkit.Near, most), func() (time.Duration, error) { return l.probe(ctx, key, ttl) })
+	took, failed := lockerkit.Pace(min(lockerkit.Near, most), func() (time.Duration, error) {
+		return l.probe(ctx, key, ttl)
+	})
 	if failed == nil && l.traits.Clock {
 		failed = l.rows.Swap(ctx, []*Change{{Rows: []Row{{Key: key, Version: Any}}}})
 	}

@@ -138,7 +138,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		}
 		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, r.err
 	}
-	if !r.queued {
+	if l.book.saw(c.Owner, r.now); !r.queued {
 		l.book.forget(c.Owner)
 	}
 	if r.ok && !l.owns(c, sent) {
@@ -219,8 +219,10 @@ func (l *Locker) released(r reply, next *locker.Claim) (locker.Released, error) 
 	if r.err != nil {
 		return locker.Released{Queued: next != nil && !r.unsent}, unclear(r.err)
 	}
-	if next != nil && !r.queued {
-		l.book.forget(next.Owner)
+	if next != nil {
+		if l.book.saw(next.Owner, r.now); !r.queued {
+			l.book.forget(next.Owner)
+		}
 	}
 	out := locker.Released{Waiting: r.waiting, Handed: r.handed, Queued: r.queued, Place: locker.Place(r.place)}
 	if !r.ok {

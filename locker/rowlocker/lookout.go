@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -93,7 +94,9 @@ func (l *lookout) heard(src Row) {
 	known, _ := l.desk.memory.known(src.Key)
 	l.desk.memory.clock(src.Now)
 	if l.desk.traits.Members && src.Tickets == nil && len(src.Value) > 0 && src.Value[0] == '/' {
-		src.Tickets = l.desk.memory.left(src.Key, nil) // shares of this process
+		src.Tickets = slices.DeleteFunc(l.desk.memory.left(src.Key, nil), func(t Ticket) bool {
+			return !strings.HasPrefix(t.Name, member) // not a share of this process
+		})
 	}
 	l.desk.memory.keep(src)
 	r := l.desk.decode(&src)
@@ -127,6 +130,9 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 		length := time.Duration(s.Length-r.grain) * time.Microsecond
 		w, _ := l.book.found(s.Owner, behind > 0)
 		late := w != nil && now.Sub(w.sent) > locker.QueueLife
+		if w != nil && l.desk.traits.Clock {
+			length = w.left(&s, r.grain)
+		}
 		if w != nil { // as Locker.owns does
 			l.book.renewed(s.Owner, l.over(now.Add(length)))
 		}
@@ -139,6 +145,16 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 		}
 	}
 	l.tellFinders(map[string]*row{key: r})
+}
+
+// left returns how much of an offer is sure to be left when w was last seen to
+// wait. A store may let others read the row as it was for some time after the
+// hand-over, as while that waits for the disk (law 1).
+func (w *waiting) left(s *share, grain int64) time.Duration {
+	if w.seen == 0 {
+		return 0 // the answer may still say that it waits
+	}
+	return time.Duration(max(0, min(s.Length, s.Ends-w.seen)-grain)) * time.Microsecond
 }
 
 // mind takes the claims of this process that go unseen out of their queues, and

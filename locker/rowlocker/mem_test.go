@@ -50,7 +50,10 @@ type memRows struct {
 }
 
 func (m *memRows) Traits() Traits {
-	return Traits{Name: "mem", Clock: m.clock, Blind: true, Members: m.members, Single: m.single, Workers: 2, Batch: max(m.batch, 8), Limits: locker.Limits{Late: locker.LookEvery, LateForOthers: time.Second}}
+	return Traits{
+		Name: "mem", Clock: m.clock, Blind: true, Members: m.members, Single: m.single, Workers: 2,
+		Batch: max(m.batch, 8), Limits: locker.Limits{Late: locker.LookEvery, LateForOthers: time.Second},
+	}
 }
 func (m *memRows) Open() error                                                     { return nil }
 func (m *memRows) Close()                                                          {}

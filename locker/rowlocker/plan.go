@@ -27,7 +27,8 @@ func (d *desk) plan(t *task) *Change {
 	if closes && t.tries <= closeTries {
 		main.Alone = true // all who share the key are told
 	}
-	if !t.sure && (t.r.closing || t.r.open && main.Alone || closes) {
+	queues := slices.ContainsFunc(t.qs, func(q *request) bool { return q.next != "" })
+	if !t.sure && (t.r.closing || t.r.open && (main.Alone || queues) || closes) {
 		return nil // who shares the key must be known exactly
 	}
 	return c
@@ -67,7 +68,8 @@ func (d *desk) memberOf(t *task) *Change {
 func (d *desk) joinOf(t *task) *Change {
 	r := t.r
 	_, ok := d.rows.(Ticketing)
-	if !ok || len(t.qs) != 1 || !r.joined || t.refused || !r.alone() || r.version == 0 || r.lingers || len(r.heirs) > 0 {
+	if !ok || len(t.qs) != 1 || !r.joined || t.refused || !r.alone() || r.version == 0 || r.lingers ||
+		len(r.heirs) > 0 {
 		return nil
 	}
 	q := t.qs[0]
@@ -137,6 +139,7 @@ func (d *desk) joined(t *task) {
 		return
 	}
 	t.results[0].place = j.Version
+	t.answeredAt(j.Version)
 	src, ok := d.memory.add(t.key, j.Ticket)
 	if ok && t.r.inst == d.instance && d.told != nil {
 		d.told(t.key, d.decode(&src), nil, time.Now())
@@ -159,6 +162,7 @@ func (d *desk) settle(t *task, sent time.Time) {
 		}
 		d.memory.tidy(t.key, t.r)
 	}
+	t.answeredAt(t.change.Written)
 	for i := range t.results {
 		t.results[i].token = tokenOf(t.change.Version, t.results[i].token)
 	}

@@ -113,9 +113,14 @@ func TestRequestsOfAKeyThatOneClaimOwns(t *testing.T) {
 				t.Error("the key was not handed over")
 			}
 		})
+		again := wants('A', 1)
 		b.costs("a hand-over", 1, func() { b.release(1, d, nil) })
+		b.costs("a join right behind a hand-over", 1, func() {
+			b.acquire(1, again, locker.Try{Wait: true, Held: true})
+		})
 		b.costs("a hand-over", 1, func() { b.release(1, e, nil) })
-		b.costs("a release", 1, func() { b.release(0, next, nil) })
+		b.costs("a hand-over", 1, func() { b.release(0, next, nil) })
+		b.costs("a release", 1, func() { b.release(1, again, nil) })
 	})
 }
 
@@ -174,7 +179,7 @@ func TestRequestsOfSeveralKeys(t *testing.T) {
 					t.Errorf("%d of 64 keys, %v", n, err)
 				}
 			})
-			b.costs("their release", 6, func() {
+			b.costs("their release, which may begin before the last is posted", 6, func() {
 				b.ls[0].ReleaseAll(t.Context(), cs, nexts, func(_ int, _ locker.Released, err error) {
 					if err != nil {
 						t.Error(err)

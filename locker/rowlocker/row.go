@@ -178,6 +178,7 @@ type result struct {
 	place   int64
 	waiting int
 	handed  bool
+	now     int64 // when it was answered, by the store's clock if it has one
 }
 
 // answer returns the answer of an Acquire.
@@ -371,9 +372,15 @@ func (r *row) enqueue(q *request) (place int64) {
 		place = r.back()
 	}
 	r.leaves(q.owner)
-	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-	r.queue, r.dirty, r.joined = slices.Insert(r.queue, at, q.waiter(place, r.now)), true, true
+	r.insert(q.waiter(place, r.now))
+	r.dirty, r.joined = true, true
 	return place
+}
+
+// insert puts w into its place in the queue, behind those with the same.
+func (r *row) insert(w waiter) {
+	at, _ := slices.BinarySearchFunc(r.queue, w.Place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
+	r.queue = slices.Insert(r.queue, at, w)
 }
 
 // waiter returns the claim of an acquire, at that place and seen at that time.

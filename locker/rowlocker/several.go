@@ -10,7 +10,9 @@ import (
 
 // together applies requests for different keys as one step. apply is called
 // with their rows, perhaps several times.
-func (d *desk) together(ctx context.Context, qs []*request, apply func(rows map[string]*row) []result) ([]result, error) {
+func (d *desk) together(
+	ctx context.Context, qs []*request, apply func(rows map[string]*row) []result,
+) ([]result, error) {
 	ts := make([]*task, len(qs))
 	for i, q := range qs {
 		ts[i] = &task{key: q.key, qs: qs[i : i+1]}

@@ -130,6 +130,7 @@ func (d *desk) attempt(ctx context.Context, all []*task) (rest []*task) {
 		case t.change != nil:
 			sent = append(sent, t)
 		case t.sure:
+			t.answeredAt(t.src.Now)
 			if err = d.beat(ctx, t); err == nil {
 				err = d.values(ctx, t)
 			}
@@ -213,6 +214,13 @@ func (d *desk) load(ctx context.Context, all []*task) error {
 	return nil
 }
 
+// answeredAt notes when the store gave the answer, by its clock.
+func (t *task) answeredAt(now int64) {
+	for i := range t.results {
+		t.results[i].now = now
+	}
+}
+
 // glances reports whether the requests need no tickets of others. What such a
 // row is wrong about, a refusal tells.
 func (t *task) glances() bool { return t.tries < 2 && t.acquires() }
@@ -223,22 +231,31 @@ func (d *desk) blind(t *task) bool {
 	if !d.traits.Blind || d.traits.Clock && d.memory.storeNow() == 0 {
 		return false
 	}
-	known, ok := d.memory.known(t.key)
 	for _, q := range t.qs {
 		looks := q.verb == acquire && (q.try.Held || q.try.Queued)
-		if q.verb == forget || looks && (!ok || !d.names(&known, q.owner)) {
+		if q.verb == forget || looks && !d.owns(q) && (len(t.qs) > 1 || !d.joinable(q)) {
 			return false
 		}
 	}
+	known, ok := d.memory.known(t.key)
 	if t.src = known; !ok {
 		t.src = Row{Key: t.key}
 	}
 	return true
 }
 
-// names reports whether owner owns the key of a row that is known.
-func (d *desk) names(known *Row, owner string) bool {
-	return bytes.Contains(known.Value, []byte(owner)) && d.decode(known).owned(owner)
+// owns reports whether the owner of q owns the key of a row that is known.
+func (d *desk) owns(q *request) bool {
+	known, ok := d.memory.known(q.key)
+	return ok && bytes.Contains(known.Value, []byte(q.owner)) && d.decode(&known).owned(q.owner)
+}
+
+// joinable reports whether a ticket is likely to be all that q needs, which
+// gets in nobody's way if the row that is known is old.
+func (d *desk) joinable(q *request) bool {
+	known, ok := d.memory.known(q.key)
+	_, tickets := d.rows.(Ticketing)
+	return ok && tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone()
 }
 
 // decode returns what src says.

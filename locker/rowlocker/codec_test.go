@@ -1,0 +1,163 @@
+package rowlocker
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var (
+	withClock = &Traits{Name: "test", Clock: true, Grain: time.Millisecond}
+	noClock   = &Traits{Name: "test"}
+)
+
+// beside returns a row that a owns, with so many tickets of claims beside it.
+func beside(t *testing.T, n int, traits *Traits) Row {
+	t.Helper()
+	r := at(row{blocks: !traits.Clock}, 100)
+	r.apply(asks("a", false))
+	src := encode("k", &r, traits)[0]
+	src.Version, src.Written, src.Now = 7, 100e6, 100e6
+	for i := range n {
+		name := "w" + strconv.Itoa(100+i)
+		value, err := json.Marshal(asks(name, true).waiter(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		src.Tickets = append(src.Tickets, Ticket{Name: name, Version: 100e6 + int64(i), Value: value})
+	}
+	return src
+}
+
+// Planted: all tickets are merged, so that the row grows with the queue.
+func TestAWriteTakesSomeTicketsUnlessItFreesTheKey(t *testing.T) {
+	const n = mergeMax + 4
+	src := beside(t, n, withClock)
+	r := decode(&src, withClock, newMemory(), 0)
+	r.apply(&request{verb: renew, key: "k", owner: "a", ttl: ttl})
+	renewed := encode("k", r, withClock)[0]
+	if len(r.queue) != n || len(renewed.Drop) != mergeMax || renewed.Alone || renewed.Beside != 100e6+n-1 {
+		t.Fatalf("%d wait, %d are merged, alone %v, beside %d",
+			len(r.queue), len(renewed.Drop), renewed.Alone, renewed.Beside)
+	}
+	next := renewed
+	next.Version, next.Written, next.Now, next.Tickets = 8, 101e6, 101e6, src.Tickets[mergeMax:]
+	r = decode(&next, withClock, newMemory(), 0)
+	for i, w := range r.queue {
+		if want := "w" + strconv.Itoa(100+i); w.Owner != want {
+			t.Fatalf("place %d has %s, want %s", i, w.Owner, want)
+		}
+	}
+	r.apply(releases("a")) // hands over to the first
+	if handed := encode("k", r, withClock)[0]; handed.Alone {
+		t.Error("a hand-over to one claim need not know of all")
+	}
+	shares := beside(t, n, withClock)
+	r = decode(&shares, withClock, newMemory(), 0)
+	for i := range r.queue {
+		r.queue[i].Limit = locker.NoLimit
+	}
+	r.apply(releases("a"))
+	if freed := encode("k", r, withClock)[0]; !freed.Alone || len(freed.Drop) != n {
+		t.Errorf("alone %v, %d tickets dropped, want all", freed.Alone, len(freed.Drop))
+	}
+}
+
+// Planted: a share that has ended keeps its mark.
+func TestMarksNameTheSharesThatCameAndWent(t *testing.T) {
+	r := at(row{}, 100)
+	r.apply(sharing("a", 3, false))
+	r.apply(sharing("b", 3, false))
+	src := encode("k", &r, withClock)[0]
+	src.Version, src.Written, src.Now = 7, 100e6, 109e6
+	d := time.Duration(ttl) * time.Microsecond
+	if want := []Mark{{"a", d}, {"b", d}}; !slices.Equal(src.Marks, want) {
+		t.Errorf("two shares came: %v, want %v", src.Marks, want)
+	}
+	for name, c := range map[string]struct {
+		now  int64
+		q    *request
+		want []Mark
+	}{
+		"a renewal":       {109e6, &request{verb: renew, owner: "a", ttl: ttl}, []Mark{{"a", d + time.Millisecond}}},
+		"a release":       {109e6, releases("a"), []Mark{{Owner: "a"}}},
+		"one after their": {111e6, sharing("c", 3, false), []Mark{{"c", d + time.Millisecond}, {Owner: "a"}, {Owner: "b"}}},
+	} {
+		src.Now = c.now
+		r := decode(&src, withClock, newMemory(), 0)
+		r.apply(c.q)
+		if got := encode("k", r, withClock)[0].Marks; !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Planted: a row with a clock goes with its lease, and its tokens come again.
+func TestARowOutlivesWhatItSays(t *testing.T) {
+	for _, traits := range []*Traits{withClock, noClock} {
+		r := at(row{blocks: !traits.Clock}, 100)
+		r.apply(asks("a", false))
+		r.apply(&request{verb: begin, key: "k", owner: "a", ttl: minute, value: []byte("m")})
+		if src := encode("k", &r, traits)[0]; src.KeepFor != time.Minute || src.HeldFor != 10*time.Second {
+			t.Errorf("clock %v: kept for %v, held for %v", traits.Clock, src.KeepFor, src.HeldFor)
+		}
+		r.token = 200e6
+		if src := encode("k", &r, traits)[0]; (src.KeepFor == 100*time.Second) != traits.Clock {
+			t.Errorf("clock %v, a token 100 s ahead: kept for %v", traits.Clock, src.KeepFor)
+		}
+		r.apply(&request{verb: release, key: "k", owner: "a", unmark: true})
+		if src := encode("k", &r, traits)[0]; (src.Value == nil) != !traits.Clock {
+			t.Errorf("clock %v: a free key has the row %q", traits.Clock, src.Value)
+		}
+	}
+}
+
+// Planted: an entry is fresh if its stamp is that of the write, which another
+// write of the same µs has too.
+func TestAnEntryIsFreshByTheWriteThatHasNoStampOfIt(t *testing.T) {
+	r := at(row{}, 100)
+	r.apply(asks("a", false))
+	src := encode("k", &r, withClock)[0]
+	src.Version, src.Written, src.Now = 1, 100e6, 100e6
+	first := decode(&src, withClock, newMemory(), 0)
+	first.apply(asks("b", true))
+	src = encode("k", first, withClock)[0]
+	src.Version, src.Written, src.Now = 2, 100e6, 100e6 // the same µs
+	if second := decode(&src, withClock, newMemory(), 0); !first.fresh || second.fresh {
+		t.Errorf("fresh by its own write %v, by the next %v", first.fresh, second.fresh)
+	}
+}
+
+// Planted: the first sight of a stamp is taken anew by each reader of the row.
+func TestWithoutAClockALeaseEndsByTheFirstSightOfIt(t *testing.T) {
+	r := at(row{blocks: true}, 100)
+	r.apply(asks("a", false))
+	src := encode("k", &r, noClock)[0]
+	src.Version = 5
+	m := newMemory()
+	if seen := decode(&src, noClock, m, 500e6); seen.free() || seen.token != tokenOf(5, -1) {
+		t.Fatalf("free %v, token %d", seen.free(), seen.token)
+	}
+	for second, free := range map[int64]bool{509: false, 511: true} {
+		if seen := decode(&src, noClock, m, second*1e6); seen.free() != free {
+			t.Errorf("%d s after the first sight: free %v", second-500, seen.free())
+		}
+	}
+	if big := tokenOf(1<<47-1, -grantsMax+1); big <= 0 {
+		t.Errorf("the token of the largest version is %d", big)
+	}
+}
+
+// Planted: a row that cannot be read is taken for a free key.
+func TestARowThatCannotBeReadIsHeld(t *testing.T) {
+	for _, value := range []string{"", "x", "x/", "x/{", "/[]"} {
+		src := Row{Key: "k", Version: 1, Value: []byte(value)}
+		if r := decode(&src, noClock, newMemory(), 1e6); r.free() {
+			t.Errorf("%q: the key is free", value)
+		}
+	}
+}
