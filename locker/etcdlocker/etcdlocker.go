@@ -78,7 +78,9 @@ const granularity = 3 * time.Second
 // A process that never looked before finds the key until etcd deletes it. With
 // a TTL of more than 50 minutes, a thousandth of the TTL is added. An election
 // of a new leader prolongs all etcd leases, and may add the TTL once more.
-func (l *Locker) Limits() locker.Limits { return l.base.Limits() }
+func (*Locker) Limits() locker.Limits {
+	return locker.Limits{Late: locker.LookEvery, LateForOthers: rotation + granularity}
+}
 
 // Listens implements [locker.Listener].
 func (l *Locker) Listens() bool {
