@@ -7,8 +7,8 @@
 //	g, err := guard.New(store)
 //
 // TLS, user and limits of connections are those of the database that the caller
-// opened. The caller closes it, after the guard. A locker uses up to four
-// connections at a time.
+// opened. The caller closes it, after the guard. A locker uses up to seven
+// connections at a time, and seldom more than two.
 //
 // The parameter interpolateParams halves the round trips of the driver. The
 // parameter innodb_lock_wait_timeout matters on MySQL only. While another

@@ -82,6 +82,17 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 		r.owner, r.term = stranger, term{ends: math.MaxInt64 / 2}
 		return r
 	}
+	r.fill(owner, &w, src, at)
+	r.merge(src, base)
+	for _, s := range r.crowd {
+		r.shared = append(r.shared, s.Owner)
+	}
+	r.settle()
+	return r
+}
+
+// fill sets what stands in the value of a row. at returns when something ends.
+func (r *row) fill(owner string, w *wire, src *Row, at func(since, length int64) term) {
 	if r.held = owner != "" && owner != opened; owner == opened {
 		owner, r.open = "", true
 	}
@@ -95,12 +106,12 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 		t := at(s.Since, s.Length)
 		s.fresh = s.Since == 0
 		s.Since, s.Ends, s.Token = t.since, t.ends, tokenOf(src.Version, s.Token)
+		if src.Vacant {
+			s.Ends = r.now
+		}
 	}
 	if src.Vacant {
 		r.ends = min(r.ends, r.now)
-		for i := range r.crowd {
-			r.crowd[i].Ends = r.now
-		}
 	}
 	for i := range r.queue {
 		q := &r.queue[i]
@@ -115,16 +126,10 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 	if src.Forgot {
 		r.record.ends = min(r.record.ends, r.now)
 	}
-	r.merge(src, base)
-	for _, s := range r.crowd {
-		r.shared = append(r.shared, s.Owner)
-	}
-	r.settle()
-	return r
 }
 
 // opened stands in place of the owner id in a row that says: shared, and nobody
-// waits. Shares then come and go as tickets beside it, with this before their
+// waits. Shares then come and go as tickets beside it, with member before their
 // owner ids.
 const (
 	opened = "!"
@@ -185,49 +190,24 @@ func encode(key string, r *row, t *Traits) []Row {
 	queue, main.Drop = r.merged(stays)
 	w := wire{
 		Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: queue,
-		Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0,
+		Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0, Record: r.wireRecord(),
 	}
-	last := r.now
 	if r.owner == "" {
 		w.Since, w.Length, w.Holder, w.Stays = 0, 0, nil, false
-	} else {
-		last = max(last, r.ends)
 	}
-	for _, s := range r.crowd {
-		last = max(last, s.Ends)
-	}
-	main.HeldFor = spanOf(last - r.now)
-	if len(r.queue) > 0 {
-		last = max(last, r.now+locker.QueueLife.Microseconds())
-	}
-	if name == opened {
-		last = max(last, r.now+openFor.Microseconds())
-	}
-	l := &r.record
-	if l.owner != "" && l.ends > r.now {
-		w.Record = &wireRecord{Owner: l.owner, Mark: l.mark, Since: l.since, Length: l.length, Size: l.size}
-		if w.Record.Value = l.value; r.long(l.size) {
-			w.Record.Value = l.value[:min(len(l.value), locker.RecordHead)]
-		}
-		last = max(last, l.ends)
-	}
-	if l.dirty {
+	main.HeldFor, main.KeepFor = r.spans(name, t)
+	if r.record.dirty {
 		if w.Record != nil {
-			main.RecordFor = time.Duration(l.length) * time.Microsecond
+			main.RecordFor = spanOf(r.record.length)
 		}
 		value := Row{Key: key + recordSuffix, Version: Any}
-		if w.Record != nil && r.long(l.size) {
-			value.Value = append([]byte(l.owner+"/"), l.value...)
-			value.KeepFor = time.Duration(l.length) * time.Microsecond
+		if w.Record != nil && r.long(r.record.size) {
+			value.Value, value.KeepFor = append([]byte(r.record.owner+"/"), r.record.value...), main.RecordFor
 		}
-		if value.Value != nil || r.long(l.oldSize) {
+		if value.Value != nil || r.long(r.record.oldSize) {
 			rows = append(rows, value)
 		}
 	}
-	if t.Clock { // tokens of the row must not be given again
-		last = max(last, r.token)
-	}
-	main.KeepFor = spanOf(last - r.now)
 	if !t.Clock && r.owner == "" && len(r.crowd) == 0 && len(r.queue) == 0 && w.Record == nil && name != opened {
 		return rows // deleted
 	}
@@ -237,6 +217,45 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	main.Value = append([]byte(name+"/"), text...)
 	return rows
+}
+
+// wireRecord returns what stands of the record in the row of its key, or nil.
+func (r *row) wireRecord() *wireRecord {
+	l := r.left()
+	if l == nil {
+		return nil
+	}
+	w := &wireRecord{Owner: l.owner, Mark: l.mark, Since: l.since, Length: l.length, Size: l.size, Value: l.value}
+	if r.long(l.size) {
+		w.Value = l.value[:min(len(l.value), locker.RecordHead)]
+	}
+	return w
+}
+
+// spans returns for how long somebody may own the key, and for how long the row
+// means something. name is what it begins with.
+func (r *row) spans(name string, t *Traits) (held, kept time.Duration) {
+	last := r.now
+	if r.owner != "" {
+		last = max(last, r.ends)
+	}
+	for _, s := range r.crowd {
+		last = max(last, s.Ends)
+	}
+	held = spanOf(last - r.now)
+	if len(r.queue) > 0 {
+		last = max(last, r.now+locker.QueueLife.Microseconds())
+	}
+	if name == opened {
+		last = max(last, r.now+openFor.Microseconds())
+	}
+	if l := r.left(); l != nil {
+		last = max(last, l.ends)
+	}
+	if t.Clock { // tokens of the row must not be given again
+		last = max(last, r.token)
+	}
+	return held, spanOf(last - r.now)
 }
 
 // mergeMax is how many tickets a write takes into the row of a key that one

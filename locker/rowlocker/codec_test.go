@@ -83,9 +83,11 @@ func TestMarksNameTheSharesThatCameAndWent(t *testing.T) {
 		q    *request
 		want []Mark
 	}{
-		"a renewal":       {109e6, &request{verb: renew, owner: "a", ttl: ttl}, []Mark{{"a", d + time.Millisecond}}},
-		"a release":       {109e6, releases("a"), []Mark{{Owner: "a"}}},
-		"one after their": {111e6, sharing("c", 3, false), []Mark{{"c", d + time.Millisecond}, {Owner: "a"}, {Owner: "b"}}},
+		"a renewal": {109e6, &request{verb: renew, owner: "a", ttl: ttl}, []Mark{{"a", d + time.Millisecond}}},
+		"a release": {109e6, releases("a"), []Mark{{Owner: "a"}}},
+		"one after their": {
+			111e6, sharing("c", 3, false), []Mark{{"c", d + time.Millisecond}, {Owner: "a"}, {Owner: "b"}},
+		},
 	} {
 		src.Now = c.now
 		r := decode(&src, withClock, newMemory(), 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -184,15 +185,16 @@ func (d *desk) gather(ctx context.Context, line *queue, all []*task) (batch []*c
 		lockerkit.Pause(rest, ctx.Done())
 		return nil
 	}
-	var timer <-chan time.Time // nil: never
-	if len(all) > 0 {
-		timer = time.After(rest)
+	if len(all) == 0 {
+		rest = math.MaxInt64 // nothing is due
 	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
 	if line.lull > 0 {
 		select {
 		case line.turn <- struct{}{}:
 			defer func() { <-line.turn }()
-		case <-timer:
+		case <-timer.C:
 			return nil
 		case <-ctx.Done():
 			return nil
@@ -204,7 +206,7 @@ func (d *desk) gather(ctx context.Context, line *queue, all []*task) (batch []*c
 			lockerkit.Pause(min(line.lull, time.Duration(first.Request.ttl)*time.Microsecond/25), ctx.Done())
 		}
 		return line.Gather(first, room, batchBytes, func(q *request) int { return len(q.value) })
-	case <-timer:
+	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return nil

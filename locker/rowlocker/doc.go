@@ -51,11 +51,13 @@
 // Without Clock each process measures a lease of others by its own clock, from
 // its first sight of the version in which the lease began. A waiter thus finds
 // the key late by a look, which [locker.Limits].Late tells: [locker.LookEvery].
-// A process that has never looked would wait for a whole TTL. So the store
-// deletes a row when [Row].KeepFor is over, or says in a read that it is Vacant
-// when HeldFor is over, and LateForOthers is by how much it is late with that.
-// It does neither too early: KeepFor and HeldFor begin when the store has got
-// the write.
+// A process that has never looked would wait for a whole TTL. To spare it that,
+// the store deletes a row when [Row].KeepFor is over. Of a row that stays it
+// says in a read that it is Vacant, when HeldFor is over, and Forgot, when
+// RecordFor is. LateForOthers is by how much it is late with that. It does none
+// of them too early: all of these times begin when the store has got the write.
+// A store that can only delete does without Vacant and Forgot, and a key with a
+// record is then late for others by a TTL.
 //
 // A store with Clock must keep a row for KeepFor, which may be much longer than
 // the lease, because its tokens stand there. Without Clock the last release
@@ -139,6 +141,6 @@
 // lockertest.RunFaulty against a server that gives no answer. RunVirtual runs
 // the first in virtual time if the store can run in memory. Run them with -race
 // and several times. Tests of its own that every store needs: a deleted row
-// that comes back (law 2), what Check finds, and a process that was killed while
-// it owned and while it waited.
+// that comes back (law 2), what Check finds, and a process that was killed
+// while it owned and while it waited.
 package rowlocker

@@ -44,16 +44,21 @@ func (m *memory) first(key string, stamp, now int64) int64 {
 		return at
 	}
 	if m.sights[key] == nil {
-		for k := range m.sights {
-			if len(m.sights) < rememberMax {
-				break
-			}
-			delete(m.sights, k)
-		}
+		makeRoom(m.sights)
 		m.sights[key] = map[int64]int64{}
 	}
 	m.sights[key][stamp] = now
 	return now
+}
+
+// makeRoom forgets some of a map that has grown too large.
+func makeRoom[V any](m map[string]V) {
+	for k := range m {
+		if len(m) < rememberMax {
+			return
+		}
+		delete(m, k)
+	}
 }
 
 // clock notes a time by the store's clock, which has come just now.
@@ -110,12 +115,7 @@ func (m *memory) keep(r Row) {
 	if old, ok := m.rows[r.Key]; ok && old.Version > r.Version {
 		return
 	}
-	for k := range m.rows {
-		if len(m.rows) < rememberMax {
-			break
-		}
-		delete(m.rows, k)
-	}
+	makeRoom(m.rows)
 	m.rows[r.Key] = r
 }
 

@@ -121,10 +121,10 @@ type Row struct {
 	KeepFor, HeldFor time.Duration
 	Vacant           bool
 
-	// RecordFor is for how long the record means something that the write
-	// leaves; 0: that stays as it was. Forgot says of a Row that was read in a
-	// store without Clock that this is over for sure. Without it, each process
-	// that first sees the record prolongs it by a write.
+	// RecordFor is for how long the record lasts that the write leaves beside
+	// the key; 0: there is none, or it stays as it was. Forgot says of a Row
+	// that was read in a store without Clock that this is over for sure.
+	// Without it, a process that first sees the record prolongs it by a write.
 	RecordFor time.Duration
 	Forgot    bool
 
