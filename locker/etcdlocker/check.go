@@ -3,9 +3,8 @@ package etcdlocker
 import (
 	"context"
 	"errors"
-	"fmt"
+	"go/version"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,17 +13,18 @@ import (
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // Names of the findings of [Locker.Check], see guard.WithAcceptedFindings.
 const (
-	FindingCompaction = "compaction" // etcd keeps old revisions, and will run out of space
-	FindingQuorum     = "quorum"     // a member does not answer, or the number of members is even
-	FindingRights     = "rights"     // the user may not read or write the keys
-	FindingRoundTrip  = "round-trip" // a write takes too long for the TTL
-	FindingSpace      = "space"      // etcd is full, or nearly so
-	FindingStatus     = "status"     // the user may not see space, version and members
-	FindingVersion    = "version"    // etcd is too old
+	FindingCompaction = "compaction"               // etcd keeps old revisions, and will run out of space
+	FindingQuorum     = "quorum"                   // a member does not answer, or the number of members is even
+	FindingRights     = "rights"                   // the user may not read or write the keys
+	FindingRoundTrip  = rowlocker.FindingRoundTrip // a write takes too long for the TTL
+	FindingSpace      = "space"                    // etcd is full, or nearly so
+	FindingStatus     = "status"                   // the user may not see space, version and members
+	FindingVersion    = "version"                  // etcd is too old
 )
 
 // FindingNames implements [locker.FindingNamer].
@@ -42,104 +42,69 @@ const (
 	fullShare = 0.8
 )
 
-// Check reports whether etcd can serve leases of ttl now. Check takes a key
-// that nobody uses through a transaction with a lease, measures that, and asks
-// each endpoint of the clients for its state. Check leaves nothing behind.
+// Check reports whether etcd can serve leases of ttl now. Check takes and
+// releases a key that nobody uses, measures that, and asks each endpoint of the
+// clients for its state. Check leaves nothing behind.
 //
 // The error holds everything that is wrong, each as a [locker.Finding] with one
 // of the names above. With authentication, etcd tells its state to a user with
 // the role root only. The finding FindingStatus, a warning, says so.
-func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.life.Enter(); err != nil {
-		return err
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.base.Check(ctx, ttl) }
+
+// Check returns what is wrong but the pace, which the Locker judges.
+func (r *rows) Check(ctx context.Context, _, _ time.Duration, failed error) error {
+	var answer rpctypes.EtcdError
+	switch errors.As(failed, &answer); {
+	case errors.Is(failed, rpctypes.ErrNoSpace):
+		return finding(FindingSpace, locker.Refuse, "%v", withAdvice(answer))
+	case lacksRights(failed):
+		return finding(FindingRights, locker.Refuse, "%v", withAdvice(answer))
+	case failed != nil:
+		return failed
 	}
-	defer l.life.Leave()
-	newest := int64(0)
-	took, err := lockerkit.Pace(lockerkit.MaxPace(ttl), func() (took time.Duration, err error) {
-		took, newest, err = l.probe(ctx)
-		return took, err
-	})
-	switch {
-	case errors.Is(err, rpctypes.ErrNoSpace):
-		return finding(FindingSpace, locker.Refuse, "%v", withAdvice(err))
-	case lacksRights(err):
-		return finding(FindingRights, locker.Refuse, "%v", withAdvice(err))
-	case err != nil:
-		return l.unclear(err)
-	}
-	found := []error{checkPace(took, ttl), l.checkCompaction(ctx, newest)}
+	found := []error{r.checkCompaction(ctx)}
 	seen := map[string]bool{}
-	for _, c := range l.members {
+	for _, c := range r.members {
 		for _, endpoint := range c.Endpoints() {
 			if !seen[endpoint] {
 				seen[endpoint] = true
-				found = append(found, l.checkMember(ctx, c, endpoint))
+				found = append(found, checkMember(ctx, c, endpoint))
 			}
 		}
 	}
-	return errors.Join(append(found, l.checkMembers(ctx))...)
+	return errors.Join(append(found, r.checkMembers(ctx))...)
 }
 
 func finding(name string, severity locker.Severity, format string, args ...any) error {
-	return &locker.Finding{Name: name, Severity: severity, Text: "etcdlocker: " + fmt.Sprintf(format, args...)}
-}
-
-// probe writes and deletes a key as a lock would, with a look at a queue. probe
-// returns how long the write took, and the revision of etcd.
-func (l *Locker) probe(ctx context.Context) (took time.Duration, revision int64, err error) {
-	lease, err := l.placeLease(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
-	lock, queue := l.lockKey(key), l.queueOf(key)
-	sent := time.Now()
-	r, err := l.txn(ctx, []clientv3.Cmp{absent(lock), none(queue, endOf(queue))},
-		[]clientv3.Op{clientv3.OpPut(lock, "", clientv3.WithLease(lease)), prefixed(queue)},
-		[]clientv3.Op{clientv3.OpGet(lock)})
-	took = time.Since(sent)
-	if err == nil && !r.Succeeded {
-		err = errors.New("a key that nobody else knows is held")
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	_, err = l.client().Delete(ctx, lock)
-	return took, r.Header.Revision, err
-}
-
-func checkPace(took, ttl time.Duration) error {
-	if took <= lockerkit.MaxPace(ttl) {
-		return nil
-	}
-	return finding(FindingRoundTrip, locker.Refuse,
-		"a write took %v, too long for a TTL of %v: choose a longer TTL, faster disks or nearer members",
-		took.Round(time.Millisecond), ttl)
+	return lockerkit.Finding(store, name, severity, format, args...)
 }
 
 // checkCompaction asks for a revision that a server with any compaction has
 // forgotten.
-func (l *Locker) checkCompaction(ctx context.Context, newest int64) error {
-	if newest <= keptMax {
+func (r *rows) checkCompaction(ctx context.Context) error {
+	now, err := r.client().Get(ctx, r.pulseKey(""))
+	if err == nil && now.Header.Revision <= keptMax {
 		return nil
 	}
-	_, err := l.client().Get(ctx, l.inboxOf(l.instance), clientv3.WithRev(newest-keptMax))
-	return l.judgeCompaction(err)
+	if err == nil {
+		_, err = r.client().Get(ctx, r.pulseKey(""), clientv3.WithRev(now.Header.Revision-keptMax))
+	}
+	return r.judgeCompaction(err)
 }
 
-func (l *Locker) judgeCompaction(err error) error {
+func (r *rows) judgeCompaction(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return nil
 	case err != nil:
-		return l.unclear(err)
+		return r.unclear(err)
 	}
 	return finding(FindingCompaction, locker.Warn, "etcd keeps more than %d old revisions and will run out of space: "+
 		"set --auto-compaction-retention=1h on each member", keptMax)
 }
 
 // checkMember asks one member for its state.
-func (l *Locker) checkMember(ctx context.Context, c *clientv3.Client, endpoint string) error {
+func checkMember(ctx context.Context, c *clientv3.Client, endpoint string) error {
 	s, err := c.Status(ctx, endpoint)
 	switch {
 	case lacksRights(err):
@@ -162,7 +127,7 @@ func judgeStatus(endpoint string, s *clientv3.StatusResponse) error {
 		found = append(found, finding(FindingSpace, locker.Warn,
 			"the database at %s has %.0f %% of its quota: compact and defragment it", endpoint, 100*full))
 	}
-	if olderThan(s.Version, 3, 5, 3) {
+	if older(s.Version, "3.5.3") {
 		found = append(found, finding(FindingVersion, locker.Refuse,
 			"the member at %s is etcd %s, which may lose data in a crash: upgrade to 3.5.3 or newer",
 			endpoint, s.Version))
@@ -170,31 +135,21 @@ func judgeStatus(endpoint string, s *clientv3.StatusResponse) error {
 	return errors.Join(found...)
 }
 
-// olderThan compares versions such as 3.5.3 or 3.6.0-rc.1. One that cannot be
-// read is not older.
-func olderThan(version string, than ...int) bool {
-	version, _, _ = strings.Cut(version, "-")
-	parts := strings.Split(version, ".")
-	if len(parts) != len(than) {
-		return false
-	}
-	for i, part := range parts {
-		n, err := strconv.Atoi(part)
-		if err != nil || n != than[i] {
-			return err == nil && n < than[i]
-		}
-	}
-	return false
+// older reports whether a version such as 3.5.2 or 3.6.0-rc.1 comes before than.
+// One that cannot be read does not. Versions of etcd are in the order of Go's.
+func older(v, than string) bool {
+	v, _, _ = strings.Cut("go"+v, "-")
+	return version.IsValid(v) && version.Compare(v, "go"+than) < 0
 }
 
 // checkMembers warns of a cluster in which more members make it weaker.
-func (l *Locker) checkMembers(ctx context.Context) error {
-	r, err := l.client().MemberList(ctx)
+func (r *rows) checkMembers(ctx context.Context) error {
+	list, err := r.client().MemberList(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // a right that is missing was told by checkMember, and probe has had an answer
 	}
 	voters := 0
-	for _, m := range r.Members {
+	for _, m := range list.Members {
 		if !m.IsLearner {
 			voters++
 		}

@@ -40,29 +40,24 @@
 // Each process also keeps etcd leases, one for its places in queues and one for
 // each TTL that it uses. These leases only remove the keys of a dead process.
 //
-// # Shared leases and permits
+// # Shared leases, permits and several keys
 //
-// The locker is a [locker.Sharer]. Each of several owners has a key of its own
-// under the lock's name, so shared claims come in and renew without a word to
-// each other. A step that counts compares that nobody has come since it looked.
-// A claim that must be alone compares that there is no owner at all.
-//
-// A claim that waits for several owners to go keeps new ones out, for as long
-// as etcd keeps its place: while its process looks, and some 3 s after that
-// process has died.
-//
-// # Several keys
+// The locker is a [locker.Sharer]. While only shared claims own a lock, each has
+// a key of its own beside it, so that they come, renew and go without a word to
+// each other. A claim that waits for several owners to go keeps new ones out,
+// for as long as its process has a pulse, which ends some 3 s after that process
+// has died.
 //
 // The locker is a [locker.Several]: one transaction takes all keys of a DoAll,
 // or none. Their releases travel together.
 //
 // # Results
 //
-// The locker is a [locker.Recorder] and a [locker.Marker], for guard.Once. A
-// result stands beside the key, under an etcd lease. The transaction that frees
-// the key writes the result, and compares that the key is still ours, so no
-// failover loses it. A result ends up to 6 s after its TTL, never before. With
-// a TTL of more than 50 minutes, a thousandth of the TTL is added.
+// The locker is a [locker.Recorder] and a [locker.Marker], for guard.Once. The
+// transaction that frees the key writes the result, and compares that the key is
+// still ours, so no failover loses it. A result ends up to 6 s after its TTL,
+// never before. With a TTL of more than 50 minutes, a thousandth of the TTL is
+// added.
 //
 // A result of 1 MiB, the most that a guard can be told to keep, fits into the
 // 1.5 MiB of a request that etcd takes by default. All results are in etcd's

@@ -59,9 +59,9 @@ func fromDSN(dsn string) (locker.Locker, error) {
 	}
 	l := New(nil)
 	if q.Has("prefix") {
-		l.prefix = q.Get("prefix")
+		l.rows.prefix = q.Get("prefix")
 	}
-	l.dial = func() ([]*clientv3.Client, error) { return dialAll(config, web, hosts) }
+	l.rows.dial = func() ([]*clientv3.Client, error) { return dialAll(config, web, hosts) }
 	return l, nil
 }
 

@@ -14,7 +14,7 @@ func TestAnAddressHasAClientForEachHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Open(nil); err != nil {
+	if err := l.Open(deaf{}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
@@ -23,14 +23,14 @@ func TestAnAddressHasAClientForEachHost(t *testing.T) {
 		}
 	}()
 	var hosts []string
-	for _, c := range l.(*Locker).members {
+	for _, c := range l.(*Locker).rows.members {
 		hosts = append(hosts, c.Endpoints()...)
 		if c.Username != "app" || c.Password != "s/cret" {
 			t.Errorf("user %q, password %q", c.Username, c.Password)
 		}
 	}
-	if !slices.Equal(hosts, []string{"http://a:2379", "http://b:2379"}) || l.(*Locker).prefix != "app/" {
-		t.Errorf("hosts %q, prefix %q", hosts, l.(*Locker).prefix)
+	if !slices.Equal(hosts, []string{"http://a:2379", "http://b:2379"}) || l.(*Locker).rows.prefix != "app/" {
+		t.Errorf("hosts %q, prefix %q", hosts, l.(*Locker).rows.prefix)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestAWrongAddressIsRefusedAndNotShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Open(nil); !errors.Is(err, locker.ErrInvalidOption) {
+	if err := l.Open(deaf{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("no prefix: %v, want ErrInvalidOption", err)
 	}
 }

@@ -2,138 +2,98 @@ package etcdlocker
 
 import (
 	"context"
-	"encoding/json"
-	"sync"
-	"time"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/go-lockguard/guard/internal/lockerkit"
-	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
-// rewatchPause is the pause before a watch that broke is made again.
-const rewatchPause = 50 * time.Millisecond
-
-// inbox is where other processes leave messages for this one.
-type inbox struct {
-	l     *Locker
-	begin sync.Once // the first Acquire begins the watch
-
-	mu   sync.Mutex         // guards stop; never held across I/O or a callback
-	stop context.CancelFunc // ends the present watch, to begin it anew; nil before the first
-}
-
-// open begins the watch, unless it has begun.
-func (in *inbox) open() { in.begin.Do(func() { in.l.life.Serve(in.hear) }) }
-
-// watchAgain begins the watch anew, by the member that is now in use.
-func (in *inbox) watchAgain() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.stop != nil {
-		in.stop()
+// watchAgain ends the watch, so that another begins by the member that is now
+// in use.
+func (r *rows) watchAgain() {
+	if stop := r.stop.Load(); stop != nil {
+		(*stop)()
 	}
 }
 
-// hear watches the inbox until the locker is closed. A watch that broke goes on
-// where it was. If etcd has compacted that, messages are missing, and a new
-// watch begins now.
+// Listen watches the inbox, from the first request on.
 //
-// A watch from the present or an older revision is served only every 100 ms
-// until it has caught up (etcd's watchResyncPeriod). A watch therefore begins
-// once, and stays.
-func (in *inbox) hear() {
-	last := int64(0) // the revision of the last message; 0 begins now
-	for in.l.life.Context().Err() == nil {
-		last = in.hearFrom(last)
-		lockerkit.Pause(rewatchPause, in.l.life.Context().Done())
-	}
-}
-
-// hearFrom watches until the watch breaks. hearFrom returns the revision from
-// which to go on.
-//
-// A watcher of its own could hang in its Close for good, if etcd refuses the
-// watch at that moment. That of the client ends the watch with ctx.
-func (in *inbox) hearFrom(last int64) int64 {
-	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(in.l.life.Context()))
+// A watch from an older revision is served only every 100 ms until it has caught
+// up (etcd's watchResyncPeriod). One that broke is therefore not resumed. A
+// watcher of its own could hang in its Close for good, if etcd refuses the watch
+// at that moment. That of the client ends the watch with ctx.
+func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.Row), awake func()) {
+	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
-	in.mu.Lock()
-	in.stop = stop
-	in.mu.Unlock()
-	opts := []clientv3.OpOption{clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()}
-	if last > 0 {
-		opts = append(opts, clientv3.WithRev(last+1))
+	select {
+	case <-r.begun:
+	case <-ctx.Done():
 	}
-	for r := range in.l.client().Watch(ctx, in.l.inboxOf(in.l.instance), opts...) {
-		switch {
-		case r.CompactRevision > 0:
-			return 0
-		case r.Err() != nil:
-			return last
-		case r.Created:
-			last = max(last, r.Header.Revision)
-			in.l.waker.WakeAll()
+	r.stop.Store(&stop)
+	inbox := r.inbox(instance)
+	for w := range r.client().Watch(ctx, inbox, clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()) {
+		if w.Err() != nil { // a compaction is one, too
+			return
 		}
-		for _, e := range r.Events {
-			last = max(last, e.Kv.ModRevision)
-			in.l.heard(e.Kv.ModRevision)
-			var m message
-			if json.Unmarshal(e.Kv.Value, &m) == nil {
-				in.told(m, e.Kv.ModRevision)
-				for _, m := range m.And {
-					in.told(m, e.Kv.ModRevision)
-				}
-			}
+		r.heard()
+		if w.Created {
+			awake()
 		}
-	}
-	return last
-}
-
-// told passes a message on to the guard.
-func (in *inbox) told(m message, revision int64) {
-	key := string(m.Key)
-	switch m.Kind {
-	case wanted:
-		in.l.lines.join(key, m.Queue)
-		in.l.waker.Wanted(key)
-	case granted:
-		in.toldGranted(key, m, revision)
-	case revoked:
-		if w, ok := in.l.waker.(locker.Revoker); ok {
-			w.Revoked(key, m.Owner)
+		for _, e := range w.Events {
+			key := strings.TrimSuffix(strings.TrimPrefix(string(e.Kv.Key), inbox), "}")
+			hear(messageOf(key, e.Kv.ModRevision, e.Kv.Value))
 		}
-	case hasRecord:
-		in.toldRecorded(m)
-	case nothing:
 	}
 }
 
-// toldGranted notes a grant before the guard hears of it, because the guard may
-// release the key at once. A grant that nobody knows is given back (law 3).
-func (in *inbox) toldGranted(key string, m message, revision int64) {
-	o := locker.Offer{Length: time.Duration(m.Offer) * time.Millisecond, Waiting: m.Waiting}
-	if m.Fence {
-		o.Token = token(revision, m.Nth)
+// ticketMark is in front of a ticket in an inbox. No row begins so.
+const ticketMark = "+"
+
+// messageOf returns what a message tells: a row, a new ticket beside one, or
+// nothing but its key.
+func messageOf(key string, revision int64, value []byte) rowlocker.Row {
+	if text, ok := strings.CutPrefix(string(value), ticketMark); ok {
+		name, ticket, _ := strings.Cut(text, "/")
+		return rowlocker.Row{Key: key, Tickets: []rowlocker.Ticket{{Name: name, Version: revision, Value: []byte(ticket)}}}
 	}
-	news := in.l.book.Granted(m.Owner, o.Length)
-	if m.Limit <= 1 {
-		in.l.lines.granted(key, m.Owner, m.Queue, news)
-		in.l.sights.Forget(key)
+	row := rowlocker.Row{Key: key, Version: revision}
+	if len(value) > 0 {
+		row.Value, row.Tag = value, tagOf(value)
 	}
-	if in.l.waker.Granted(key, m.Owner, o) || in.l.life.Enter() != nil {
-		return
-	}
-	defer in.l.life.Leave()
-	in.l.abandon(false, key, m.Owner, "", nil)
+	return row
 }
 
-// toldRecorded notes that a claim of this process has left the queue for a
-// record.
-func (in *inbox) toldRecorded(m message) {
-	in.l.book.Left(m.Owner)
-	if w, ok := in.l.waker.(locker.Joiner); ok {
-		w.Recorded(string(m.Key), m.Owner, string(m.Value))
+// Beat writes the pulse if there is none, under the etcd lease that Work keeps
+// alive while it is asked for. Two calls at once may both write it.
+func (r *rows) Beat(ctx context.Context, instance string) error {
+	lease, err := r.places.lease(ctx, placeNeed)
+	if err != nil {
+		return r.tryError(err)
 	}
+	if r.pulse.Load() == int64(lease) {
+		return nil
+	}
+	put := clientv3.OpPut(r.pulseKey(instance), "", clientv3.WithLease(lease))
+	_, err = r.txn(ctx, nil, []clientv3.Op{put}, nil)
+	switch {
+	case err == nil:
+		r.pulse.Store(int64(lease))
+	case noLease(err):
+		r.places.lost(lease)
+	}
+	return r.tryError(err)
+}
+
+// Dead returns the instances without a pulse.
+func (r *rows) Dead(ctx context.Context, instances []string) (dead []string, err error) {
+	found, err := r.read(ctx, instances, func(instance string) clientv3.Op {
+		return clientv3.OpGet(r.pulseKey(instance), clientv3.WithCountOnly())
+	})
+	for i, one := range found {
+		if one.GetResponseRange().Count == 0 {
+			dead = append(dead, instances[i])
+		}
+	}
+	return dead, r.tryError(err)
 }

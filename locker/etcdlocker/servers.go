@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,10 +27,12 @@ type servers struct {
 	members []*clientv3.Client // New's first
 	single  bool               // set by open: each client has one endpoint
 	changed func()             // called when another member is in use
+	begun   chan struct{}      // closed by the first request or Listens
+	begin   sync.Once
 
 	member   atomic.Int32 // counts the changes of the member in use
 	answered atomic.Int32 // member at the last answer of a server
-	newest   atomic.Int64 // the highest revision that this process has heard of
+	last     atomic.Int64 // when the last answer came, in ns
 
 	reconnected atomic.Int64 // when doubt last made a client connect, in ns
 }
@@ -38,7 +41,7 @@ type servers struct {
 func (s *servers) open() (err error) {
 	if s.dial != nil {
 		if s.members, err = s.dial(); err != nil {
-			s.close()
+			s.Close()
 			return err
 		}
 	}
@@ -49,8 +52,8 @@ func (s *servers) open() (err error) {
 	return nil
 }
 
-// close closes the clients that dial has made.
-func (s *servers) close() {
+// Close closes the clients that dial has made.
+func (s *servers) Close() {
 	if s.dial == nil {
 		return
 	}
@@ -75,98 +78,52 @@ const fair = 200 * time.Millisecond
 // again soon, because gRPC's own pause grows to two minutes.
 func (s *servers) doubt(c *clientv3.Client, err error, sent time.Time) {
 	if !unanswered(err) {
-		s.answered.Store(s.member.Load())
+		s.heard()
 	}
-	if noLease(err) || refused(err) || errors.Is(err, context.Canceled) {
-		return
-	}
-	if errors.Is(err, context.DeadlineExceeded) && time.Since(sent) < fair {
+	hurried := errors.Is(err, context.DeadlineExceeded) && time.Since(sent) < fair
+	if hurried || noLease(err) || refused(err) || errors.Is(err, context.Canceled) {
 		return
 	}
 	now := time.Now().UnixNano()
 	if last := s.reconnected.Load(); now-last > int64(reconnectPause) && s.reconnected.CompareAndSwap(last, now) {
 		c.ActiveConnection().ResetConnectBackoff()
 	}
-	if len(s.members) == 1 {
-		return
-	}
 	n := s.member.Load()
-	if s.members[int(n)%len(s.members)] != c || !s.member.CompareAndSwap(n, n+1) {
-		return // another call has done it
+	if len(s.members) > 1 && s.members[int(n)%len(s.members)] == c && s.member.CompareAndSwap(n, n+1) {
+		s.changed() // else another call has done it
 	}
-	s.changed()
 }
+
+func (s *servers) listen() { s.begin.Do(func() { close(s.begun) }) }
 
 // txn sends one transaction.
 func (s *servers) txn(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(errUnsent, err)
 	}
+	s.listen()
 	c, sent := s.client(), time.Now()
 	r, err := c.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
 	if err != nil {
 		s.doubt(c, err, sent)
 		return nil, err
 	}
-	s.heard(r.Header.Revision)
+	s.heard()
 	return r, nil
 }
 
-// heard notes an answer, and keeps the newest revision.
-func (s *servers) heard(revision int64) {
+// heard notes that the member in use has answered.
+func (s *servers) heard() {
 	s.answered.Store(s.member.Load())
-	for {
-		newest := s.newest.Load()
-		if revision <= newest || s.newest.CompareAndSwap(newest, revision) {
-			return
-		}
+	s.last.Store(time.Now().UnixNano())
+}
+
+// Unanswered implements [rowlocker.Explaining].
+func (s *servers) Unanswered(since time.Time, err error) error {
+	if s.last.Load() > since.UnixNano() {
+		return fmt.Errorf("%w: etcdlocker: %w", locker.ErrUnavailable, err)
 	}
-}
-
-// rangeOf returns the keys that the i-th operation of a transaction has read.
-func rangeOf(r *clientv3.TxnResponse, i int) *clientv3.GetResponse {
-	return (*clientv3.GetResponse)(r.Responses[i].GetResponseRange())
-}
-
-// prefixed returns an operation that reads the queue whole, or as opts say.
-func prefixed(prefix string, opts ...clientv3.OpOption) clientv3.Op {
-	return clientv3.OpGet(prefix, slices.Concat([]clientv3.OpOption{clientv3.WithPrefix()}, opts)...)
-}
-
-// drop deletes what has ended and stands as it did.
-func (s *servers) drop(ctx context.Context, ended []owner) error {
-	for some := range slices.Chunk(ended, endedMax) {
-		var ops []clientv3.Op
-		for _, o := range some {
-			ifs := []clientv3.Cmp{unchanged(o.path, o.revision)}
-			ops = append(ops, clientv3.OpTxn(ifs, []clientv3.Op{clientv3.OpDelete(o.path)}, nil))
-		}
-		if _, err := s.txn(ctx, nil, ops, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// dropDead drops the claims whose processes have not renewed their etcd lease
-// for QueueLife (law 7).
-func (s *servers) dropDead(ctx context.Context, run []waiter) error {
-	for _, w := range run {
-		if w.Lease == 0 {
-			continue // of this call
-		}
-		r, err := s.client().TimeToLive(ctx, clientv3.LeaseID(w.Lease))
-		if err != nil {
-			return err
-		}
-		if r.TTL > 0 {
-			continue
-		}
-		if _, err := s.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(w.Key))}, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.tryError(err)
 }
 
 // tryError is the error that Acquire returns for err: ErrUnavailable, or etcd's
@@ -209,31 +166,27 @@ func (s *servers) named(err error) error {
 	return fmt.Errorf("no answer from %s: %w", strings.Join(endpoints, " "), err)
 }
 
+var errUnsent = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
+
+// tooMuch are the answers of etcd to a request that is too large, and noRights
+// those to a user who may not do what was asked. They stay until somebody
+// changes something.
 var (
-	errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
-	errChanging = errors.New("the key changed hands too often meanwhile")
-	errCrowd    = errors.New("the next owners of the key may be several")
-	errUnsent   = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
+	tooMuch  = []error{rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps}
+	noRights = []error{
+		rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
+		rpctypes.ErrAuthFailed,
+	}
 )
 
-// refusals are the answers of etcd that stay until somebody changes something.
-var refusals = []error{
-	rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
-	rpctypes.ErrAuthFailed, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps,
+func isOne(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(one error) bool { return errors.Is(err, one) })
 }
 
 // refused reports whether a new try cannot help.
-func refused(err error) bool {
-	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
-}
+func refused(err error) bool { return isOne(err, tooMuch) || lacksRights(err) }
 
-// lacksRights reports whether the user may not do what was asked.
-func lacksRights(err error) bool { return refused(err) && !tooMuch(err) }
-
-// tooMuch reports whether the request was larger than the server takes.
-func tooMuch(err error) bool {
-	return errors.Is(err, rpctypes.ErrRequestTooLarge) || errors.Is(err, rpctypes.ErrTooManyOps)
-}
+func lacksRights(err error) bool { return isOne(err, noRights) }
 
 func noLease(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockerkit"
@@ -279,4 +281,100 @@ func TestCloseLeavesAKeyThatWasHandedOverToItsOffer(t *testing.T) {
 	if s, err := a.Inspect(t.Context(), "k"); err != nil || s.Owner != waits.Owner {
 		t.Errorf("the owner is %q, %v, want that of the closed locker", s.Owner, err)
 	}
+}
+
+func TestHeldIsTrueForEachThatSharesAKey(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := etcdtest.Client(t, addr)
+	data := prefix + "data"
+	for name, opt := range map[string]guard.Option{"shared": guard.WithShared(), "permits": guard.WithPermits(3)} {
+		var all [3]*guard.Lease
+		var lockers [3]*etcdlocker.Locker
+		for i := range all {
+			var g *guard.Guard
+			g, lockers[i] = newGuard(t, c, prefix, guard.WithMaxWait(patience), guard.WithTTL(time.Second))
+			var err error
+			if all[i], err = g.With(opt).Acquire(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		holds := func(what string, want [3]bool) {
+			t.Helper()
+			for i, l := range all {
+				if got := writes(l.Context(), t, c, lockers[i], data); got != want[i] {
+					t.Errorf("%s: %s: Held of the owner %d holds: %v", name, what, i, got)
+				}
+			}
+		}
+		holds("at first", [3]bool{true, true, true})
+		if err := all[0].Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		holds("after a release", [3]bool{false, true, true})
+		alone, _ := newGuard(t, c, prefix, guard.WithMaxWait(patience))
+		got := make(chan error, 1)
+		go func() { got <- alone.Do(t.Context(), name, nothing) }() // ends with its one call
+		waiting(t, alone, name, 1)
+		holds("while a claim waits", [3]bool{false, true, true})
+		s, err := alone.Inspect(t.Context(), name)
+		if err != nil || len(s.Owners) != 2 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		for _, o := range s.Owners {
+			if err := alone.ForceRelease(t.Context(), name, o.Owner); err != nil {
+				t.Fatal(err)
+			}
+		}
+		holds("after all were taken away", [3]bool{})
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		for _, l := range all[1:] {
+			<-l.Context().Done()
+			_ = l.Release(t.Context()) // it was lost
+		}
+	}
+}
+
+// The holder of a key that lingers hears from etcd that another process waits.
+func TestAKeyLingersOnEtcdUntilAnotherProcessWantsIt(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	config := etcdtest.Config(addr)
+	var txns atomic.Int32
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, in, out any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	) error {
+		if strings.HasSuffix(method, "/Txn") {
+			txns.Add(1)
+		}
+		return invoke(ctx, method, in, out, cc, opts...)
+	}))
+	c, err := clientv3.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	keeps, l := newGuard(t, c, prefix, guard.WithLinger(2*time.Second), guard.WithTTL(time.Minute))
+	for start := time.Now(); !l.Listens(); time.Sleep(time.Millisecond) {
+		if time.Since(start) > patience {
+			t.Fatal("it does not listen")
+		}
+	}
+	const runs = 50
+	for range runs {
+		if err := keeps.Do(t.Context(), "k", nothing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := txns.Load(); n > runs/2 {
+		t.Errorf("%d sections took %d requests, want the key to linger", runs, n)
+	}
+	other, _ := newGuard(t, etcdtest.Client(t, addr), prefix, guard.WithMaxWait(patience))
+	start := time.Now()
+	if err := other.Do(t.Context(), "k", nothing); err != nil {
+		t.Error(err)
+	}
+	t.Logf("another process had the key after %v", time.Since(start))
 }
