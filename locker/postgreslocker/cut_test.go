@@ -1,7 +1,6 @@
 package postgreslocker_test
 
 import (
-	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -49,6 +48,7 @@ func passesOver(t *testing.T, limit int) {
 		acquire(t, l, claim("another of "+strconv.FormatBool(l == b)), locker.Try{})
 		until(t, "it hears", l.Hears)
 	}
+	channel := channelOf(t, b, "another of true")
 	owner, first, second := claim("k"), claim("k"), claim("k")
 	first.Limit = limit
 	acquire(t, a, owner, locker.Try{})
@@ -61,7 +61,7 @@ func passesOver(t *testing.T, limit int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	until(t, "its session ends", func() bool { return endedSession(t, conn, b.Channel()) })
+	until(t, "its session ends", func() bool { return endedSession(t, conn, channel) })
 	for handed := false; !handed; owner = claim("k") { // a claim that was not seen for 2 s is not granted
 		acquire(t, a, owner, locker.Try{})
 		acquire(t, c, second, locker.Try{Wait: true})
@@ -80,50 +80,14 @@ func passesOver(t *testing.T, limit int) {
 	}
 }
 
-// Many keys may lose the same process at once, and a transaction waits for the
-// disk.
-func TestAWaiterThatIsGoneIsPassedOverInTwoTransactionsAtOnce(t *testing.T) {
-	t.Parallel()
-	var faults way
-	pipe, dsn := piped(t, &faults)
-	a, _ := pair(t)
-	b := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable(tableOf(a)))
-	open(t, a, silent{})
-	open(t, b, silent{})
-	acquire(t, b, claim("another"), locker.Try{})
-	until(t, "it hears", b.Hears)
-	one, other := claim("one"), claim("other")
-	for _, owner := range []*locker.Claim{one, other} {
-		acquire(t, a, owner, locker.Try{})
-		acquire(t, b, claim(owner.Key), locker.Try{Wait: true})
+// channelOf returns what l listens to, while it owns key.
+func channelOf(t *testing.T, l *postgreslocker.Locker, key string) string {
+	t.Helper()
+	s, err := l.Inspect(t.Context(), key)
+	if err != nil || !s.Held {
+		t.Fatalf("%+v, %v, want it held", s, err)
 	}
-	faults.gone.Store(true)
-	pipe.Cut(nil)
-	conn, err := pgx.Connect(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	until(t, "its session ends", func() bool { return endedSession(t, conn, b.Channel()) })
-
-	release, err := postgreslocker.Fill(`SELECT o_handed FROM {F}('{r}', ARRAY[$1::bytea], ARRAY[$2::text], '{""}', '{0}',
-		'{0}', '{0}', '{false}', '{""}', '{"-guard:old"}', '{0}', '{0}', '{1}', '{NULL}')`,
-		tableOf(a), postgreslocker.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	var handed bool
-	if err := tx.QueryRow(t.Context(), release, []byte(one.Key), one.Owner).Scan(&handed); err != nil || handed {
-		t.Fatalf("%v, the key was handed to a process that is gone: %v", err, handed)
-	}
-	if r, err := a.Release(t.Context(), other, nil); err != nil || r.Handed {
-		t.Errorf("%+v, %v, want nobody to be handed the key while another transaction is open", r, err)
-	}
+	return "guard:" + s.Holder.Instance
 }
 
 // endedSession reports whether nobody listens to channel any more.

@@ -5,17 +5,17 @@
 //	err = l.Migrate(ctx) // or the SQL of l.Schema, with your own tool
 //	g, err := guard.New(l)
 //
-// Every verb is one call of a function in the database, and the calls of many
-// goroutines travel together. A release hands the key over in the update that
-// ends the lease, and tells the next process by NOTIFY. A key that many
-// processes want thus goes from one to the next in about a millisecond. A key
-// that a process takes and gives back by itself costs a write that reaches the
-// disk, which an advisory lock does not.
+// The table is plain: a row for each key, without functions or triggers. Package
+// rowlocker decides what a row becomes, and one statement writes the rows of
+// many calls. A release hands the key over in the update that ends the lease,
+// and tells the next process by NOTIFY. A key that a process takes and gives
+// back by itself costs a write that reaches the disk, which an advisory lock
+// does not.
 //
 // # Connections
 //
 // The locker opens its own connections with the configuration of the pool: up
-// to four, and one that listens once a key was acquired. While the server is
+// to eight, and one that listens once a key was acquired. While the server is
 // silent there may be some more, which end. The locker never uses the pool
 // itself. Behind a pooler in transaction mode, such as pgbouncer, pass
 // [WithPooler], or pooler=true in the address of locker.FromDSN. A connection
@@ -23,27 +23,11 @@
 // the locker polls. The locker says hello to itself to find out whether it
 // hears, and polls while it does not.
 //
-// # Shared leases and permits
-//
-// The owners of a key are in its row, and one function counts them under the
-// lock of that row. Each share ends by itself, and a release hands the key to
-// all those in front of the queue that may have it together. Each renewal of a
-// share writes the row.
-//
-// # Results
-//
-// The results of guard.Once are in a second table, whose name has the suffix
-// "_record". A first call takes two requests, or three with
-// guard.WithAtMostOnce. A later call takes one. A release keeps the result in
-// the transaction that ends the lease. NOTIFY tells the processes whose calls
-// wait, and each of them fetches the result by one request. A result that has
-// ended is not found any more. Its row is deleted within some 10 minutes.
-//
 // # Rights
 //
-// [Locker.Migrate] needs the right to create tables and functions. The service
-// needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on both tables,
-// and EXECUTE on their functions, which everybody has by default.
+// [Locker.Migrate] needs the right to create tables. The service needs USAGE on
+// the schema, and SELECT, INSERT, UPDATE and DELETE on both tables. The second
+// one, with the suffix "_process", has the processes whose claims wait.
 //
 // # What survives
 //
@@ -53,7 +37,8 @@
 // a queue, may be lost in a crash, and cost time only. Leases and results end
 // by the server's clock. One that is set back keeps the keys of dead holders for
 // as much longer. After a failover, a replica that was not synchronous
-// may have forgotten the last leases and results.
+// may have forgotten the last leases and results. A row that means nothing any
+// more is deleted within some 10 minutes.
 //
 // A server whose transactions are read-only answers ErrUnavailable, and the
 // connections to it are closed. The locker thus finds the new primary after a

@@ -1,43 +1,67 @@
 package postgreslocker_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/go-lockguard/guard/locker"
 )
 
-func TestARenewalIsOnTheDiskWhateverTheSessionSays(t *testing.T) {
+// A change that makes somebody an owner waits for the disk, whatever the session
+// says. One that a crash may undo, or that is refused, does not.
+func TestOnlyAFirmChangeIsOnTheDisk(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)
-	open(t, a, silent{})
-	c := claim("k")
-	acquire(t, a, c, locker.Try{})
 	conn, err := pgx.Connect(t.Context(), server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on"} {
+	const line = `[{"i": 0, "k": "\\x6b", "old": %d, "keep": 1000000, "value": "\\x6f2f7b7d", "beside": 9223372036854775807,
+		"behind": 0, "kind": 0, "ticket": "", "firm": %t}]`
+	for _, c := range []struct {
+		set, want string
+		old       int
+		firm      bool
+	}{
+		{"off", "on", 0, true},
+		{"local", "local", 0, true},
+		{"on", "on", 0, true},
+		{"on", "off", 0, false},
+		{"on", "off", 7, true},
+	} {
 		tx, err := conn.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec(t.Context(), "SET LOCAL synchronous_commit = "+set); err != nil {
+		if _, err := tx.Exec(t.Context(), "SET LOCAL synchronous_commit = "+c.set); err != nil {
 			t.Fatal(err)
 		}
-		tag, err := tx.Exec(t.Context(), a.RenewSQL(),
-			[][]byte{[]byte("k")}, []string{c.Owner}, []int64{1e7}, "guard:x")
-		if err != nil || tag.RowsAffected() != 1 {
+		if tag, err := tx.Exec(t.Context(), a.SwapSQL(), fmt.Sprintf(line, c.old, c.firm)); err != nil || tag.RowsAffected() != 1 {
 			t.Fatal(tag, err)
 		}
 		var got string
-		if err := tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got); err != nil || got != want {
-			t.Errorf("a session with %s commits a renewal with %s, want %s (%v)", set, got, want, err)
+		if err := tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got); err != nil || got != c.want {
+			t.Errorf("%+v is committed with %s (%v)", c, got, err)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestRowsThatMeanNothingAreDeleted(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	open(t, a, silent{})
+	p := pool(t)
+	if _, err := p.Exec(t.Context(), "INSERT INTO "+tableOf(a)+` (k, version, written, ends, value)
+		SELECT n::text::bytea, 1, 1, CASE WHEN n > 2 THEN 1 ELSE 4e18 END, '/{}' FROM generate_series(1, 2500) AS n`); err != nil {
+		t.Fatal(err)
+	}
+	a.Sweep(t.Context())
+	var left int
+	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM "+tableOf(a)).Scan(&left); err != nil || left != 2 {
+		t.Errorf("%d rows, %v, want the 2 that have not ended", left, err)
 	}
 }

@@ -3,7 +3,9 @@ package postgreslocker
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -11,11 +13,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var (
-	errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
-	errUnsent   = fmt.Errorf("%w: postgreslocker: %w: it waited for its turn", locker.ErrUnavailable, locker.ErrUnsent)
-	errTooLate  = fmt.Errorf("%w: postgreslocker: %w: no answer in time", locker.ErrUnavailable, locker.ErrSilent)
-)
+// errReadOnly is the error of a read from a server that takes no writes.
+var errReadOnly error = &pgconn.PgError{Code: "25006", Message: "the transactions are read-only"}
+
+var errUnsent = fmt.Errorf("%w: postgreslocker: %w: it waited for its turn", locker.ErrUnavailable, locker.ErrUnsent)
 
 func invalid(format string, args ...any) error {
 	return lockerkit.Invalid("postgreslocker", format, args...)
@@ -27,7 +28,7 @@ func again(err error) bool {
 	switch code(err) {
 	case "":
 		return pgconn.SafeToRetry(err)
-	case "40001", "40P01": // serialization failure, deadlock
+	case "40001", "40P01", "23505": // serialization failure, deadlock, somebody has just made the same row
 		return true
 	}
 	return false
@@ -42,20 +43,10 @@ func code(err error) string {
 	return ""
 }
 
-// notPrimary reports whether the server has refused a request because it takes
-// no writes, and so done nothing.
-func notPrimary(err error) bool {
-	return code(err) == "25006"
-}
-
 // final reports whether a new try cannot help: rights, names, passwords, and
 // data that the server cannot keep.
 func final(code string) bool {
-	switch code[:min(2, len(code))] {
-	case "42", "28", "3D", "3F", "22", "0A":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"42", "28", "3D", "3F", "22", "0A"}, code[:min(2, len(code))])
 }
 
 // translate returns the error of a request. Of the server's refusal it shows
@@ -69,11 +60,19 @@ func translate(err error) error {
 		return err
 	case !errors.As(err, &refusal):
 		return fmt.Errorf("%w: postgreslocker: %w", locker.ErrUnavailable, unanswered(err))
+	case again(err): // nothing was done
+		return fmt.Errorf("%w: postgreslocker: %s (%s): %w", locker.ErrUnavailable, refusal.Message, refusal.Code,
+			locker.ErrUnsent)
 	case !final(refusal.Code):
 		return fmt.Errorf("%w: postgreslocker: %s (%s)%s", locker.ErrUnavailable, refusal.Message, refusal.Code,
 			advice(refusal))
 	}
 	return fmt.Errorf("postgreslocker: %s (%s)%s", refusal.Message, refusal.Code, advice(refusal))
+}
+
+// Unanswered implements [rowlocker.Explaining].
+func (*rows) Unanswered(time.Time, error) error {
+	return fmt.Errorf("%w: postgreslocker: %w: no answer in time", locker.ErrUnavailable, locker.ErrSilent)
 }
 
 // unanswered describes an err that is no answer of the server, without the
@@ -96,7 +95,6 @@ var advices = map[string]string{
 	"3D000": "there is no such database: create it, or correct its name in the address",
 	"3F000": "create the schema, which Migrate does not",
 	"42P01": noSchema,
-	"42883": noSchema,
 	"42703": "the table is not one that Schema makes: drop it while no process uses it, and call Migrate",
 	"42501": "give the role the rights that the documentation of package postgreslocker lists",
 	"42P05": noPooling, // a prepared statement is there already
@@ -123,19 +121,4 @@ func advice(refusal *pgconn.PgError) string {
 		text = "GRANT USAGE ON SCHEMA to the role, and CREATE if it is to run Migrate"
 	}
 	return ": " + text
-}
-
-// unclear returns err for a holder: a refusal leaves as much in doubt as
-// silence does.
-func unclear(err error) error {
-	if err == nil || errors.Is(err, locker.ErrLeaseLost) || errors.Is(err, locker.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
-}
-
-// refused reports whether the server has refused a request, and so done
-// nothing.
-func refused(err error) bool {
-	return code(err) != ""
 }

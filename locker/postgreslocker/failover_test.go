@@ -96,6 +96,7 @@ func TestAnOldPrimaryIsNotListenedTo(t *testing.T) {
 	open(t, l, silent{})
 	acquire(t, l, claim("k"), locker.Try{})
 	until(t, "it hears", l.Hears)
+	channel := channelOf(t, l, "k")
 	c.move(t)
 	conn, err := pgx.Connect(t.Context(), c.next.URL)
 	if err != nil {
@@ -103,7 +104,7 @@ func TestAnOldPrimaryIsNotListenedTo(t *testing.T) {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	began := time.Now()
-	for endedSession(t, conn, l.Channel()) || !l.Hears() {
+	for endedSession(t, conn, channel) || !l.Hears() {
 		if time.Since(began) > patience {
 			t.Fatal("it listens to the old primary")
 		}
@@ -137,11 +138,7 @@ func TestALeaseLostToARefusalSaysWhatTheServerSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { // nobody can free the key
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Millisecond)
-		defer cancel()
-		_ = g.Close(ctx)
-	}()
+	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }() // nobody can free the key, so it insists
 	err = g.Do(t.Context(), "k", func(ctx context.Context) error {
 		c.move(t)
 		<-ctx.Done()

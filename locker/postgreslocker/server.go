@@ -2,7 +2,6 @@ package postgreslocker
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"time"
 
@@ -10,11 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
-	"github.com/go-lockguard/guard/locker"
 )
 
 const (
-	besides  = 2               // requests at a time that are no calls
+	workers  = 2               // of the calls
+	connsMax = 8               // requests at a time
+	pagesMax = 2               // of those that may take long, and leave connections to the others
 	dying    = 12              // connections that a silent server keeps from being closed, at most
 	tripMax  = 2 * time.Second // for a request whose callers have no deadline
 	closeMax = time.Second     // for connections to end in order
@@ -23,24 +23,23 @@ const (
 // server lends connections of the locker's own, and is safe for concurrent use.
 type server struct {
 	config *pgxpool.Config
-	sql    *statements     // for its table; nil if a setting is wrong
 	pool   *pgxpool.Pool   // set by open
-	beside slots           // for the connections that are no worker's
-	slow   slots           // for those of them whose requests may take long
+	calls  slots           // for all requests but pages
+	pages  slots           // for pages, which may take long
 	wire   context.Context // of the connections, which end with it
 	cut    context.CancelFunc
 }
 
 // newServer owns config.
 func newServer(config *pgxpool.Config) *server {
-	s := &server{config: config, beside: make(slots, besides), slow: make(slots, besides-1)}
+	s := &server{config: config, calls: make(slots, connsMax-pagesMax), pages: make(slots, pagesMax)}
 	s.wire, s.cut = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
 	return s
 }
 
-// open makes the pool, whose goroutines end with ctx.
-func (s *server) open(ctx context.Context) (err error) {
-	if s.pool, err = pgxpool.NewWithConfig(ctx, s.wired(s.config)); err != nil {
+// open makes the pool.
+func (s *server) open() (err error) {
+	if s.pool, err = pgxpool.NewWithConfig(s.wire, s.wired(s.config)); err != nil {
 		return invalid("the pool cannot be made")
 	}
 	return nil
@@ -50,7 +49,9 @@ func (s *server) open(ctx context.Context) (err error) {
 func (s *server) close() {
 	defer s.cut()
 	defer time.AfterFunc(closeMax, s.cut).Stop()
-	s.pool.Close()
+	if s.pool != nil {
+		s.pool.Close()
+	}
 }
 
 // complete adds what the address of a connection leaves open.
@@ -117,122 +118,38 @@ func (w *wire) Close() error {
 // element.
 type slots chan struct{}
 
-// in calls f in a slot. in blocks until there is one, and returns errUnsent if
-// ctx ends first.
-func (s slots) in(ctx context.Context, f func() error) error {
+// on lends f a connection, in a slot. on blocks until there is one, and returns
+// errUnsent if ctx ends first. If the server takes no writes, it may be the old
+// primary of a failover, and all connections are made anew.
+func (s *server) on(ctx context.Context, in slots, f func(conn *pgxpool.Conn) error) error {
 	select {
-	case s <- struct{}{}:
-		defer func() { <-s }()
-		return f()
+	case in <- struct{}{}:
+		defer func() { <-in }()
 	case <-ctx.Done():
 		return errUnsent
 	}
-}
-
-// aside lends f a connection, for a request that is not a call. Such requests
-// wait for one another, so that calls need not wait for them.
-func (s *server) aside(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
-	return s.beside.in(ctx, func() error { return s.on(ctx, f) })
-}
-
-// slowly is aside for requests that may take long. They leave a connection to
-// renewals.
-func (s *server) slowly(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
-	return s.slow.in(ctx, func() error { return s.aside(ctx, f) })
-}
-
-// on lends f a connection. If the server takes no writes, it may be the old
-// primary of a failover, and all connections are made anew.
-func (s *server) on(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
 	err := s.pool.AcquireFunc(ctx, f)
-	if notPrimary(err) {
+	if code(err) == "25006" { // it takes no writes, and has done nothing
 		s.pool.Reset()
 	}
 	return err
 }
 
-// retry calls f, and again if the server asks for it or has not seen the
-// request.
-func retry(ctx context.Context, f func() error) error {
-	err := f()
-	for range 2 {
-		if err == nil || ctx.Err() != nil || !again(err) {
-			break
-		}
-		err = f()
-	}
-	return err
-}
-
-// states returns the states of keys that a statement of inspection finds.
-func (s *server) states(ctx context.Context, sql string, key []byte) (states []locker.KeyState, err error) {
-	err = retry(ctx, func() error {
-		return s.slowly(ctx, func(conn *pgxpool.Conn) error {
-			rows, err := conn.Query(ctx, sql, key)
-			if err != nil {
-				return err
-			}
-			states, err = pgx.CollectRows(rows, scanState)
-			return err
-		})
-	})
-	return states, translate(err)
-}
-
-// renew renews the claims at some places of cs, by a statement that writes
-// channel into their rows. renew returns the owner ids that still own their
-// keys, and whether others wait for those.
-func (s *server) renew(ctx context.Context, sql, channel string, cs []*locker.Claim, at []int) (
-	got map[string]bool, err error,
+// collect sends a statement, again if the server asks for it or has not seen
+// it, and returns its rows.
+func collect[T any](ctx context.Context, s *server, in slots, of pgx.RowToFunc[T], sql string, args ...any) (
+	found []T, err error,
 ) {
-	keys, owners, ttls := make([][]byte, len(at)), make([]string, len(at)), make([]int64, len(at))
-	for n, i := range at {
-		keys[n], owners[n], ttls[n] = []byte(cs[i].Key), cs[i].Owner, cs[i].TTL.Microseconds()
-	}
-	err = retry(ctx, func() error {
-		return s.aside(ctx, func(conn *pgxpool.Conn) error {
-			got = make(map[string]bool, len(at))
-			rows, err := conn.Query(ctx, sql, keys, owners, ttls, channel)
-			if err != nil {
-				return err
+	for n := 0; ; n++ {
+		err = s.on(ctx, in, func(conn *pgxpool.Conn) error {
+			rs, err := conn.Query(ctx, sql, args...)
+			if err == nil {
+				found, err = pgx.CollectRows(rs, of)
 			}
-			var owner string
-			var waits bool
-			_, err = pgx.ForEachRow(rows, []any{&owner, &waits, nil}, func() error {
-				got[owner] = waits
-				return nil
-			})
 			return err
 		})
-	})
-	return got, err
-}
-
-const (
-	sweepEvery = 5 * time.Minute
-	sweepAfter = 20 * time.Minute // since a key was used
-)
-
-// sweep deletes rows that nobody has used for long, and records that have ended.
-func (s *server) sweep(life *lockerkit.Life) {
-	for lockerkit.Pause(sweepEvery+rand.N(sweepEvery), life.Closing()) {
-		s.sweepTable(life.Context(), s.sql.sweep, sweepAfter.Microseconds())
-		s.sweepTable(life.Context(), s.sql.sweepRecords)
-	}
-}
-
-// sweepTable deletes rows, a thousand at a time.
-func (s *server) sweepTable(ctx context.Context, sql string, args ...any) {
-	for deleted := int64(1000); deleted == 1000; {
-		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := s.slowly(limited, func(conn *pgxpool.Conn) error {
-			tag, err := conn.Exec(limited, sql, args...)
-			deleted = tag.RowsAffected()
-			return err
-		})
-		cancel()
-		if err != nil {
-			return
+		if err == nil || n == 2 || ctx.Err() != nil || !again(err) {
+			return found, err
 		}
 	}
 }

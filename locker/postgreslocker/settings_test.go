@@ -68,7 +68,7 @@ func TestLeastRightsAreEnough(t *testing.T) {
 		t.Errorf("Acquire without rights: %v, want an error that names them", err)
 	}
 	if _, err := conn.Exec(t.Context(),
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+", "+table+"_record TO "+role); err != nil {
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+", "+table+"_process TO "+role); err != nil {
 		t.Fatal(err)
 	}
 	if found, rest := locker.Findings(l.Check(t.Context(), 10*time.Second)); rest != nil || named(found, "rights") {
@@ -153,7 +153,6 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 		{"42501", "permission denied for table guard_lease", "give the role the rights", false},
 		{"42501", "new row violates row-level security policy", "DISABLE ROW LEVEL SECURITY", false},
 		{"42703", "column does not exist", "drop it while no process uses it", false},
-		{"42883", "function does not exist", "call Migrate", false},
 		{"42P01", "relation does not exist", "lacks USAGE", false},
 		{"42P05", "prepared statement already exists", "pass WithPooler", false},
 		{"53300", "sorry, too many clients already", "raise max_connections", true},
@@ -173,7 +172,7 @@ func roleOf(t *testing.T, conn *pgx.Conn, l *postgreslocker.Locker, statements .
 	table := tableOf(l)
 	role := "role_of_" + table
 	for _, s := range append([]string{
-		"CREATE ROLE {R} LOGIN", "GRANT SELECT, INSERT, UPDATE, DELETE ON {T}, {T}_record TO {R}",
+		"CREATE ROLE {R} LOGIN", "GRANT SELECT, INSERT, UPDATE, DELETE ON {T}, {T}_process TO {R}",
 	}, statements...) {
 		if _, err := conn.Exec(t.Context(), strings.NewReplacer("{R}", role, "{T}", table).Replace(s)); err != nil {
 			t.Fatalf("%s: %v", s, err)
