@@ -32,7 +32,8 @@ func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.
 	}
 	r.stop.Store(&stop)
 	inbox := r.inbox(instance)
-	for w := range r.client().Watch(ctx, inbox, clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()) {
+	for w := range r.client().Watch(ctx, inbox,
+		clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()) {
 		if w.Err() != nil { // a compaction is one, too
 			return
 		}
@@ -55,7 +56,8 @@ const ticketMark = "+"
 func messageOf(key string, revision int64, value []byte) rowlocker.Row {
 	if text, ok := strings.CutPrefix(string(value), ticketMark); ok {
 		name, ticket, _ := strings.Cut(text, "/")
-		return rowlocker.Row{Key: key, Tickets: []rowlocker.Ticket{{Name: name, Version: revision, Value: []byte(ticket)}}}
+		t := rowlocker.Ticket{Name: name, Version: revision, Value: []byte(ticket)}
+		return rowlocker.Row{Key: key, Tickets: []rowlocker.Ticket{t}}
 	}
 	row := rowlocker.Row{Key: key, Version: revision}
 	if len(value) > 0 {

@@ -48,7 +48,8 @@ func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
 			t.Errorf("%v: got %v, want ErrUnavailable", err, got)
 		}
 	}
-	if got := New(nobody(t)).rows.tryError(errors.Join(errUnsent, context.Canceled)); !errors.Is(got, locker.ErrUnsent) {
+	got = New(nobody(t)).rows.tryError(errors.Join(errUnsent, context.Canceled))
+	if !errors.Is(got, locker.ErrUnsent) {
 		t.Errorf("not sent: got %v", got)
 	}
 }

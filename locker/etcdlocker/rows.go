@@ -222,7 +222,8 @@ func exists(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRe
 func (r *rows) unchanged(row *rowlocker.Row) []clientv3.Cmp {
 	key, tickets := r.rowKey(row.Key), r.ticketKey(row.Key, "")
 	if row.Alone && row.Version == 0 && row.Beside == 0 { // the first in etcd's order are the row and its tickets
-		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key).WithRange(clientv3.GetPrefixRangeEnd(tickets)), "=", 0)}
+		created := clientv3.CreateRevision(key).WithRange(clientv3.GetPrefixRangeEnd(tickets))
+		return []clientv3.Cmp{clientv3.Compare(created, "=", 0)}
 	}
 	ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", row.Version)}
 	if row.Alone {

@@ -28,8 +28,9 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	case err == nil && slices.ContainsFunc(found, refuses):
 		return errors.Join(found...)
 	case err == nil && r.ears.listens.Load() && !r.ears.hears.Load():
-		found = append(found, lockerkit.Finding("postgreslocker", "messages", locker.Warn, "the connection that listens "+
-			"hears nothing, so the locker polls: if a pooler is in between, name a direct way by WithListen"))
+		found = append(found, lockerkit.Finding("postgreslocker", "messages", locker.Warn,
+			"the connection that listens "+
+				"hears nothing, so the locker polls: if a pooler is in between, name a direct way by WithListen"))
 	}
 	return errors.Join(append(found, l.base.Check(ctx, ttl))...)
 }

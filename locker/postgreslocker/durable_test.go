@@ -37,7 +37,8 @@ func TestOnlyAFirmChangeIsOnTheDisk(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), "SET LOCAL synchronous_commit = "+c.set); err != nil {
 			t.Fatal(err)
 		}
-		if tag, err := tx.Exec(t.Context(), a.SwapSQL(), fmt.Sprintf(line, c.old, c.firm)); err != nil || tag.RowsAffected() != 1 {
+		tag, err := tx.Exec(t.Context(), a.SwapSQL(), fmt.Sprintf(line, c.old, c.firm))
+		if err != nil || tag.RowsAffected() != 1 {
 			t.Fatal(tag, err)
 		}
 		var got string

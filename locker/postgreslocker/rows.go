@@ -138,7 +138,9 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 }
 
 // swap sends the changes, and returns those that the statement has left out.
-func (r *rows) swap(ctx context.Context, sql string, changes []*rowlocker.Change) (locked []*rowlocker.Change, err error) {
+func (r *rows) swap(
+	ctx context.Context, sql string, changes []*rowlocker.Change,
+) (locked []*rowlocker.Change, err error) {
 	loose := !slices.ContainsFunc(changes, func(c *rowlocker.Change) bool { return !c.Loose })
 	lines := linesOf(changes, loose)
 	text, err := json.Marshal(lines)
@@ -283,7 +285,8 @@ func deliver(answers []answer, lines []line, changes []*rowlocker.Change) (locke
 			locked = append(locked, c)
 		}
 		c.Current[l.row] = rowlocker.Row{
-			Key: string(l.K), Version: a.At, Written: a.Written, Now: a.Now, Value: a.Was, Tickets: ticketsOf(a.Tickets),
+			Key: string(l.K), Version: a.At, Written: a.Written, Now: a.Now, Value: a.Was,
+			Tickets: ticketsOf(a.Tickets),
 		}
 	}
 	return locked

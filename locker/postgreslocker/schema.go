@@ -72,8 +72,8 @@ func statementsFor(name string) (*statements, error) {
 		return strings.NewReplacer(
 			"{T}", s.tables[0], "{P}", s.tables[1], "{NOW}", clock, "{SEED}", strconv.Itoa(seed)).Replace(text)
 	}
-	s.schema, s.load, s.scan, s.beat, s.dead = fill(schemaSQL), fill(loadSQL), fill(scanSQL), fill(beatSQL), fill(deadSQL)
-	s.sweep, s.bury = fill(sweepSQL), fill(burySQL)
+	s.schema, s.load, s.scan = fill(schemaSQL), fill(loadSQL), fill(scanSQL)
+	s.beat, s.dead, s.sweep, s.bury = fill(beatSQL), fill(deadSQL), fill(sweepSQL), fill(burySQL)
 	s.swap = fill(strings.NewReplacer("{SKIP}", "", "{SKIPPED}", "false").Replace(swapSQL))
 	s.swapFree = fill(strings.NewReplacer("{SKIP}", "SKIP LOCKED",
 		"{SKIPPED}", "(l.version IS NULL AND EXISTS (SELECT FROM {T} AS t WHERE t.k = c.k))").Replace(swapSQL))

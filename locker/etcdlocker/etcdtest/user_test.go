@@ -344,7 +344,8 @@ func TestAKeyLingersOnEtcdUntilAnotherProcessWantsIt(t *testing.T) {
 	config := etcdtest.Config(addr)
 	var txns atomic.Int32
 	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(func(
-		ctx context.Context, method string, in, out any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		ctx context.Context, method string, in, out any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
 	) error {
 		if strings.HasSuffix(method, "/Txn") {
 			txns.Add(1)
