@@ -142,7 +142,7 @@ func TestAnEditLockIsARowThatIsRenewed(t *testing.T) {
 		until, now int
 		has        int64 // rows
 	}{
-		{"ann", 310, 10, 1},   // nobody has had it
+		{"ann", 310, 10, 1},  // nobody has had it
 		{"ben", 320, 20, 0},  // ann has
 		{"ann", 360, 60, 1},  // her page renews it
 		{"ben", 610, 310, 0}, // so it has not run out
