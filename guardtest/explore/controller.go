@@ -53,7 +53,7 @@ func (c controller) drive() {
 				}
 			}
 			g.open <- k
-			time.Sleep(tick) // so that no two timers end at once
+			time.Sleep(w.step) // so that no two timers end at once
 			continue
 		}
 		switch ended, background := c.ended(); {

@@ -67,9 +67,10 @@ type settings struct {
 	keep   bool // connections
 
 	// For tests of this package.
-	stats *stats
-	not   []kind
-	twice bool // each run is done twice, and must be the same
+	stats   *stats
+	not     []kind
+	twice   bool                 // each run is done twice, and must be the same
+	network func(*World) network // nil: the guards keep their leases in memory
 }
 
 // Runs sets how many runs there are at most. Default 2,000. If there are more

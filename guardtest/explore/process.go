@@ -209,7 +209,8 @@ func (p *process) freeze() {
 			return
 		}
 		select {
-		case <-time.After(rest):
+		case <-time.After(rest): // with all others of the process, which go on one after the other
+			p.passUntil(context.Background(), "wake", minor, nothing)
 		case <-p.end:
 			return
 		}

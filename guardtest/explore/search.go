@@ -127,6 +127,9 @@ func (x *search) run(p plan) *result {
 			if err := world.store.Open(deaf{}); err != nil {
 				panic(err)
 			}
+			if x.set.network != nil {
+				world.leases = x.set.network(world)
+			}
 			w.Store(world)
 			controller{x, world}.drive()
 			if world.check != nil {

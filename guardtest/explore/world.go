@@ -18,6 +18,7 @@ import (
 	"unicode"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -31,6 +32,13 @@ const (
 	tick     = time.Microsecond // of a step
 )
 
+// network is where the guards of a run keep their leases, in place of the memory
+// that they share.
+type network interface {
+	locker(p *process) locker.Locker
+	forget() // loses all keys and results
+}
+
 // World is one run of a scenario. Its methods are safe for concurrent use,
 // unless they say otherwise.
 //
@@ -41,6 +49,8 @@ type World struct {
 	start   time.Time
 	store   *memlocker.Locker // whose peers the processes have
 	pool    *pool
+	leases  network       // nil: the leases are in store
+	step    time.Duration // that each step takes
 	wire    *process      // what is under way
 	arrived chan struct{} // a goroutine has come to a gate
 	end     chan struct{} // closed after the check
@@ -68,7 +78,7 @@ func newWorld(p plan, connections *pool) *World {
 	w := &World{
 		plan: p, pool: connections, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
 		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)},
-		named: make(map[string]int), ttl: 10 * time.Second,
+		named: make(map[string]int), ttl: 10 * time.Second, step: tick,
 	}
 	w.wire = w.newProcess("~")
 	w.wire.returned = true
@@ -372,8 +382,12 @@ func (w *World) spawn(name string) *process {
 	default:
 	}
 	p := w.newProcess(name)
+	var keeps locker.Locker = &store{Locker: w.store.Peer(), p: p}
+	if w.leases != nil {
+		keeps = w.leases.locker(p)
+	}
 	var err error
-	p.guard, err = guard.New(&store{Locker: w.store.Peer(), p: p}, guard.WithName(name), guard.WithObserver(asks{p: p}),
+	p.guard, err = guard.New(keeps, guard.WithName(name), guard.WithObserver(asks{p: p}),
 		guard.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		panic(err)
@@ -384,6 +398,10 @@ func (w *World) spawn(name string) *process {
 
 // forget loses all keys and results.
 func (w *World) forget() {
+	if w.leases != nil {
+		w.leases.forget()
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(w.keys)) {

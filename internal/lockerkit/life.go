@@ -2,9 +2,10 @@ package lockerkit
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 const (
@@ -109,7 +110,7 @@ func (l *Life) Insist(until time.Time, try func(ctx context.Context) (done bool)
 		if done {
 			return
 		}
-		if !Pause(pause/2+rand.N(pause), closing) {
+		if !Pause(pause/2+limits.Jitter(pause), closing) {
 			closing, limit, pause = nil, firstLimit, firstPause/2 // once
 		}
 		limit, pause = min(2*limit, lastLimit), min(2*pause, lastPause)

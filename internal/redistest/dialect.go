@@ -15,7 +15,6 @@ import (
 	"github.com/alicebob/miniredis/v2/proto"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
-	lua "github.com/yuin/gopher-lua"
 )
 
 // Dialect says in what a server differs from Redis, as some servers do that
@@ -87,6 +86,7 @@ type interpreter struct {
 
 	dial  func() (net.Conn, error) // to the real server
 	lua   *luaProgram              // nil for the interpreter in Go; used only while running is held
+	own   Scripts                  // that interpreter
 	peers sync.Map                 // the speaker of each *server.Peer
 
 	running chan struct{} // full for a script, unless it runs in steps, and for any other command
@@ -194,20 +194,13 @@ func (i *interpreter) eval(s *speaker, name string, args []string) string {
 	if i.lua != nil {
 		return i.lua.run(text, args[2:2+n], args[2+n:], s.do)
 	}
-	l := lua.NewState()
-	defer l.Close()
-	l.SetGlobal("KEYS", list(l, args[2:2+n]))
-	l.SetGlobal("ARGV", list(l, args[2+n:]))
-	l.SetGlobal("redis", l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
-		"call":         func(l *lua.LState) int { return i.call(l, s, true) },
-		"pcall":        func(l *lua.LState) int { return i.call(l, s, false) },
-		"error_reply":  func(l *lua.LState) int { l.Push(field(l, "err", l.CheckString(1))); return 1 },
-		"status_reply": func(l *lua.LState) int { l.Push(field(l, "ok", l.CheckString(1))); return 1 },
-	}))
-	if err := l.DoString(text); err != nil {
-		return proto.Error("ERR " + strings.ReplaceAll(err.Error(), "\n", " "))
-	}
-	return reply(l.Get(-1))
+	return i.own.Run(text, args[2:2+n], args[2+n:], func(command []string) string {
+		if i.NoPublish && strings.EqualFold(command[0], "publish") {
+			return proto.Error("ERR PUBLISH is not allowed in scripts")
+		}
+		time.Sleep(i.Slow)
+		return s.do(command)
+	})
 }
 
 // script returns the text of a script, and remembers it.
@@ -221,89 +214,4 @@ func (i *interpreter) script(name, arg string) (text string, ok bool) {
 	sum := sha1.Sum([]byte(arg))
 	i.scripts[hex.EncodeToString(sum[:])] = arg
 	return arg, true
-}
-
-// call is redis.call, or redis.pcall, which returns an error as a value.
-func (i *interpreter) call(l *lua.LState, s *speaker, raise bool) int {
-	var command []string
-	for n := 1; n <= l.GetTop(); n++ {
-		command = append(command, l.CheckString(n))
-	}
-	answer := proto.Error("ERR PUBLISH is not allowed in scripts")
-	if !i.NoPublish || !strings.EqualFold(command[0], "publish") {
-		time.Sleep(i.Slow)
-		answer = s.do(command)
-	}
-	v := value(l, answer)
-	if t, ok := v.(*lua.LTable); ok && raise && t.RawGetString("err") != lua.LNil {
-		l.RaiseError("%s", t.RawGetString("err"))
-	}
-	l.Push(v)
-	return 1
-}
-
-// value makes a value of Lua of an answer.
-func value(l *lua.LState, answer string) lua.LValue {
-	text, _, _ := strings.Cut(answer[1:], "\r\n")
-	switch {
-	case text == "-1" && answer[0] != ':': // nil
-		return lua.LFalse
-	case answer[0] == '+':
-		return field(l, "ok", text)
-	case answer[0] == '-':
-		return field(l, "err", text)
-	case answer[0] == ':':
-		n, _ := strconv.ParseFloat(text, 64)
-		return lua.LNumber(n)
-	case answer[0] == '$':
-		bulk, _ := proto.ReadString(answer)
-		return lua.LString(bulk)
-	}
-	t := l.NewTable()
-	all, _ := proto.ReadArray(answer)
-	for _, one := range all {
-		t.Append(value(l, one))
-	}
-	return t
-}
-
-func field(l *lua.LState, name, text string) *lua.LTable {
-	t := l.NewTable()
-	t.RawSetString(name, lua.LString(text))
-	return t
-}
-
-func list(l *lua.LState, texts []string) *lua.LTable {
-	t := l.NewTable()
-	for _, text := range texts {
-		t.Append(lua.LString(text))
-	}
-	return t
-}
-
-// reply makes an answer of a value of Lua.
-func reply(v lua.LValue) string {
-	switch v := v.(type) {
-	case lua.LNumber:
-		return proto.Int(int(v))
-	case lua.LString:
-		return proto.String(string(v))
-	case lua.LBool:
-		if v {
-			return proto.Int(1)
-		}
-	case *lua.LTable:
-		if text, ok := v.RawGetString("err").(lua.LString); ok {
-			return proto.Error(string(text))
-		}
-		if text, ok := v.RawGetString("ok").(lua.LString); ok {
-			return proto.Inline(string(text))
-		}
-		var parts []string
-		for n := 1; v.RawGetInt(n) != lua.LNil; n++ {
-			parts = append(parts, reply(v.RawGetInt(n)))
-		}
-		return proto.Array(parts...)
-	}
-	return proto.Nil
 }

@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -210,7 +209,7 @@ func (c *contender) tryUnanswered(queued, cut bool, fault error, now time.Time, 
 // before (law 12). spread is the time over which all that wait spread their
 // next tries, because too many wait to be sent.
 func (c *contender) tryUnsent(cut bool, fault error, now time.Time, b Backoff, spread time.Duration) {
-	c.failed(fault, cut, now, b.Pause(c.tries)+rand.N(spread+1))
+	c.failed(fault, cut, now, b.Pause(c.tries)+limits.Jitter(spread+1))
 }
 
 // failed records a try that has told nothing. The next one is due after pause.

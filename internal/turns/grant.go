@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/errnote"
@@ -524,7 +523,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	case errors.Is(err, locker.ErrLeaseLost):
 		return r, true
 	default: // the deadline decides; until then try again
-		gr.renewAt, gr.fault = now.Add(rand.N(gr.trust.length/20)+time.Millisecond), moreTelling(gr.fault, err)
+		gr.renewAt, gr.fault = now.Add(limits.Jitter(gr.trust.length/20)+time.Millisecond), moreTelling(gr.fault, err)
 	}
 	gr.arm(now)
 	return r, false

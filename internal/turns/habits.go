@@ -2,9 +2,10 @@ package turns
 
 import (
 	"hash/maphash"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // habits remember for which keys it pays to linger, so that keys that processes
@@ -70,7 +71,7 @@ func (h *habits) may(name string, now time.Time) (may bool) {
 	if h.cells.Load() == nil {
 		h.cells.CompareAndSwap(nil, new([1 << 14]atomic.Uint64))
 	}
-	if c := h.credit.Load(); c < 0 && rand.N(-c) != 0 {
+	if c := h.credit.Load(); c < 0 && limits.Jitter(time.Duration(-c)) != 0 {
 		return false
 	}
 	h.change(name, func(b habit) habit {

@@ -3,12 +3,12 @@ package turns
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -362,7 +362,7 @@ func (os *outages) admit(key string, patience time.Duration, b Backoff) (a admis
 		pause = b.Max / 4
 	}
 	s.waiting++
-	pause += rand.N(time.Duration(s.waiting) * lookAgainEach)
+	pause += limits.Jitter(time.Duration(s.waiting) * lookAgainEach)
 	return admission{silence: s, fault: s.error(now), pause: min(pause, known.Sub(now)+1)}, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -604,7 +603,7 @@ func (t *Turn) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{
 	defer timer.Stop()
 	select {
 	case <-a.silence.over:
-		t.sleep(ctx, rand.N(a.silence.spread+1), poke)
+		t.sleep(ctx, limits.Jitter(a.silence.spread+1), poke)
 	case <-timer.C:
 	case <-poke:
 	case <-ctx.Done():

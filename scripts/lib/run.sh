@@ -36,7 +36,7 @@ select_changed() {
   base=$(here merge-base HEAD origin/main 2>/dev/null) || return 0
   mapfile -t files < <(here diff --name-only --no-renames "$base"; here ls-files --others --exclude-standard)
   ((${#files[@]})) || return 0
-  modules=() touched=() unneeded="models browser api lint vet generate test"
+  modules=() touched=() unneeded="models browser api lint vet generate test sim"
   for f in "${files[@]}"; do
     case $f in
       scripts/* | .ci/* | tools/* | .golangci.yml | go.work* | *go.mod | *go.sum)
@@ -54,6 +54,7 @@ select_changed() {
     esac
     needed api lint vet generate test
     m=$(module_of "$f")
+    [[ $m != . ]] || needed sim
     touched+=("$m")
     modules+=("$m")
     [[ $f == *_test.go ]] || mapfile -t -O ${#modules[@]} modules < <(dependents_of "$m")

@@ -102,6 +102,13 @@ test_module() {
   GOFLAGS="$GOFLAGS $(race_of "$1")" go -C "$1" test "${flags[@]}" $packages
 }
 
+# Without the race detector, and in the long form: see lab/simulation.md. Pairs have some seconds for each scenario.
+step_sim() {
+  [[ $set == nightly ]] || { go test -vet=off -run '^TestSim$' ./guardtest/explore; return; }
+  go test -vet=off -count=1 -timeout 1h -run '^TestSim' ./guardtest/explore
+  SIM_LEVEL=2 SIM_TIME=20s go test -vet=off -count=1 -timeout 1h -v -run '^TestSim$' ./guardtest/explore
+}
+
 step_go127() { GOWORK=off GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods ./test; }
 
 step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5m ./...; } # pictures are in screenshots/

@@ -1,0 +1,128 @@
+package explore
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hunt searches the plans of one sim.
+type hunt struct {
+	*search
+
+	c     *sim
+	until time.Time // zero: as long as there are plans
+}
+
+// hunt runs c without a fault, which teaches the server its scripts and tells
+// how long c takes.
+func (c *sim) hunt(t *testing.T, opts ...Option) *hunt {
+	t.Helper()
+	before := runtime.GOMAXPROCS(1) // goroutines that one step wakes then go on in the same order
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	h := &hunt{search: newSearch(t, c.scenario, append([]Option{simulated}, opts...)), c: c}
+	h.set.runs = 1 << 30
+	h.run(nil)
+	return h
+}
+
+// singles tries one of so many single faults, and returns the story of the
+// first run that broke.
+func (h *hunt) singles(of int) (level []*result, story string) {
+	level = []*result{h.try(nil)}
+	if len(h.broken) > 0 {
+		return nil, h.report()
+	}
+	n := 0
+	return h.each(slices.DeleteFunc(h.next(level, 1), func(plan) bool { n++; return n%of != 0 }))
+}
+
+// pairs tries two faults at once until its time is over: first one plan of each
+// class, which is the same faults at the same steps, whatever their number.
+func (h *hunt) pairs(level []*result, seed uint64) (story string) {
+	plans := h.next(level, 2)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	rng.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
+	round, rounds := make(map[string]int), make(map[string]int)
+	for _, p := range plans {
+		round[p.String()] = rounds[p.class()]
+		rounds[p.class()]++
+	}
+	slices.SortStableFunc(plans, func(a, b plan) int { return round[a.String()] - round[b.String()] })
+	_, story = h.each(plans)
+	return story
+}
+
+func (h *hunt) each(plans []plan) (level []*result, story string) {
+	for i, p := range plans {
+		if !h.until.IsZero() && time.Now().After(h.until) {
+			h.st.Untried += len(plans) - i
+			break
+		}
+		r := h.try(p)
+		if len(h.broken) > 0 {
+			return nil, h.report()
+		}
+		if r != nil {
+			level = append(level, r)
+		}
+	}
+	return level, ""
+}
+
+func (h *hunt) String() string {
+	return fmt.Sprintf("%s: %d runs, %d steps, %d plans left, %d unlike", h.c.name, h.st.Runs, h.st.Steps,
+		h.st.Untried, h.st.Unlike)
+}
+
+// class is the plan without the numbers of its steps.
+func (p plan) class() string {
+	var b strings.Builder
+	for _, f := range p {
+		step, _ := f.step()
+		b.WriteString(step + "=" + string(f.k) + ";")
+	}
+	return b.String()
+}
+
+// step is where f comes, and for which time a process comes there.
+func (f fault) step() (name string, nth int) {
+	name, number, _ := strings.Cut(f.id, "#")
+	nth, _ = strconv.Atoi(number)
+	return name, max(nth, 1)
+}
+
+// next returns the plans with one fault more than those of level. It leaves
+// out most faults where a process comes again and again and nothing has
+// happened in between, as when it looks for its key. All kinds remain, each one
+// at some.
+func (h *hunt) next(level []*result, n int) []plan {
+	const of = 8
+	quiet := make(map[string]bool)
+	for _, r := range level {
+		for i := 1; i < len(r.decisions); i++ {
+			if again(r.decisions[i-1]) && again(r.decisions[i]) {
+				quiet[r.plan.String()+";"+r.decisions[i].id] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(h.plans(level, n), func(p plan) bool {
+		f := p[len(p)-1]
+		_, nth := f.step()
+		return quiet[p[:len(p)-1].String()+";"+f.id] && (nth+slices.Index(simplest, f.k))%of != 0
+	})
+}
+
+func sortedKinds(m map[kind]time.Duration) []kind { return slices.Sorted(maps.Keys(m)) }
+
+// again reports whether a process has come to a step often.
+func again(d decision) bool {
+	_, nth := fault{id: d.id}.step()
+	return nth > 4
+}
