@@ -1,0 +1,2 @@
+// Package natslocker keeps the locks of package guard in NATS JetStream.
+package natslocker
