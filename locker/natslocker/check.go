@@ -21,10 +21,14 @@ func (*Locker) FindingNames() []string {
 }
 
 func (r *rows) Check(ctx context.Context, ttl, took time.Duration, failed error) error {
-	var is info
-	err := r.api(ctx, "INFO", "", &is)
-	if r.nc == nil {
+	is, err := r.api(ctx, "INFO", "")
+	select {
+	case <-r.ready:
+	default: // not even a connection
 		return errors.Join(failed, err)
+	}
+	if r.err != nil {
+		return err
 	}
 	c, few, memory := is.Config, is.Config.Replicas < 3, is.Config.Storage == jetstream.MemoryStorage
 	var found []error

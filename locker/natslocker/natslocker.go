@@ -90,41 +90,51 @@ func decode(name string) (string, error) {
 	return url.QueryUnescape(strings.ReplaceAll(name, "=", "%"))
 }
 
-// ask sends m and reads the answer into v.
-func (r *rows) ask(ctx context.Context, m *nats.Msg, v any) error {
+// answer is one to a write, to MSG.GET, or to INFO.
+type answer struct {
+	Error   *jetstream.APIError
+	Seq     int64
+	Message struct {
+		Seq        int64
+		Data, Hdrs []byte
+		Time       time.Time
+	}
+	jetstream.StreamInfo
+	Total int
+}
+
+// ask sends m.
+func (r *rows) ask(ctx context.Context, m *nats.Msg) (is answer, err error) {
 	select {
 	case <-r.ready:
 	case <-ctx.Done():
 	}
 	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
-	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("natslocker: there was no time to ask: %w: %w", unsent, err)
+	if ctx.Err() != nil {
+		return is, fmt.Errorf("natslocker: there was no time to ask: %w: %w", unsent, ctx.Err())
 	} else if r.err != nil {
-		return fmt.Errorf("natslocker: no client can be made: %w", r.err)
+		return is, fmt.Errorf("natslocker: no client can be made: %w", r.err)
 	} else if !r.nc.IsConnected() {
-		return fmt.Errorf("natslocker: there is no connection: %w: %w", unsent, locker.ErrSilent)
+		return is, fmt.Errorf("natslocker: there is no connection: %w: %w", unsent, locker.ErrSilent)
 	}
-	answer, err := r.nc.RequestMsgWithContext(ctx, m)
+	got, err := r.nc.RequestMsgWithContext(ctx, m)
+	if err == nil {
+		r.answered.Store(time.Now().UnixNano())
+		err = json.Unmarshal(got.Data, &is)
+	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("natslocker: nobody serves the bucket, or it has no leader now: %w: %w", unsent, err)
+		err = fmt.Errorf("natslocker: nobody serves the bucket, or it has no leader now: %w: %w", unsent, err)
 	case errors.Is(err, nats.ErrMaxPayload):
-		return fmt.Errorf("natslocker: a record is too large for a message: raise max_payload: %w", err)
+		err = fmt.Errorf("natslocker: a record is too large for a message: raise max_payload: %w", err)
 	case err != nil:
-		return fmt.Errorf("natslocker: no answer: %w: %w", locker.ErrUnavailable, err)
+		err = fmt.Errorf("natslocker: no answer, or none that can be read: %w: %w", locker.ErrUnavailable, err)
+	case is.Error != nil && is.Error.Code == 503: // no leader, or no resources
+		err = fmt.Errorf("natslocker: the server cannot serve now: %w: %w", locker.ErrUnavailable, is.Error)
+	case is.Error != nil:
+		err = fmt.Errorf("natslocker: the server refused a request: %w", is.Error)
 	}
-	r.answered.Store(time.Now().UnixNano())
-	var failed struct{ Error *jetstream.APIError }
-	err = errors.Join(json.Unmarshal(answer.Data, &failed), json.Unmarshal(answer.Data, v))
-	switch {
-	case err != nil:
-		return fmt.Errorf("natslocker: the answer is damaged: %w: %w", locker.ErrUnavailable, err)
-	case failed.Error == nil:
-		return nil
-	case failed.Error.Code == 503: // no leader, or no resources
-		return fmt.Errorf("natslocker: the server cannot serve now: %w: %w", locker.ErrUnavailable, failed.Error)
-	}
-	return fmt.Errorf("natslocker: the server refused a request: %w", failed.Error)
+	return is, err
 }
 
 // code returns the code of the error of an answer, or 0.
@@ -136,26 +146,14 @@ func code(err error) jetstream.ErrorCode {
 }
 
 // api asks the leader of the stream.
-func (r *rows) api(ctx context.Context, what, request string, v any) error {
-	return r.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM." + what + ".KV_" + r.bucket, Data: []byte(request)}, v)
-}
-
-type info struct {
-	jetstream.StreamInfo
-	Total int
+func (r *rows) api(ctx context.Context, what, request string) (answer, error) {
+	return r.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM." + what + ".KV_" + r.bucket, Data: []byte(request)})
 }
 
 // load reads a row from the leader, because a follower may be behind.
 func (r *rows) load(ctx context.Context, key string) (row rowlocker.Row, err error) {
 	row.Key = key
-	var is struct {
-		Message struct {
-			Seq        int64
-			Data, Hdrs []byte
-			Time       time.Time
-		}
-	}
-	err = r.api(ctx, "MSG.GET", fmt.Sprintf(`{"last_by_subj":%q}`, r.subject(encode(key))), &is)
+	is, err := r.api(ctx, "MSG.GET", fmt.Sprintf(`{"last_by_subj":%q}`, r.subject(encode(key))))
 	if m := is.Message; code(err) == jetstream.JSErrCodeMessageNotFound {
 		return row, nil
 	} else if row.Tag = strconv.FormatInt(m.Seq, 10); err == nil && len(m.Data) > 0 {
@@ -163,9 +161,8 @@ func (r *rows) load(ctx context.Context, key string) (row rowlocker.Row, err err
 		h, _ := nats.DecodeHeadersMsg(m.Hdrs)
 		d, no := time.ParseDuration(h.Get(held))
 		if no == nil && time.Since(m.Time) > d { // ask the server's clock
-			var now info
-			err = r.api(ctx, "INFO", "", &now)
-			row.Vacant = now.TimeStamp.Sub(m.Time) > d+margin
+			is, err = r.api(ctx, "INFO", "")
+			row.Vacant = is.TimeStamp.Sub(m.Time) > d+margin
 		}
 	}
 	return row, err
@@ -192,8 +189,7 @@ func (r *rows) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error)
 func (r *rows) Scan(ctx context.Context, after string, n int) (found []rowlocker.Row, err error) {
 	var keys []string
 	for seen, total := 0, 1; seen < total; {
-		var page info
-		err := r.api(ctx, "INFO", fmt.Sprintf(`{"subjects_filter":%q,"offset":%d}`, r.subject(">"), seen), &page)
+		page, err := r.api(ctx, "INFO", fmt.Sprintf(`{"subjects_filter":%q,"offset":%d}`, r.subject(">"), seen))
 		if err != nil {
 			return nil, err
 		}
@@ -243,11 +239,11 @@ func (r *rows) swap(ctx context.Context, c *rowlocker.Change) {
 	if row.Version != rowlocker.Any {
 		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, is)
 	}
-	var ack struct{ Seq int64 }
-	c.Err = r.ask(ctx, m, &ack)
-	if n := code(c.Err); n == jetstream.JSErrCodeStreamWrongLastSequence || n == jetstream.JSErrCodeStreamWrongLastSequenceConstant {
+	ack, err := r.ask(ctx, m)
+	c.Done, c.Err = err == nil, err
+	if n := code(err); n == jetstream.JSErrCodeStreamWrongLastSequence || n == jetstream.JSErrCodeStreamWrongLastSequenceConstant {
 		c.Current, c.Err = r.refused(ctx, row.Key, is)
-	} else if c.Done = c.Err == nil; c.Done {
+	} else if c.Done {
 		c.Version, row.Tag = ack.Seq, strconv.FormatInt(ack.Seq, 10)
 		for _, t := range c.Tell { // a hint
 			_ = r.nc.Publish(r.ear(t.To)+encode(row.Key)+"."+row.Tag, row.Value)
