@@ -68,13 +68,20 @@ func settings(bucket string) jetstream.StreamConfig {
 
 func create(t *testing.T, nc *nats.Conn, c jetstream.StreamConfig) {
 	t.Helper()
+	if err := tryCreate(nc, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tryCreate(nc *nats.Conn, c jetstream.StreamConfig) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if _, err := js.CreateStream(context.Background(), c); err != nil {
-		t.Fatal(err)
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	_, err = js.CreateStream(ctx, c)
+	return err
 }
 
 func TestLocker(t *testing.T) {
