@@ -67,18 +67,3 @@ func simSettings(t *testing.T) (level int, seed uint64, limit time.Duration) {
 	}
 	return level, seed, limit
 }
-
-// Each run repeats: what a second run of the same plan does is the same. Runs
-// in which a process does not reach Redis are left out, because one of some 100
-// does not repeat.
-func TestSimRepeats(t *testing.T) {
-	for _, c := range sims() {
-		t.Run(c.name, func(t *testing.T) {
-			h := c.hunt(t, Twice())
-			h.set.not = sortedKinds(outages)
-			if _, story := h.singles(testsize.Pick(3, 100)); story != "" || h.st.Unlike > 0 {
-				t.Errorf("%v\n%s", h, story)
-			}
-		})
-	}
-}

@@ -105,7 +105,7 @@ test_module() {
 # Without the race detector, and in the long form: see lab/simulation.md. Pairs have some seconds for each scenario.
 step_sim() {
   [[ $set == nightly ]] || { go test -vet=off -run '^TestSim$' ./guardtest/explore; return; }
-  go test -vet=off -count=1 -timeout 1h -run '^TestSim' ./guardtest/explore
+  go test -vet=off -count=1 -timeout 1h -tags simrepeats -run '^TestSim' ./guardtest/explore
   SIM_LEVEL=2 SIM_TIME=20s go test -vet=off -count=1 -timeout 1h -v -run '^TestSim$' ./guardtest/explore
 }
 
