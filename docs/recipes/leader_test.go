@@ -219,7 +219,10 @@ func TestOneInstanceLeads(t *testing.T) {
 		}
 		b.resign()
 		c.resign()
-		<-b.ended
-		<-c.ended
+		for _, s := range []*candidate{b, c} {
+			if err := <-s.ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
 	})
 }

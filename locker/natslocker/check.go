@@ -38,25 +38,45 @@ func (r *rows) Check(ctx context.Context, ttl, took time.Duration, failed error)
 		severity   locker.Severity
 	}{
 		{code(err) == jetstream.JSErrCodeStreamNotFound, "bucket", "the bucket is missing", locker.Refuse},
-		{errors.Is(err, nats.ErrNoResponders) || code(err) == jetstream.JSErrCodeJetStreamNotEnabledForAccount, "jetstream",
-			"the server has no JetStream for this account", locker.Refuse},
-		{(err != nil || failed != nil) && errors.Is(r.nc.LastError(), nats.ErrPermissionViolation), "rights",
-			fmt.Sprintf("the user lacks a right: %v", r.nc.LastError()), locker.Refuse},
+		{
+			errors.Is(err, nats.ErrNoResponders) || code(err) == jetstream.JSErrCodeJetStreamNotEnabledForAccount,
+			"jetstream",
+			"the server has no JetStream for this account", locker.Refuse,
+		},
+		{
+			(err != nil || failed != nil) && errors.Is(r.nc.LastError(), nats.ErrPermissionViolation),
+			"rights",
+			fmt.Sprintf("the user lacks a right: %v", r.nc.LastError()), locker.Refuse,
+		},
 		{err == nil && !c.AllowMsgTTL, "ttl", "the bucket does not take the TTL of a message", locker.Refuse},
-		{c.SubjectDeleteMarkerTTL > 0 || c.MaxAge > 0, "ttl",
-			"the bucket has a TTL of its own, or markers of TTLs that ended, which may delete a new lease", locker.Refuse},
-		{err == nil && c.MaxMsgsPerSubject != 1, "history",
-			"the bucket has a history, from which old leases come back", locker.Refuse},
-		{c.Discard != jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0), "eviction",
-			"the bucket deletes leases when it is full", locker.Refuse},
-		{err == nil && few && memory, "replicas",
-			"the bucket is in the memory of fewer than three servers: a restart loses leases", locker.Refuse},
-		{err == nil && few != memory, "replicas",
-			"the bucket is not on the disks of three servers: a crash of machines may lose leases", locker.Warn},
-		{r.nc.MaxPayload() < locker.MaxRecord*3/2, "payload",
-			"the largest records do not fit into a message: set max_payload to 2MB", locker.Warn},
-		{failed == nil && took > ttl/4, rowlocker.FindingRoundTrip,
-			fmt.Sprintf("a write took %v, which is long for a TTL of %v", took, ttl), locker.Warn},
+		{
+			c.SubjectDeleteMarkerTTL > 0 || c.MaxAge > 0, "ttl",
+			"the bucket has a TTL of its own, or markers of TTLs that ended, which may delete a new lease", locker.Refuse,
+		},
+		{
+			err == nil && c.MaxMsgsPerSubject != 1, "history",
+			"the bucket has a history, from which old leases come back", locker.Refuse,
+		},
+		{
+			c.Discard != jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0), "eviction",
+			"the bucket deletes leases when it is full", locker.Refuse,
+		},
+		{
+			err == nil && few && memory, "replicas",
+			"the bucket is in the memory of fewer than three servers: a restart loses leases", locker.Refuse,
+		},
+		{
+			err == nil && few != memory, "replicas",
+			"the bucket is not on the disks of three servers: a crash of machines may lose leases", locker.Warn,
+		},
+		{
+			r.nc.MaxPayload() < locker.MaxRecord*3/2, "payload",
+			"the largest records do not fit into a message: set max_payload to 2MB", locker.Warn,
+		},
+		{
+			failed == nil && took > ttl/4, rowlocker.FindingRoundTrip,
+			fmt.Sprintf("a write took %v, which is long for a TTL of %v", took, ttl), locker.Warn,
+		},
 	} {
 		if f.is {
 			found = append(found, &locker.Finding{Name: f.name, Severity: f.severity, Text: "natslocker: " + f.text})

@@ -11,9 +11,9 @@
 // nats://user:password@host:4222,host2/guard?creds=file&tls=true.
 //
 // NATS 2.11 or newer is needed for TTLs of messages. The bucket must have no TTL
-// of its own, no history, and no markers of TTLs that ended, as those of
-// "nats kv add --marker-ttl": the server may put such a marker over a new lease.
-// Check refuses them. Records beyond 750 kB need a max_payload of 2MB.
+// of its own and no history. It must not have markers of TTLs that ended, as
+// "nats kv add --marker-ttl" makes them: the server may put one over a new
+// lease. Check refuses all of these. Records beyond 750 kB need a max_payload of 2MB.
 //
 // The user may publish to $KV.guard.>, guard.guard.>,
 // $JS.API.STREAM.INFO.KV_guard and $JS.API.STREAM.MSG.GET.KV_guard, and

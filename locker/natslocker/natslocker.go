@@ -62,7 +62,8 @@ func (*rows) Traits() rowlocker.Traits {
 
 func (r *rows) Open() error {
 	if r.bucket == "" || encode(r.bucket) != r.bucket {
-		return fmt.Errorf("%w: natslocker: the bucket needs a name of letters, digits, '-' and '_'", locker.ErrInvalidOption)
+		return fmt.Errorf("%w: natslocker: the bucket needs a name of letters, digits, '-' and '_'",
+			locker.ErrInvalidOption)
 	}
 	go func() {
 		r.nc, r.err = r.dial()
@@ -241,9 +242,11 @@ func (r *rows) swap(ctx context.Context, c *rowlocker.Change) {
 	}
 	ack, err := r.ask(ctx, m)
 	c.Done, c.Err = err == nil, err
-	if n := code(err); n == jetstream.JSErrCodeStreamWrongLastSequence || n == jetstream.JSErrCodeStreamWrongLastSequenceConstant {
+	switch code(err) {
+	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		c.Current, c.Err = r.refused(ctx, row.Key, is)
-	} else if c.Done {
+	}
+	if c.Done {
 		c.Version, row.Tag = ack.Seq, strconv.FormatInt(ack.Seq, 10)
 		for _, t := range c.Tell { // a hint
 			_ = r.nc.Publish(r.ear(t.To)+encode(row.Key)+"."+row.Tag, row.Value)

@@ -21,7 +21,9 @@ import (
 // start starts a server with JetStream on a free port, which options may change.
 func start(t *testing.T, change ...func(*server.Options)) *server.Server {
 	t.Helper()
-	o := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, MaxPayload: 2 << 20, StoreDir: t.TempDir(), NoSigs: true}
+	o := &server.Options{
+		Host: "127.0.0.1", Port: -1, JetStream: true, MaxPayload: 2 << 20, StoreDir: t.TempDir(), NoSigs: true,
+	}
 	for _, f := range change {
 		f(o)
 	}

@@ -200,7 +200,7 @@ func (l checker) checkReplicas(ctx context.Context) error {
 // Two of them may then grant the same key at the same time.
 func (l checker) checkWriters(ctx context.Context) error {
 	read := func(info map[string]string, _ error) error {
-		sign := ""
+		var sign string
 		switch {
 		case info["crdt_config_version"] != "":
 			sign = "its INFO has the section crdt of an Active-Active or geo-replicated database"

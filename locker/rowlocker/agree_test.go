@@ -202,15 +202,15 @@ func (d *driver) look(s locker.KeyState) string {
 		s.Remaining, s.Record.Remaining = 0, 0
 		slices.SortFunc(s.Owners, func(a, b locker.Waiter) int { return strings.Compare(a.Owner, b.Owner) })
 	}
-	out := s.Key + ": " + s.Owner // a claim that was renewed may be said to linger still
-	for _, w := range s.Owners {
-		out += " " + w.Owner
+	names := func(ws []locker.Waiter) (all []string) {
+		for _, w := range ws {
+			all = append(all, w.Owner)
+		}
+		return all
 	}
-	out += fmt.Sprintf(" for %v;", s.Remaining)
-	for _, w := range s.Waiters {
-		out += " " + w.Owner
-	}
-	return fmt.Sprintf("%s; record %d for %v", out, s.Record.Size, s.Record.Remaining)
+	// A claim that was renewed may be said to linger still.
+	return fmt.Sprintf("%s: %s %v for %v; %v; record %d for %v", s.Key, s.Owner, names(s.Owners), s.Remaining,
+		names(s.Waiters), s.Record.Size, s.Record.Remaining)
 }
 
 var keys = []string{"a", "b"}
@@ -348,14 +348,14 @@ func (d *driver) acquireAll(at int) {
 			cs = append(cs, h.claims[i])
 		}
 		as, held, err := s.ls[at].(locker.Several).AcquireAll(d.Context(), cs, prefix)
-		said := fmt.Sprint(held, word(err))
+		said := []string{fmt.Sprint(held, word(err))}
 		for n, a := range as {
-			said += fmt.Sprint(" ", a.Acquired, s.token(d, cs[n].Key, a.Token))
+			said = append(said, fmt.Sprint(a.Acquired, s.token(d, cs[n].Key, a.Token)))
 		}
 		if got = held; held < len(cs) && !prefix {
 			got = 0
 		}
-		return said
+		return strings.Join(said, " ")
 	})
 	for i, h := range hs {
 		if i < got {
