@@ -30,13 +30,30 @@ func (r *rows) Check(ctx context.Context, ttl, took time.Duration, failed error)
 	if r.err != nil {
 		return err
 	}
-	c, few, memory := is.Config, is.Config.Replicas < 3, is.Config.Storage == jetstream.MemoryStorage
 	var found []error
-	for _, f := range []struct {
-		is         bool
-		name, text string
-		severity   locker.Severity
-	}{
+	for _, f := range r.judge(&is.Config, ttl, took, failed, err) {
+		if f.is {
+			found = append(found, &locker.Finding{Name: f.name, Severity: f.severity, Text: "natslocker: " + f.text})
+			if f.severity == locker.Refuse {
+				err, failed = nil, nil // because of this
+			}
+		}
+	}
+	return errors.Join(append(found, failed, err)...)
+}
+
+// judgement is one finding, if it is so.
+type judgement struct {
+	is         bool
+	name, text string
+	severity   locker.Severity
+}
+
+// judge returns what may be found in the settings of the bucket, or in the
+// errors of the first acquire and of the question for the settings.
+func (r *rows) judge(c *jetstream.StreamConfig, ttl, took time.Duration, failed, err error) []judgement {
+	few, memory := c.Replicas < 3, c.Storage == jetstream.MemoryStorage
+	return []judgement{
 		{code(err) == jetstream.JSErrCodeStreamNotFound, "bucket", "the bucket is missing", locker.Refuse},
 		{
 			errors.Is(err, nats.ErrNoResponders) || code(err) == jetstream.JSErrCodeJetStreamNotEnabledForAccount,
@@ -51,7 +68,8 @@ func (r *rows) Check(ctx context.Context, ttl, took time.Duration, failed error)
 		{err == nil && !c.AllowMsgTTL, "ttl", "the bucket does not take the TTL of a message", locker.Refuse},
 		{
 			c.SubjectDeleteMarkerTTL > 0 || c.MaxAge > 0, "ttl",
-			"the bucket has a TTL of its own, or markers of TTLs that ended, which may delete a new lease", locker.Refuse,
+			"the bucket has a TTL of its own, or markers of TTLs that ended, which may delete a new lease",
+			locker.Refuse,
 		},
 		{
 			err == nil && c.MaxMsgsPerSubject != 1, "history",
@@ -77,13 +95,5 @@ func (r *rows) Check(ctx context.Context, ttl, took time.Duration, failed error)
 			failed == nil && took > ttl/4, rowlocker.FindingRoundTrip,
 			fmt.Sprintf("a write took %v, which is long for a TTL of %v", took, ttl), locker.Warn,
 		},
-	} {
-		if f.is {
-			found = append(found, &locker.Finding{Name: f.name, Severity: f.severity, Text: "natslocker: " + f.text})
-			if f.severity == locker.Refuse {
-				err, failed = nil, nil // because of this
-			}
-		}
 	}
-	return errors.Join(append(found, failed, err)...)
 }

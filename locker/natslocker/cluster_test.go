@@ -51,6 +51,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
 		c := settings(fmt.Sprintf("b%d", buckets.Add(1)))
 		c.Replicas = 3
 		create(t, nc, c)

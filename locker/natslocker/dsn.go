@@ -13,8 +13,8 @@ import (
 func init() { locker.RegisterDSN("nats", fromDSN) }
 
 func fromDSN(dsn string) (locker.Locker, error) {
-	wrong := func(what string) (locker.Locker, error) {
-		return nil, fmt.Errorf("%w: natslocker: %s: want nats://user:password@host:4222,host2/bucket",
+	wrong := func(what string) error {
+		return fmt.Errorf("%w: natslocker: %s: want nats://user:password@host:4222,host2/bucket",
 			locker.ErrInvalidOption, what)
 	}
 	_, rest, _ := strings.Cut(dsn, "://")
@@ -24,14 +24,14 @@ func fromDSN(dsn string) (locker.Locker, error) {
 	for host := range strings.SplitSeq(hosts[at:], ",") {
 		server, err := url.Parse("nats://" + hosts[:at] + host)
 		if err != nil || server.Hostname() == "" {
-			return wrong("a host, port, user or password cannot be read")
+			return nil, wrong("a host, port, user or password cannot be read")
 		}
 		servers = append(servers, server.String())
 	}
 	bucket, query, _ := strings.Cut(rest, "?")
 	options, err := url.ParseQuery(query)
 	if err != nil || bucket == "" {
-		return wrong("there is no bucket, or an option cannot be read")
+		return nil, wrong("there is no bucket, or an option cannot be read")
 	}
 	settings := []nats.Option{
 		nats.Name("guard"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
@@ -44,7 +44,7 @@ func fromDSN(dsn string) (locker.Locker, error) {
 		case name == "tls" && values[0] == "true":
 			settings = append(settings, nats.Secure())
 		default:
-			return wrong("the options are creds=file and tls=true")
+			return nil, wrong("the options are creds=file and tls=true")
 		}
 	}
 	dial := func() (*nats.Conn, error) { return nats.Connect(strings.Join(servers, ","), settings...) }

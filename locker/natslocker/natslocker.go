@@ -264,9 +264,11 @@ func (r *rows) refused(ctx context.Context, key, tag string) ([]rowlocker.Row, e
 		} else if row.Tag != tag && (row.Tag != "" || tag != "0") {
 			return []rowlocker.Row{row}, nil
 		}
+		pause := time.NewTimer(wait)
 		select {
-		case <-time.After(wait):
+		case <-pause.C:
 		case <-ctx.Done():
+			pause.Stop()
 		}
 	}
 	return nil, fmt.Errorf("natslocker: another write stays under way: %w: %w", locker.ErrUnavailable, locker.ErrUnsent)

@@ -89,6 +89,7 @@ func tryCreate(nc *nats.Conn, c jetstream.StreamConfig) error {
 func TestLocker(t *testing.T) {
 	s := start(t)
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
 		nc := connect(t, s.ClientURL())
 		name := bucket(t, nc)
 		return natslocker.New(nc, name), natslocker.New(connect(t, s.ClientURL()), name)
@@ -98,6 +99,7 @@ func TestLocker(t *testing.T) {
 // The server hangs up on everybody, takes no connection, and comes back.
 func TestFaulty(t *testing.T) {
 	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+		t.Helper()
 		s := start(t)
 		l := relay(t, s.Addr().String())
 		nc := connect(t, s.ClientURL())
@@ -109,6 +111,7 @@ func TestFaulty(t *testing.T) {
 
 func TestFaultyRefused(t *testing.T) {
 	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+		t.Helper()
 		s := start(t)
 		l := relay(t, s.Addr().String())
 		nc := connect(t, s.ClientURL())

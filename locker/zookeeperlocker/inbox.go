@@ -198,7 +198,7 @@ func (s *slot) heard(n node) {
 		row.Value, row.Tag = m.value, m.tag
 	}
 	s.hear(row)
-	if missed && !(same && s.tickets) {
+	if missed && (!same || !s.tickets) {
 		s.awake()
 	}
 }

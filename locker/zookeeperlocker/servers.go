@@ -117,7 +117,7 @@ func (s *servers) multi(ctx context.Context, ops []any) (r result, err error) {
 		}
 	}
 	if r.refused != nil {
-		return r, nil
+		err = nil // it says the same
 	}
 	return r, err
 }

@@ -32,12 +32,13 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 	left := slices.DeleteFunc(slices.Clone(all), func(p *pending) bool {
 		return p.fail(unsent(r.writePart(ctx, p))) != nil
 	})
-	for n := 0; len(left) > 0; left = left[n:] {
-		n = 1
+	for len(left) > 0 {
+		n := 1
 		for size := left[0].size(); n < len(left) && size+left[n].size() <= requestMax; n++ {
 			size += left[n].size()
 		}
 		r.swap(ctx, left[:n:n])
+		left = left[n:]
 	}
 	refused := slices.DeleteFunc(all, func(p *pending) bool { return p.change.Done || p.change.Err != nil })
 	_ = each(len(refused), func(i int) error { return refused[i].fail(unsent(r.reread(ctx, refused[i]))) })
