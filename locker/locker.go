@@ -65,9 +65,10 @@ type Locker interface {
 	// store allows. It never creates a key.
 	//
 	// Renew calls answered once for each claim, as soon as that claim's answer
-	// is there and before Renew returns. It may do so from any goroutine and in
-	// any order. The error is nil, ErrLeaseLost if the claim does not own its
-	// key, or ErrUnavailable if that is not known. After Close it is ErrClosed.
+	// is there and before Renew returns. It may do so from any goroutine, from
+	// several at once, and in any order. The error is nil, ErrLeaseLost if the
+	// claim does not own its key, or ErrUnavailable if that is not known. After
+	// Close it is ErrClosed.
 	//
 	// The fate of one claim does not keep another's renewal from being sent, or
 	// its answer from being told. answered does not block and calls nothing of

@@ -79,7 +79,7 @@ func TestTryDo_AsksAServerThatIsFarAway(t *testing.T) {
 func TestTryDo_OutlivesConnectionsToAFarServerThatWereForgotten(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
-	p.Far(redistest.Distance{RoundTrip: 90 * time.Millisecond})
+	p.Far(redistest.Distance{RoundTrip: 70 * time.Millisecond})
 	g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr))))
 	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
 	for range 3 {

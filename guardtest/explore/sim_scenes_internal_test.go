@@ -471,8 +471,9 @@ func closing(s *scene) {
 		}
 		time.Sleep(250 * ms)
 		err := g.Close(ctx)
-		<-ended
-		<-ended
+		for range 2 {
+			_ = <-ended // they are turned away
+		}
 		return err
 	})
 }

@@ -2,7 +2,6 @@ package explore
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -118,8 +117,6 @@ func (h *hunt) next(level []*result, n int) []plan {
 		return quiet[p[:len(p)-1].String()+";"+f.id] && (nth+slices.Index(simplest, f.k))%of != 0
 	})
 }
-
-func sortedKinds(m map[kind]time.Duration) []kind { return slices.Sorted(maps.Keys(m)) }
 
 // again reports whether a process has come to a step often.
 func again(d decision) bool {

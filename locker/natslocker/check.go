@@ -16,7 +16,8 @@ import (
 // FindingNames returns the names of what Check finds.
 func (*Locker) FindingNames() []string {
 	return []string{
-		"jetstream", "bucket", "rights", "ttl", "history", "eviction", "replicas", "payload", rowlocker.FindingRoundTrip,
+		"jetstream", "bucket", "rights", "ttl", "history", "eviction", "replicas", "payload",
+		rowlocker.FindingRoundTrip,
 	}
 }
 
