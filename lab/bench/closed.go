@@ -55,7 +55,7 @@ func (w *worker) caller(ctx context.Context, i int, end time.Time, r *result) {
 		switch {
 		case ran:
 			r.Sections++
-			if w.Keys > 0 {
+			if w.Keys > 0 || w.Shared != "" {
 				r.Calls = append(r.Calls, time.Since(called))
 			}
 			if time.Now().Before(end) {

@@ -95,7 +95,7 @@ var colors = map[string]color.Color{
 // line adds the points of a library, always in the same color. The tuned
 // setting of a peer is dashed.
 func (f *figure) line(library string, pts plotter.XYs, marks bool) {
-	if len(pts) < 2 { // no line, and no range for the axis
+	if len(pts) == 0 {
 		return
 	}
 	l, s, err := plotter.NewLinePoints(pts)
@@ -130,7 +130,9 @@ func spreadPlot(d *data) *figure {
 				pts = append(pts, plotter.XY{X: callers, Y: median(vs)})
 			}
 		}
-		f.line(lib, pts, true)
+		if len(pts) > 1 { // else the axis would begin at 0, which has no logarithm
+			f.line(lib, pts, true)
+		}
 	}
 	logarithmic(&f.X, all...)
 	f.Y.Min = 0
