@@ -472,7 +472,9 @@ func closing(s *scene) {
 		time.Sleep(250 * ms)
 		err := g.Close(ctx)
 		for range 2 {
-			_ = <-ended // they are turned away
+			if e := <-ended; e != nil && !errors.Is(e, guard.ErrClosed) {
+				err = errors.Join(err, e)
+			}
 		}
 		return err
 	})
