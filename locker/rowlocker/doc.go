@@ -9,6 +9,9 @@
 //
 //	func New(db *client) *Locker { return &Locker{rowlocker.New(&rows{db})} }
 //
+// With [Ears] it embeds a [Listener], of [NewListener]. FindingNames, see
+// [locker.FindingNamer], is the store's own method.
+//
 // The Locker does the rest, and keeps the laws of package locker. It has queues
 // and hand-overs, shared leases and permits, fencing tokens, records and marks.
 // It makes batches, tries again, and does what must be done in the background.
@@ -92,10 +95,11 @@
 //	                        connection is one, and an answer that says so.
 //	locker.ErrSilent        with it: nobody answers at all, see there.
 //	any other               trying again cannot help, as without a right, or
-//	                        with a record that is too large. It ends the call.
+//	                        with a record that is too large. It ends a call
+//	                        that acquires. A holder is told ErrUnavailable.
 //
-// Each is wrapped in an error that says what happened and what to do, with the
-// name of the package in front, and never with a key. The end of ctx is an
+// The store wraps each in an error that says what happened and what to do, with
+// the name of its package in front, and never with a key. The end of ctx is an
 // ErrUnavailable. A conflict is no error but a refusal: Done is false. If a
 // store refuses one Change of several for good, that one gets Err.
 //
@@ -119,7 +123,8 @@
 // the keys as the Locker knows them. A row has about 200 bytes, and as many for
 // each claim that waits or shares. A record beyond 512 bytes stands in a row of
 // its own that is written with Version [Any] in the same Change, up to
-// [locker.MaxRecord]. With Single it stands in the row of its key, in base64.
+// [locker.MaxRecord]. With Single it stands in the row of its key, in base64: a
+// request of 1.4 MB must be possible then.
 //
 // # Steps that a store does not have
 //

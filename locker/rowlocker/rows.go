@@ -22,7 +22,8 @@ type Rows interface {
 	Open() error
 
 	// Load returns the rows of keys, of which there are up to 500, in that
-	// order, with Version 0 for a key that has none.
+	// order, with Version 0 for a key that has none. Each is read for itself:
+	// they need be no snapshot.
 	Load(ctx context.Context, keys []string) ([]Row, error)
 
 	// Swap carries out changes, each by itself: as a whole, or not at all. They
@@ -41,11 +42,12 @@ type Rows interface {
 	// Check returns what is wrong with the store and its settings, see
 	// [locker.Locker.Check]. Before that the Locker has acquired and released a
 	// key that nobody uses. The acquire took that long, or failed is the error.
-	// Check returns failed, or what it knows better: a [locker.Finding].
+	// Check returns failed, or what it knows better: a [locker.Finding]. The
+	// Locker adds "round-trip" itself. The acquire may have used up ctx.
 	Check(ctx context.Context, ttl, took time.Duration, failed error) error
 
-	// Close ends what Open and the methods have begun. It is called once, when
-	// no other method is called any more.
+	// Close ends what Open and the methods have begun. It is called once, after
+	// Open, when no other method is called any more.
 	Close()
 }
 
@@ -60,8 +62,9 @@ type Traits struct {
 	Grain time.Duration
 
 	// Blind says that Swap tells the Version of what it has done, and Current
-	// of what it has refused at no more cost than a read. A row that is known,
-	// or not known to be there, is then written without a read.
+	// of what it has refused. A row that is known, or not known to be there, is
+	// then written without a read. A store that has to read after a refusal may
+	// set it: a conflict costs it one request more.
 	Blind bool
 
 	// Single says that a Change has one Row. The store can then keep no record
@@ -94,17 +97,20 @@ type Row struct {
 	Version int64
 
 	// Value is the Locker's. It begins with the owner id and a '/' if one claim
-	// owns the key alone. Of a Row to be written, nil deletes it.
+	// owns the key alone. It is nil or not empty. Of a Row to be written, nil
+	// deletes it. A Row that was read may be empty and have a Version, if the
+	// store leaves something behind: its key is free.
 	Value []byte
 
 	// Tag is the store's own, for a store that compares something other than
 	// Version. It comes back in the Row that is written over this one. Swap
-	// sets the Tag of each Row that it has written.
+	// sets the Tag of each Row that it has written. That of a deleted row is
+	// forgotten, until a Load brings one with Version 0.
 	Tag string
 
 	// Written and Now are the time of the last write and the time of the read
-	// by the store's clock, in µs since a fixed moment long ago. A store without
-	// Clock leaves them 0. A Row of Version 0 has Now as well.
+	// by the store's clock, in µs since a fixed moment long ago. A store
+	// without Clock leaves them 0. A Row of Version 0 has Now as well.
 	Written, Now int64
 
 	// Tickets stand beside a Row that was read, even one of Version 0, in the
@@ -112,12 +118,13 @@ type Row struct {
 	Tickets []Ticket
 
 	// KeepFor is for how long a Row that is written means something. After that
-	// the store may delete it, and should. HeldFor is for how long its key may
+	// the store may delete it, and should. It is above 0, but for a Row that is
+	// deleted. HeldFor is for how long its key may
 	// be owned; 0: by nobody.
 	//
 	// Vacant says of a Row that was read in a store without Clock that HeldFor
-	// is over for sure. Without it, a process that first sees the row has to
-	// wait for as long, if the row has stayed for a record.
+	// is over for sure. A store without it is sound: a process that first sees
+	// the row then has to wait for as long, if the row has stayed for a record.
 	KeepFor, HeldFor time.Duration
 	Vacant           bool
 
@@ -177,7 +184,9 @@ type Change struct {
 	Version int64
 	Written int64
 	// Current is, if not Done, what is there in place of each of Rows, or the
-	// row of Join.Key.
+	// row of Join.Key: never a row that the Change would have been done on. If
+	// a read does not show yet what has refused the Change, read again, or say
+	// [locker.ErrUnsent] in Err.
 	Current []Row
 	// Dead are, if not Done, processes without a pulse that must hear.
 	Dead []string
@@ -188,7 +197,7 @@ type Change struct {
 
 // Message is a row that a process should know.
 type Message struct {
-	To   string // instance
+	To   string // instance: 22 bytes of base64url
 	Row  int    // which of Change.Rows, as it is written; it may be deleted
 	Must bool   // only with [Pulse]: refused unless the process has one
 }
@@ -233,7 +242,8 @@ type Ears interface {
 type Pulse interface {
 	// Beat sees to it that the instance has a pulse, which ends some seconds
 	// after the last Beat, or with its process. It is called before each Change
-	// that queues a claim, and should then mostly send nothing.
+	// that queues a claim and at each look of one, and should then mostly send
+	// nothing.
 	Beat(ctx context.Context, instance string) error
 
 	// Dead returns those of instances that have no pulse.
