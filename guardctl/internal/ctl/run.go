@@ -204,12 +204,14 @@ func (j *job) run(ctx context.Context) error {
 	defer runtime.UnlockOSThread()
 	g := newGroup(c)
 	c.Cancel = func() error { return g.terminate(endSignal(ctx)) }
-	if err := c.Start(); err != nil {
+	started, forget := passTo(ctx, g)
+	defer forget()
+	err = c.Start()
+	started()
+	if err != nil {
 		return &exitError{statusCannotStart, err}
 	}
-	forget, release := passTo(ctx, g), g.adopt()
-	defer forget()
-	defer release()
+	defer g.adopt()()
 	err = c.Wait()
 	g.end()
 	switch status := exitStatus(c.ProcessState); {

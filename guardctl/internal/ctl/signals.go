@@ -30,9 +30,23 @@ func endSignal(ctx context.Context) os.Signal {
 
 type signalsKey struct{}
 
-// signals has the group of the command that gets what guardctl is told, or nil
-// while there is none.
-type signals struct{ to atomic.Pointer[group] }
+// signals has the command that gets what guardctl is told, or nil while there is
+// none.
+type signals struct{ to atomic.Pointer[receiver] }
+
+// receiver is the group of a command that is about to run. A signal that comes
+// before the command has started waits for that.
+type receiver struct {
+	*group
+	started chan struct{} // closed when the command has started, or cannot
+}
+
+func (r *receiver) pass(s os.Signal) {
+	<-r.started
+	if r.command.Process != nil {
+		r.group.pass(s)
+	}
+}
 
 // listen returns a context that the first of ends ends. Every other signal, and
 // every later one, goes to the command that runs, if there is one. Signals that
@@ -47,8 +61,8 @@ func listen(parent context.Context) (ctx context.Context, stop func()) {
 		for sig := range c {
 			if slices.Contains(ends, sig) && ctx.Err() == nil {
 				cancel(told{sig})
-			} else if g := s.to.Load(); g != nil {
-				g.pass(sig)
+			} else if r := s.to.Load(); r != nil {
+				r.pass(sig)
 			}
 		}
 	})
@@ -60,12 +74,14 @@ func listen(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// passTo lets g, whose command runs, have the signals until stop is called.
-func passTo(ctx context.Context, g *group) (stop func()) {
+// passTo lets g have the signals until stop is called. The command of g is about
+// to start, and started is called when it has, or cannot.
+func passTo(ctx context.Context, g *group) (started, stop func()) {
 	s, ok := ctx.Value(signalsKey{}).(*signals)
 	if !ok { // not a process of its own
-		return func() {}
+		return func() {}, func() {}
 	}
-	s.to.Store(g)
-	return func() { s.to.Store(nil) }
+	r := &receiver{g, make(chan struct{})}
+	s.to.Store(r)
+	return func() { close(r.started) }, func() { s.to.Store(nil) }
 }
