@@ -211,7 +211,8 @@ func (j *job) run(ctx context.Context) error {
 	if err != nil {
 		return &exitError{statusCannotStart, err}
 	}
-	defer g.adopt()()
+	release := g.adopt()
+	defer release()
 	err = c.Wait()
 	g.end()
 	switch status := exitStatus(c.ProcessState); {
