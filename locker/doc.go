@@ -4,8 +4,8 @@
 // package.
 //
 // A store that can compare and swap rows needs little of it either: package
-// rowlocker keeps the laws below, on three laws of its own. They are written for
-// those who keep them in another way, as Redis does by scripts.
+// rowlocker keeps the laws below, on three laws of its own. They are written
+// for those who keep them in another way, as Redis does by scripts.
 //
 // # The life of a claim
 //

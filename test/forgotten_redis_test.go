@@ -74,8 +74,8 @@ func TestTryDo_AsksAServerThatIsFarAway(t *testing.T) {
 }
 
 // The request after the probe has all the time that is left, because a new
-// connection needs some round trips. If it had less, each call would be refused.
-// On a busy machine some are.
+// connection needs some round trips. If it had less, each call would be
+// refused. On a busy machine some are.
 func TestTryDo_OutlivesConnectionsToAFarServerThatWereForgotten(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)

@@ -63,8 +63,8 @@ func TestAnOperatorSeesAndFreesAKeyInSQLite(t *testing.T) {
 	freesAKey(t, "sqlite:"+filepath.Join(t.TempDir(), "locks.db"))
 }
 
-// A hand deletes the marker of the owner's node. The lease of a holder that does
-// not come back is freed by the owner that the command line shows.
+// A hand deletes the marker of the owner's node. The lease of a holder that
+// does not come back is freed by the owner that the command line shows.
 func TestAnOperatorFreesAKeyInZooKeeperWhoseMarkIsGone(t *testing.T) {
 	addr := zktest.Start(t, 1, zktest.Settings{})[0].Addr
 	dsn := "zk://" + addr

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// simTTL is the TTL of most scenarios. Each delay is on another side of a limit.
-// A look comes after 250 ms. A holder leaves 360 ms of its lease unused. An offer
-// lasts 1 s, and a renewal comes after 2 s.
+// simTTL is the TTL of most scenarios. Each delay is on another side of a
+// limit. A look comes after 250 ms. A holder leaves 360 ms of its lease unused.
+// An offer lasts 1 s, and a renewal comes after 2 s.
 const (
 	simTTL     = 6 * time.Second
 	pieceAfter = 300 * time.Millisecond

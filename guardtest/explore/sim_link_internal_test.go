@@ -44,8 +44,9 @@ var (
 func (r *redisNet) dialer(p *process) func(ctx context.Context, _, _ string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		r.dials(p)
-		// go-redis holds the mutex of a subscription while it dials for it. While a
-		// goroutine waits for a mutex, the clock of its bubble stands still.
+		// go-redis holds the mutex of a subscription while it dials for it.
+		// While a goroutine waits for a mutex, the clock of its bubble stands
+		// still.
 		switch {
 		case !dialsForASubscription():
 			if err := r.dial(ctx, p); err != nil {

@@ -288,8 +288,8 @@ func (p plan) cost(ttl time.Duration) (d time.Duration) {
 const trifle = 1500 * time.Millisecond
 
 // cost is what f costs. Some faults hold the process itself up, or one that has
-// the key. Then the others wait until its lease has ended, and for an offer that
-// nobody takes. A late renewal holds nobody up.
+// the key. Then the others wait until its lease has ended, and for an offer
+// that nobody takes. A late renewal holds nobody up.
 func (f fault) cost(ttl time.Duration) time.Duration {
 	lost := ttl + 3*time.Second
 	if step, _ := f.step(); lateBy[f.k] > 0 && strings.Contains(step, "/renew") {

@@ -443,7 +443,8 @@ func forces(s *scene) {
 	})
 }
 
-// closes: the caller of B leaves as the key comes, and then B's guard is closed.
+// closes: the caller of B leaves as the key comes, and then B's guard is
+// closed.
 func closes(s *scene) {
 	s.each(3, func(ctx context.Context, g *guard.Guard, i int) error {
 		if i == 1 {

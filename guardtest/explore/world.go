@@ -32,8 +32,8 @@ const (
 	tick     = time.Microsecond // of a step
 )
 
-// network is where the guards of a run keep their leases, in place of the memory
-// that they share.
+// network is where the guards of a run keep their leases, in place of the
+// memory that they share.
 type network interface {
 	locker(p *process) locker.Locker
 	forget() // loses all keys and results

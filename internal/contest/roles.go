@@ -12,8 +12,8 @@ import (
 )
 
 // cast draws the role of a call. Readers get the even keys and permits the odd
-// ones, so that many readers meet. They must not meet each other: the readers of
-// a process count as one beside permits. Writers and carts come to all keys.
+// ones, so that many readers meet. They must not meet each other: the readers
+// of a process count as one beside permits. Writers and carts come to all keys.
 func (p *plan) cast(rnd *rand.Rand, roles []string, keys int) {
 	p.role = judge.Writer
 	if len(roles) > 0 {

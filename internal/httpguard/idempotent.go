@@ -129,8 +129,8 @@ func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, er
 	return i.ending(a, a.encode(i.headers))
 }
 
-// endOf reports whether nobody waits for the answer any longer, and whether that
-// is because the client has left. All other ends are deadlines, or of a
+// endOf reports whether nobody waits for the answer any longer, and whether
+// that is because the client has left. All other ends are deadlines, or of a
 // middleware.
 func endOf(ctx context.Context) (ended, clientLeft bool) {
 	end := context.Cause(ctx)

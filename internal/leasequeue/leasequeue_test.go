@@ -12,25 +12,32 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
+// acquired returns a guard, and two leases of it on "a". The first has ended.
+func acquired(t *testing.T) (g *guard.Guard, leases []*guard.Lease) {
+	t.Helper()
+	g, err := guard.New(memlocker.New(), guard.WithMaxHold(time.Second), guard.WithMaxWait(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	for range 2 {
+		l, err := g.Acquire(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, l)
+	}
+	return g, leases
+}
+
 // A's lease ends, and B takes the key. Whoever unlocks first, nobody frees the
 // key of B while B runs.
 func TestTheFirstToUnlockReleasesTheOldestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := guard.New(memlocker.New(), guard.WithMaxHold(time.Second), guard.WithMaxWait(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
 		var q leasequeue.Queue
-		var leases []*guard.Lease
-		for range 2 {
-			l, err := g.Acquire(t.Context(), "a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			q.Put("a", l)
-			leases = append(leases, l)
-		}
+		g, leases := acquired(t)
+		q.Put("a", leases[0])
+		q.Put("a", leases[1])
 		if q.Oldest("a") != leases[0] || q.Oldest("b") != nil || q.Take("b") != nil {
 			t.Error("the oldest lease of a name is not the one that was put first")
 		}
@@ -52,20 +59,8 @@ func TestTheFirstToUnlockReleasesTheOldestLease(t *testing.T) {
 // A loses its lease before it can put it, and B is faster.
 func TestALostLeaseThatIsPutLateGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := guard.New(memlocker.New(), guard.WithMaxHold(time.Second), guard.WithMaxWait(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
 		var q leasequeue.Queue
-		var leases []*guard.Lease
-		for range 2 {
-			l, err := g.Acquire(t.Context(), "a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			leases = append(leases, l)
-		}
+		_, leases := acquired(t)
 		q.Put("a", leases[1])
 		q.Put("a", leases[0])
 		for i, l := range leases {

@@ -135,8 +135,9 @@ func judgeStatus(endpoint string, s *clientv3.StatusResponse) error {
 	return errors.Join(found...)
 }
 
-// older reports whether a version such as 3.5.2 or 3.6.0-rc.1 comes before than.
-// One that cannot be read does not. Versions of etcd are in the order of Go's.
+// older reports whether a version such as 3.5.2 or 3.6.0-rc.1 comes before
+// than. One that cannot be read does not. Versions of etcd are in the order of
+// Go's.
 func older(v, than string) bool {
 	v, _, _ = strings.Cut("go"+v, "-")
 	return version.IsValid(v) && version.Compare(v, "go"+than) < 0

@@ -42,11 +42,11 @@
 //
 // # Shared leases, permits and several keys
 //
-// The locker is a [locker.Sharer]. While only shared claims own a lock, each has
-// a key of its own beside it, so that they come, renew and go without a word to
-// each other. A claim that waits for several owners to go keeps new ones out,
-// for as long as its process has a pulse, which ends some 3 s after that process
-// has died.
+// The locker is a [locker.Sharer]. While only shared claims own a lock, each
+// has a key of its own beside it, so that they come, renew and go without a
+// word to each other. A claim that waits for several owners to go keeps new
+// ones out, for as long as its process has a pulse, which ends some 3 s after
+// that process has died.
 //
 // The locker is a [locker.Several]: one transaction takes all keys of a DoAll,
 // or none. Their releases travel together.
@@ -54,10 +54,10 @@
 // # Results
 //
 // The locker is a [locker.Recorder] and a [locker.Marker], for guard.Once. The
-// transaction that frees the key writes the result, and compares that the key is
-// still ours, so no failover loses it. A result ends up to 6 s after its TTL,
-// never before. With a TTL of more than 50 minutes, a thousandth of the TTL is
-// added.
+// transaction that frees the key writes the result, and compares that the key
+// is still ours, so no failover loses it. A result ends up to 6 s after its
+// TTL, never before. With a TTL of more than 50 minutes, a thousandth of the
+// TTL is added.
 //
 // A result of 1 MiB, the most that a guard can be told to keep, fits into the
 // 1.5 MiB of a request that etcd takes by default. All results are in etcd's

@@ -19,10 +19,10 @@ func (r *rows) watchAgain() {
 
 // Listen watches the inbox, from the first request on.
 //
-// A watch from an older revision is served only every 100 ms until it has caught
-// up (etcd's watchResyncPeriod). One that broke is therefore not resumed. A
-// watcher of its own could hang in its Close for good, if etcd refuses the watch
-// at that moment. That of the client ends the watch with ctx.
+// A watch from an older revision is served only every 100 ms until it has
+// caught up (etcd's watchResyncPeriod). One that broke is therefore not
+// resumed. A watcher of its own could hang in its Close for good, if etcd
+// refuses the watch at that moment. That of the client ends the watch with ctx.
 func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.Row), awake func()) {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()

@@ -5,12 +5,12 @@
 //	err = l.Migrate(ctx) // or the SQL of l.Schema, with your own tool
 //	g, err := guard.New(l)
 //
-// The table is plain: a row for each key, without functions or triggers. Package
-// rowlocker decides what a row becomes, and one statement writes the rows of
-// many calls. A release hands the key over in the update that ends the lease,
-// and tells the next process by NOTIFY. A key that a process takes and gives
-// back by itself costs a write that reaches the disk, which an advisory lock
-// does not.
+// The table is plain: a row for each key, without functions or triggers.
+// Package rowlocker decides what a row becomes, and one statement writes the
+// rows of many calls. A release hands the key over in the update that ends the
+// lease, and tells the next process by NOTIFY. A key that a process takes and
+// gives back by itself costs a write that reaches the disk, which an advisory
+// lock does not.
 //
 // # Connections
 //

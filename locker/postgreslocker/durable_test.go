@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A change that makes somebody an owner waits for the disk, whatever the session
-// says. One that a crash may undo, or that is refused, does not.
+// A change that makes somebody an owner waits for the disk, whatever the
+// session says. One that a crash may undo, or that is refused, does not.
 func TestOnlyAFirmChangeIsOnTheDisk(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)

@@ -104,9 +104,9 @@ func (l *Locker) Schema() string { return l.rows.sql.schema }
 
 // Migrate makes the tables if one of them is missing, in one transaction.
 // Otherwise it changes nothing, and needs no right to. Several processes may
-// call it at once. Migrate needs no Open, and blocks for three requests, at most
-// until ctx ends. The error is ErrInvalidOption, ErrUnavailable or a refusal of
-// the server.
+// call it at once. Migrate needs no Open, and blocks for three requests, at
+// most until ctx ends. The error is ErrInvalidOption, ErrUnavailable or a
+// refusal of the server.
 func (l *Locker) Migrate(ctx context.Context) error {
 	r := l.rows
 	if r.wrong != nil {

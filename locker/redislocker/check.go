@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,7 +86,7 @@ func refuses(errs []error) bool {
 }
 
 func finding(name string, severity locker.Severity, format string, args ...any) error {
-	return &locker.Finding{Name: name, Severity: severity, Text: "redislocker: " + fmt.Sprintf(format, args...)}
+	return lockerkit.Finding("redislocker", name, severity, format, args...)
 }
 
 // probe uses every right that a lease may need.

@@ -22,7 +22,8 @@ import (
 // guards do, on both, in the same virtual time.
 //
 // The processes know the rows: who joins by a ticket is told of the owner that
-// its process knows, and an owner that has not heard of a ticket passes it over.
+// its process knows, and an owner that has not heard of a ticket passes it
+// over.
 func TestTheKitAnswersAsMemlockerDoes(t *testing.T) {
 	for kind, s := range map[string]struct {
 		clock bool

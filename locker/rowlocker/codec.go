@@ -14,8 +14,8 @@ import (
 // record. No caller's key has a '%' before an 'r'.
 const recordSuffix = "%record"
 
-// inlineMax is the longest record that stands in the row of its key. Of a longer
-// one, the row has the head.
+// inlineMax is the longest record that stands in the row of its key. Of a
+// longer one, the row has the head.
 const inlineMax = 512
 
 // wire is a row as it stands in the store, behind the owner id and a '/'. So a

@@ -24,12 +24,12 @@ const (
 	// batchMost is the limit of a batch with a call that has no deadline.
 	batchMost = 10 * time.Second
 
-	// Renewals have workers of their own: a lease must not be lost because other
-	// calls are slow. So have looks, which are many.
+	// Renewals have workers of their own: a lease must not be lost because
+	// other calls are slow. So have looks, which are many.
 	renewWorkers, lookWorkers = 4, 2
-	// lullMost is how long renewals and looks wait for others at most, to travel
-	// with them, and no longer than a 25th of the TTL. A renewal has a sixth,
-	// and what a look finds, a message mostly tells before.
+	// lullMost is how long renewals and looks wait for others at most, to
+	// travel with them, and no longer than a 25th of the TTL. A renewal has a
+	// sixth, and what a look finds, a message mostly tells before.
 	lullMost = 16 * time.Millisecond
 )
 

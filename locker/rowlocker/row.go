@@ -428,8 +428,8 @@ func (r *row) disown(owner string) {
 	r.dirty = r.dirty || len(r.crowd) < n
 }
 
-// heirsMax bounds the claims that get the key by one write, because stores bound
-// a request. Others come in by their next look.
+// heirsMax bounds the claims that get the key by one write, because stores
+// bound a request. Others come in by their next look.
 const heirsMax = 64
 
 // serve gives the key to those who wait, from the front, as long as each may

@@ -44,9 +44,9 @@ func (r *rows) Check(ctx context.Context, _, _ time.Duration, failed error) erro
 }
 
 // judge returns findings about a list with lines such as
-// server.1=a:2888:3888:participant;2181. A server that stands alone has an empty
-// one, and a server before 3.5 none. An even number of servers makes ZooKeeper
-// no stronger.
+// server.1=a:2888:3888:participant;2181. A server that stands alone has an
+// empty one, and a server before 3.5 none. An even number of servers makes
+// ZooKeeper no stronger.
 func judge(list node) error {
 	if list.stat == nil {
 		return lockerkit.Finding(store, FindingVersion, locker.Refuse,

@@ -43,7 +43,8 @@ type ticket struct {
 
 const (
 	rememberMax = 10_000
-	// looksAgain: a key at which this process has looked so long ago is watched.
+	// looksAgain: a key at which this process has looked so long ago is
+	// watched.
 	looksAgain = 4 * locker.LookEvery
 	// watchFor is how long a watch that tells nothing is believed.
 	watchFor = 10 * time.Second

@@ -46,7 +46,8 @@ func (r *rows) writePart(ctx context.Context, p *pending) error {
 	return nil
 }
 
-// joinParts returns a value of which the rest was read, or nil if the part is gone.
+// joinParts returns a value of which the rest was read, or nil if the part is
+// gone.
 func (r *rows) joinParts(ctx context.Context, id string, rest []byte) ([]byte, error) {
 	n, err := r.get(ctx, r.partPath(id), false)
 	if err != nil || n.stat == nil {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// requestMax bounds the values of a transaction. ZooKeeper takes no more than
-	// 1 MB in a request.
+	// requestMax bounds the values of a transaction. ZooKeeper takes no more
+	// than 1 MB in a request.
 	requestMax = 900 << 10
 	// swapTries is how often a transaction is sent again that was refused.
 	swapTries = 200

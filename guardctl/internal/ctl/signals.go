@@ -30,8 +30,8 @@ func endSignal(ctx context.Context) os.Signal {
 
 type signalsKey struct{}
 
-// signals has the command that gets what guardctl is told, or nil while there is
-// none.
+// signals has the command that gets what guardctl is told, or nil while there
+// is none.
 type signals struct{ to atomic.Pointer[receiver] }
 
 // receiver is the group of a command that is about to run. A signal that comes
@@ -74,8 +74,8 @@ func listen(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// passTo lets g have the signals until stop is called. The command of g is about
-// to start, and started is called when it has, or cannot.
+// passTo lets g have the signals until stop is called. The command of g is
+// about to start, and started is called when it has, or cannot.
 func passTo(ctx context.Context, g *group) (started, stop func()) {
 	s, ok := ctx.Value(signalsKey{}).(*signals)
 	if !ok { // not a process of its own

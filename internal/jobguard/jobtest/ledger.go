@@ -144,8 +144,8 @@ func (l Ledger) AwaitAsked(t testing.TB, key string, n int, workers ...string) {
 	})
 }
 
-// AwaitAskedByAny is AwaitAsked for one of the workers, whichever it is: where a
-// broker chooses who gets a message, nobody knows before.
+// AwaitAskedByAny is AwaitAsked for one of the workers, whichever it is: where
+// a broker chooses who gets a message, nobody knows before.
 func (l Ledger) AwaitAskedByAny(t testing.TB, key string, n int, workers ...string) {
 	t.Helper()
 	l.awaitAsked(t, key, func(times map[string]int) bool {
