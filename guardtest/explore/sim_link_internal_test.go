@@ -411,7 +411,7 @@ func (l *link) pass(frame string) (goesOn bool) {
 	return true
 }
 
-// describe names a command in plans. What only logs in has no gate.
+// describe names a command in plans. A command that only logs in has no gate.
 func (l *link) describe(cmd []string) (what string, kinds []kind) {
 	name := strings.ToLower(cmd[0])
 	switch name {

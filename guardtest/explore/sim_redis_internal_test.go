@@ -255,7 +255,7 @@ func (r *redisNet) snap() {
 }
 
 // promote makes the replica the server, which lacks the last n writes, and cuts
-// all connections. What the replica has confirmed is not lost.
+// all connections. Writes that the replica has confirmed are kept.
 func (r *redisNet) promote(n int) {
 	r.mu.Lock()
 	links, lost := slices.Clone(r.links), min(n, len(r.past))

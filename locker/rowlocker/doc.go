@@ -32,8 +32,7 @@
 // # The three laws
 //
 //  1. A [Change] is done as a whole or not at all, and all of it is seen at
-//     once. What was done is there after a crash of the store, unless the
-//     change is Loose.
+//     once. A crash of the store does not undo it, unless it is Loose.
 //  2. Each write of a row has a higher version than all writes of that key
 //     before, even if the row was deleted in between. One counter for the whole
 //     store will do. Without Clock, versions stay below 2^47, because fencing
@@ -75,8 +74,8 @@
 //	             looks every 10 to 60 ms. [NewListener] lets keys linger.
 //	[Pulse]      tells who is alive. Looks are then reads. Without it, each
 //	             claim that waits writes its row twice a second.
-//	[Ticketing]  claims queue up beside the row. Those who come to a hot key do
-//	             not conflict: from about 8 processes on twice the rate.
+//	[Ticketing]  claims queue up beside the row. Claims for a hot key do not
+//	             conflict: from about 8 processes on twice the rate.
 //	Members      of Traits: shared leases come and go beside the row, too.
 //	[Glancing]   a read of the row that leaves out the tickets of others.
 //	[Explaining] texts of errors, and ErrSilent, see below.
