@@ -7,9 +7,9 @@ import (
 )
 
 // Calls brings the calls of many goroutines to workers, which take many at a
-// time. Its capacity is the number of calls that wait for a worker before their
-// callers block.
-type Calls[Q, R any] chan *Call[Q, R]
+// time. Calls that are posted together reach one worker together. The capacity
+// is the number of posts that wait for a worker before their callers block.
+type Calls[Q, R any] chan []*Call[Q, R]
 
 // Call is a request on its way.
 //
@@ -26,23 +26,25 @@ type Call[Q, R any] struct {
 // Do blocks until a worker has answered q or ctx ends. In the second case err
 // is ctx's, and unsent says that no worker has taken the call or will.
 func (cs Calls[Q, R]) Do(ctx context.Context, q Q) (r R, unsent bool, err error) {
-	c, err := cs.Post(ctx, q)
+	posted, err := cs.Post(ctx, q)
 	if err != nil {
 		return r, true, err
 	}
-	return c.Wait()
+	return posted[0].Wait()
 }
 
-// Post leaves q to the workers. It blocks until there is room, or returns the
+// Post leaves qs to the workers. It blocks until there is room, or returns the
 // error of ctx.
-func (cs Calls[Q, R]) Post(ctx context.Context, q Q) (*Call[Q, R], error) {
-	c := &Call[Q, R]{Ctx: ctx, Request: q, answer: make(chan R, 1)}
+func (cs Calls[Q, R]) Post(ctx context.Context, qs ...Q) (posted []*Call[Q, R], err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	for _, q := range qs {
+		posted = append(posted, &Call[Q, R]{Ctx: ctx, Request: q, answer: make(chan R, 1)})
+	}
 	select {
-	case cs <- c:
-		return c, nil
+	case cs <- posted:
+		return posted, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -69,21 +71,28 @@ func (c *Call[Q, R]) Take() bool { return c.taken.CompareAndSwap(false, true) }
 // Answer answers a call that was taken, once.
 func (c *Call[Q, R]) Answer(r R) { c.answer <- r }
 
-// Gather takes c and the calls that have come behind it. It takes no more than
-// most, and no more when their sizes exceed room.
-func (cs Calls[Q, R]) Gather(c *Call[Q, R], most, room int, size func(q *Q) int) (batch []*Call[Q, R]) {
+// Gather takes the calls of first and those that have come behind it. It takes
+// no more than most, and no more when their sizes exceed room. The rest are
+// calls that have come but were not taken: they are the next to gather.
+func (cs Calls[Q, R]) Gather(
+	first []*Call[Q, R], most, room int, size func(q *Q) int,
+) (batch, rest []*Call[Q, R]) {
+	rest = first
 	for {
-		if c.Take() {
-			batch = append(batch, c)
-			room -= size(&c.Request)
+		for len(rest) > 0 && len(batch) < most && room >= 0 {
+			if c := rest[0]; c.Take() {
+				batch = append(batch, c)
+				room -= size(&c.Request)
+			}
+			rest = rest[1:]
 		}
 		if len(batch) == most || room < 0 {
-			return batch
+			return batch, rest
 		}
 		select {
-		case c = <-cs:
+		case rest = <-cs:
 		default:
-			return batch
+			return batch, nil
 		}
 	}
 }

@@ -23,7 +23,7 @@ func post(t *testing.T, cs calls, qs ...string) (posted []*lockerkit.Call[string
 		if err != nil {
 			t.Fatal(err)
 		}
-		posted = append(posted, c)
+		posted = append(posted, c...)
 	}
 	return posted
 }
@@ -48,16 +48,38 @@ func TestCallsTravelTogetherAsFarAsThereIsRoom(t *testing.T) {
 	} {
 		cs := make(calls, 3)
 		post(t, cs, "a", "bb", "ccc")
-		if got := requests(cs.Gather(<-cs, c.most, c.room, length)); !slices.Equal(got, c.want) {
+		batch, _ := cs.Gather(<-cs, c.most, c.room, length)
+		if got := requests(batch); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+func TestCallsThatArePostedTogetherComeTogether(t *testing.T) {
+	cs := make(calls, 2)
+	for range cap(cs) {
+		if _, err := cs.Post(t.Context(), "a", "b", "c"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := <-cs
+	if got := requests(first); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("%q come together", got)
+	}
+	batch, rest := cs.Gather(first, 4, 10, length)
+	if got := append(requests(batch), requests(rest)...); len(batch) != 4 || len(got) != 6 {
+		t.Errorf("%q and the rest %q, want four and two", requests(batch), requests(rest))
+	}
+	if batch, rest = cs.Gather(rest, 4, 10, length); len(batch) != 2 || len(rest) != 0 {
+		t.Errorf("%q and the rest %q, want what was left", requests(batch), requests(rest))
 	}
 }
 
 func TestACallIsAnsweredOnce(t *testing.T) {
 	cs := make(calls, 3)
 	posted := post(t, cs, "a", "bb", "ccc")
-	for _, c := range cs.Gather(<-cs, 10, 10, length) {
+	batch, _ := cs.Gather(<-cs, 10, 10, length)
+	for _, c := range batch {
 		if c.Take() {
 			t.Errorf("%q is taken twice", c.Request)
 		}
@@ -80,23 +102,23 @@ func TestACallerThatGivesUpLearnsWhetherAWorkerHasItsCall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if batch := cs.Gather(<-cs, 10, 10, length); len(batch) != 1 {
+		if batch, _ := cs.Gather(<-cs, 10, 10, length); len(batch) != 1 {
 			t.Fatalf("%d calls, want one", len(batch))
 		}
 		waits, err := cs.Post(ctx, "waits")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, unsent, err := late.Wait(); unsent || !errors.Is(err, context.DeadlineExceeded) {
+		if _, unsent, err := late[0].Wait(); unsent || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a call that a worker has taken: unsent %v, %v", unsent, err)
 		}
-		if _, unsent, err := waits.Wait(); !unsent || !errors.Is(err, context.DeadlineExceeded) {
+		if _, unsent, err := waits[0].Wait(); !unsent || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a call that no worker has taken: unsent %v, %v", unsent, err)
 		}
-		if batch := cs.Gather(<-cs, 10, 10, length); len(batch) != 0 {
+		if batch, _ := cs.Gather(<-cs, 10, 10, length); len(batch) != 0 {
 			t.Errorf("a worker took %q after its caller had given up", requests(batch))
 		}
-		late.Answer(1) // does not block
+		late[0].Answer(1) // does not block
 		if _, err := cs.Post(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a call that has given up before: %v", err)
 		}
@@ -128,7 +150,7 @@ func TestABatchHasThePatienceOfItsMostPatientCaller(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		batch := cs.Gather(<-cs, 10, 10, length)
+		batch, _ := cs.Gather(<-cs, 10, 10, length)
 		if got := lockerkit.Patience(batch, time.Minute).Sub(now); got != 3*time.Second {
 			t.Errorf("%v, want 3s", got)
 		}
@@ -145,12 +167,12 @@ func TestAnAnswerCountsThoughTheTimeIsOver(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, err := calls.Post(ctx, 1)
-		if err != nil || !(<-calls).Take() {
+		if err != nil || !(<-calls)[0].Take() {
 			t.Fatal(err)
 		}
-		c.Answer(2)
+		c[0].Answer(2)
 		cancel()
-		if r, unsent, err := c.Wait(); r != 2 || unsent || err != nil {
+		if r, unsent, err := c[0].Wait(); r != 2 || unsent || err != nil {
 			t.Fatalf("%d, unsent %v, %v, want the answer", r, unsent, err)
 		}
 	}

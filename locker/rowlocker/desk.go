@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,21 +111,22 @@ func (d *desk) do(ctx context.Context, q request) reply {
 // all does requests at once. answered is called for each as soon as it is
 // answered, from any goroutine.
 func (d *desk) all(ctx context.Context, line *queue, qs []request, answered func(i int, r reply)) {
-	began, posted := time.Now(), make([]*call, len(qs))
-	for i := range qs {
-		var err error
-		if posted[i], err = line.Post(ctx, qs[i]); err != nil {
-			answered(i, d.gaveUp(began, reply{}, true, err))
-		}
-	}
+	began, first := time.Now(), 0
 	var waits sync.WaitGroup
-	for i, c := range posted {
-		if c != nil {
+	for part := range slices.Chunk(qs, d.traits.Batch) {
+		posted, err := line.Post(ctx, part...)
+		for i := range part {
+			at := first + i
+			if err != nil {
+				answered(at, d.gaveUp(began, reply{}, true, err))
+				continue
+			}
 			waits.Go(func() {
-				r, unsent, err := c.Wait()
-				answered(i, d.gaveUp(began, r, unsent, err))
+				r, unsent, err := posted[i].Wait()
+				answered(at, d.gaveUp(began, r, unsent, err))
 			})
 		}
+		first += len(part)
 	}
 	waits.Wait()
 }
@@ -154,8 +156,9 @@ func (d *desk) gaveUp(began time.Time, r reply, unsent bool, err error) reply {
 // answer those.
 func (d *desk) work(ctx context.Context, line *queue) {
 	var all []*task
+	var batch, rest []*call
 	for ctx.Err() == nil {
-		batch := d.gather(ctx, line, all)
+		batch, rest = d.gather(ctx, line, all, rest)
 		if line.lull == 0 {
 			batch = d.mine(all, batch)
 		}
@@ -169,47 +172,52 @@ func (d *desk) work(ctx context.Context, line *queue) {
 				ready = append(ready, t)
 			}
 		}
-		rest := d.round(ctx, ready)
+		again := d.round(ctx, ready)
 		if line.lull == 0 {
-			rest = d.next(ready, rest)
+			again = d.next(ready, again)
 		}
-		all = append(later, rest...)
+		all = append(later, again...)
 	}
 }
 
-// gather returns the calls that have come. It blocks until there is one, a task
-// of all is due, or ctx ends.
-func (d *desk) gather(ctx context.Context, line *queue, all []*task) (batch []*call) {
-	room, rest := d.traits.Batch-len(all), due(all)
+// gather returns the calls that have come, first those that were left, and what
+// is left of them now. It blocks until there is one, a task of all is due, or
+// ctx ends.
+func (d *desk) gather(ctx context.Context, line *queue, all []*task, left []*call) (batch, rest []*call) {
+	room, wait := d.traits.Batch-len(all), due(all)
 	if room <= 0 {
-		lockerkit.Pause(rest, ctx.Done())
-		return nil
+		lockerkit.Pause(wait, ctx.Done())
+		return nil, left
+	}
+	size := func(q *request) int { return len(q.value) }
+	if len(left) > 0 {
+		return line.Gather(left, room, batchBytes, size)
 	}
 	if len(all) == 0 {
-		rest = math.MaxInt64 // nothing is due
+		wait = math.MaxInt64 // nothing is due
 	}
-	timer := time.NewTimer(rest)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	if line.lull > 0 {
 		select {
 		case line.turn <- struct{}{}:
 			defer func() { <-line.turn }()
 		case <-timer.C:
-			return nil
+			return nil, nil
 		case <-ctx.Done():
-			return nil
+			return nil, nil
 		}
 	}
 	select {
 	case first := <-line.calls:
 		if line.lull > 0 && len(all) == 0 {
-			lockerkit.Pause(min(line.lull, time.Duration(first.Request.ttl)*time.Microsecond/25), ctx.Done())
+			lockerkit.Pause(min(line.lull, time.Duration(first[0].Request.ttl)*time.Microsecond/25), ctx.Done())
 		}
-		return line.Gather(first, room, batchBytes, func(q *request) int { return len(q.value) })
+		return line.Gather(first, room, batchBytes, size)
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return nil
+	return nil, nil
 }
 
 // mine returns the calls that are this worker's, and parks those for the keys

@@ -26,13 +26,13 @@ func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if taken {
-				go func() { (<-b.calls.calls).Take() }()
+				go func() { (<-b.calls.calls)[0].Take() }()
 			}
 			r := b.do(ctx, request{key: "k"})
 			if r.unsent == taken || !errors.Is(r.err, context.DeadlineExceeded) {
 				t.Errorf("a worker has taken the call: %v; unsent %v, %v", taken, r.unsent, r.err)
 			}
-			if !taken && (<-b.calls.calls).Take() {
+			if !taken && (<-b.calls.calls)[0].Take() {
 				t.Error("a worker takes a call that was given up")
 			}
 		}

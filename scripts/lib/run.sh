@@ -91,21 +91,29 @@ dependents_of() {
 side_by_side() {
   local function=$1
   shift
-  export -f part race_of "${function?}"
+  export -f part failures_of race_of "${function?}"
   export set tmp short parts race small="${small_packages[*]}"
   printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'part "$@"' _ "$function" {}
 }
 
-# part runs a function with one word. It notes the time for the table.
+# part runs a function with one word. It notes the time for the table, and what the tests that failed say.
 part() {
-  local start=$SECONDS log code
+  local start=$SECONDS log code result=ok
   log=$(mktemp "$tmp/part.XXXXXX")
   (set -euo pipefail; "$1" "$2") >"$log" 2>&1 </dev/null
   code=$?
-  printf '\n%s: %s\n' "$2" "$( ((code == 0)) && echo ok || echo FAILED)" >>"$log"
+  ((code == 0)) || { result=FAILED; failures_of "$2" <"$log" >>"$tmp/failures"; }
+  printf '\n%s: %s\n' "$2" "$result" >>"$log"
   cat "$log"
-  printf '%8s %5ds    %s\n' "" $((SECONDS - start)) "${2/#./root}" >>"$parts"
+  printf '%8s %5ds    %s\n' "${result/ok/}" $((SECONDS - start)) "${2/#./root}" >>"$parts"
   return "$code"
+}
+
+# failures_of prints what the tests that failed say, of the output of go test, which may have lines of other programs.
+failures_of() {
+  printf '\n%s:\n' "${1/#./root}"
+  awk '/^ *--- FAIL|^panic: |^WARNING: DATA RACE/ { on = 1 } /^ *--- (PASS|SKIP)|^(ok|PASS)/ { on = 0 }
+    on && /^[ \t]|^--- FAIL|^panic: |^WARNING: |^FAIL\t/ && ++lines <= 80'
 }
 
 # prepare notes how the tree looks.
@@ -216,6 +224,7 @@ step() {
 
 # finish prints the table and ends the run.
 finish() {
+  [[ ! -e $tmp/failures ]] || cat "$tmp/failures"
   echo
   cat "$tmp/table"
   [[ -z ${GUARD_SEED-} ]] || echo "GUARD_SEED=$GUARD_SEED repeats the random choices"

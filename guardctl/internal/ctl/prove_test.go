@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockercheck"
@@ -57,7 +58,7 @@ func TestASentinelIsProven(t *testing.T) {
 }
 
 func TestProveFindsScriptsThatAreNotOneStep(t *testing.T) {
-	addr := redistest.StartDialect(t, redistest.Start(t).Addr, redistest.Dialect{Steps: true})
+	addr := redistest.StartDialect(t, redistest.Start(t).Addr, redistest.Dialect{Steps: true, Slow: time.Millisecond})
 	if p, status := proves(t, addr); status != 1 || p.OK || !p.refuses() {
 		t.Errorf("status %d, %+v", status, p)
 	}
