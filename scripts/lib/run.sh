@@ -113,7 +113,7 @@ part() {
 failures_of() {
   printf '\n%s:\n' "${1/#./root}"
   awk '/^ *--- FAIL|^panic: |^WARNING: DATA RACE/ { on = 1 } /^ *--- (PASS|SKIP)|^(ok|PASS)/ { on = 0 }
-    on && /^[ \t]|^--- FAIL|^panic: |^WARNING: |^FAIL\t/ && ++lines <= 80'
+    on && /^[ \t]|^--- FAIL|^panic: |^WARNING: |^FAIL\t/ && ++lines <= 150'
 }
 
 # prepare notes how the tree looks.
