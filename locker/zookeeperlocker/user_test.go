@@ -179,7 +179,7 @@ func TestARecordDoesNotHoldTheKeyOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	l, c := opened(t, addr, prefix), claimOfK()
-	c.TTL = 2 * time.Second
+	c.TTL = 10 * time.Second // Begin comes before its end
 	acquire(t, l, c)
 	if _, err := l.(locker.Marker).Begin(t.Context(), c, locker.Record{Value: "mark", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
