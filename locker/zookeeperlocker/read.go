@@ -102,11 +102,11 @@ func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Ro
 		case h.state == blind:
 			return row, n, nil
 		}
-		t := tag{h.state, h.gen, n.stat.Version}
+		t := tag{h.state, h.gen, n.stat.Version, h.record}
 		if n.stat.NumChildren == 0 {
 			t.state = unmarked
 		}
-		row.Tag, row.Vacant = t.String(), h.held == 0
+		row.Tag, row.Vacant, row.Forgot = t.String(), h.held == 0, !h.record.left()
 		none := n.stat.NumChildren <= 1
 		ours, old := r.merged(key, value, row.Version, none)
 		glance := how.glance && !old
