@@ -195,6 +195,58 @@ func TestARecordDoesNotHoldTheKeyOfADeadProcess(t *testing.T) {
 	}
 }
 
+// Each process measures a TTL from its first sight. A record that others write
+// around for ever must end all the same.
+func TestARecordEndsThoughItsRowIsWrittenAnew(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{"short": "r", "in a row of its own": strings.Repeat("r", 1000)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, prefix := store(t)
+			l, c := opened(t, addr, prefix), claimOfK()
+			acquire(t, l, c)
+			r := locker.Record{Value: value, TTL: 3 * time.Second}
+			if _, err := l.(locker.Recorder).Keep(t.Context(), c, nil, r); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := l.(locker.Inspector).Inspect(t.Context(), "k"); err != nil || s.Record.Size != len(value) {
+				t.Fatalf("%+v, %v, want the record", s, err)
+			}
+			conn := zktest.Connect(t, session, addr)
+			for start := time.Now(); !endsFor(t, at(conn, prefix)); time.Sleep(100 * time.Millisecond) {
+				if time.Since(start) > patience {
+					t.Fatal("the record stays")
+				}
+			}
+		})
+	}
+}
+
+// endsFor lets a process that has never looked before own the key "k", and
+// reports whether it finds no record then. The process ends.
+func endsFor(t *testing.T, l locker.Locker) bool {
+	t.Helper()
+	if err := l.Open(deaf{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
+	for _, recall := range []bool{false, true} {
+		c := claimOfK()
+		c.Recall = recall
+		a, err := l.Acquire(t.Context(), c, locker.Try{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !a.Acquired {
+			return false
+		}
+		if _, err := l.Release(t.Context(), c, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
+}
+
 func TestAnOwnerWhoseKeyWasTakenIsTold(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
