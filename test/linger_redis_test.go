@@ -46,7 +46,7 @@ func TestLinger_AnIdleKeyInRedisCostsNoRequest(t *testing.T) {
 		"Do":    func() (bool, error) { return true, other.Do(t.Context(), key, nop) },
 		"TryDo": func() (bool, error) { return other.TryDo(t.Context(), key, nop) },
 	} {
-		for end := time.Now().Add(time.Minute); ; { // on a busy machine the tenure may end meanwhile, or its owner be late
+		for end := time.Now().Add(time.Minute); ; { // on a busy machine the tenure may end, or its owner be late
 			settles(t, g)
 			p.Reset()
 			for range 100 {
