@@ -339,7 +339,8 @@ func TestALeaseIsLeftOnlyByAFaultJustBeforeTheEnd(t *testing.T) {
 	} {
 		v := newVerdict(own)
 		v.residue(c.h, &Run{
-			Most: mostTTL, Calm: c.calm, To: end, Left: map[string]int64{"lease": 300, "note": 1}, Leases: []string{"lease"},
+			Most: mostTTL, Calm: c.calm, To: end,
+			Left: map[string]int64{"lease": 300, "note": 1}, Leases: []string{"lease"},
 		})
 		if n := v.violations[residue]; n != c.want {
 			t.Errorf("%s: %d violations, want %d", name, n, c.want)

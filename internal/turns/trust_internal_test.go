@@ -64,14 +64,14 @@ func TestALossCountsFromTheDeadlineIfThatHasPassed(t *testing.T) {
 // was left when its renewal was due.
 func TestAnAnswerIsLateByHalf(t *testing.T) {
 	now := time.Now()
-	const ttl = 10 * time.Second
+	const ttl, late = 10 * time.Second, 700 * time.Millisecond
 	for name, c := range map[string]struct {
 		length time.Duration
 		due    time.Duration // after the request that the lease comes from
 		half   time.Duration
 	}{
 		"a whole lease": {ttl, 4 * time.Second, limits.Trusted(ttl) / 2},
-		"a short one":   {time.Second, 700 * time.Millisecond, (limits.Trusted(time.Second) - 700*time.Millisecond) / 2},
+		"a short one":   {time.Second, late, (limits.Trusted(time.Second) - late) / 2},
 	} {
 		if got := trustFrom(now, c.length).half(ttl, now.Add(c.due)); got != c.half {
 			t.Errorf("%s: %v, want %v", name, got, c.half)

@@ -20,7 +20,8 @@ func TestOneAttemptOutlivesConnectionsThatWereForgotten(t *testing.T) {
 	t.Parallel() // it mostly waits
 	proxies, nodes := behindProxies(t, []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)})
 	const limit = 500 * time.Millisecond // as much as a call has, because a busy machine opens connections slowly
-	g := testguard.New(t, redlock.New(nodes, redlock.WithRestartDelay(0), redlock.WithNodeLimit(limit)), guard.WithMaxWait(0))
+	l := redlock.New(nodes, redlock.WithRestartDelay(0), redlock.WithNodeLimit(limit))
+	g := testguard.New(t, l, guard.WithMaxWait(0))
 	try := func(key string) (bool, error) {
 		return g.TryDo(t.Context(), key, func(context.Context) error { return nil })
 	}
