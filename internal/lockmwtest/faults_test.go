@@ -396,6 +396,10 @@ var sameFaults = []fault{
 		lock: func(l *lockmwtest.Lock) { l.NoFingerprint = false },
 	},
 	{
+		name: "has no transaction", caughtBy: []string{"an answer is committed with the work, or neither is"},
+		lock: func(l *lockmwtest.Lock) { l.Once = nil },
+	},
+	{
 		name: "tells nobody of replays", caughtBy: []string{hookRow},
 		lock: func(l *lockmwtest.Lock) { l.ReplayHook = nil },
 	},

@@ -15,11 +15,12 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // Idempotent carries out each call of procedure once, by its header
-// Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call
-// that comes again gets it, with the header Idempotency-Replayed. One that
+// Idempotency-Key or [rpcopt.WithIdempotencyKey]. The answer is kept for ttl. A
+// call that comes again gets it, with the header Idempotency-Replayed. One that
 // comes while the first runs waits for it, for at most MaxWait. Response is the
 // response message of the procedure:
 //
@@ -51,7 +52,8 @@ import (
 // and its handler does not run. [Verify] finds it before. To lock the procedure
 // too, put the rule of the lock into a second interceptor inside.
 func Idempotent[Response any](
-	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration,
+	opts ...rpcopt.IdempotentOption,
 ) Rule {
 	if _, ok := any(new(Response)).(proto.Message); !ok {
 		panic(fmt.Sprintf("lockmw: Idempotent with %T, which is no response message", *new(Response)))
@@ -62,7 +64,7 @@ func Idempotent[Response any](
 		},
 		Message: func(req any) any { return req.(connect.AnyRequest).Any() },
 		Text:    text, Record: record[Response], Replay: replay[Response], Error: answer,
-	}, rpcrule.Options(opts))
+	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))
 	return Rule{r, any(new(Response)).(proto.Message)}
 }
 

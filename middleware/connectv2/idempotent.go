@@ -17,11 +17,12 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // Idempotent carries out each call of procedure once, by its header
-// Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call
-// that comes again gets it, with the header Idempotency-Replayed. One that
+// Idempotency-Key or [rpcopt.WithIdempotencyKey]. The answer is kept for ttl. A
+// call that comes again gets it, with the header Idempotency-Replayed. One that
 // comes while the first runs waits for it, for at most MaxWait. Request and
 // Response are the messages of the procedure:
 //
@@ -53,13 +54,14 @@ import (
 // and its handler does not run. [Verify] finds it before. To lock the procedure
 // too, put the rule of the lock into a second interceptor inside.
 func Idempotent[Request, Response proto.Message](
-	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration,
+	opts ...rpcopt.IdempotentOption,
 ) Rule {
 	var none Response
 	r := rpcrule.NewIdempotent(g, procedure, scope, ttl, rpcrule.Answers{
 		Names: names, Message: func(req any) any { return req },
 		Text: text, Record: record[Response], Replay: replay[Response], Error: answer,
-	}, rpcrule.Options(opts))
+	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))
 	r.Type = reflect.TypeFor[Request]()
 	return Rule{r, none.ProtoReflect().New().Interface()}
 }

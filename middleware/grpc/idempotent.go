@@ -18,11 +18,12 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // Idempotent carries out each call of method once, by its metadata
-// idempotency-key or [WithIdempotencyKey]. The answer is kept for ttl. A call
-// that comes again gets it, with the header idempotency-replayed. One that
+// idempotency-key or [rpcopt.WithIdempotencyKey]. The answer is kept for ttl. A
+// call that comes again gets it, with the header idempotency-replayed. One that
 // comes while the first runs waits for it, for at most MaxWait.
 //
 // scope says who calls, such as the user or the tenant. Equal keys of two
@@ -51,14 +52,15 @@ import (
 // The method must be unary: [Stream] panics for such a rule. To lock the method
 // too, put the rule of the lock into a second interceptor inside.
 func Idempotent(
-	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration,
+	opts ...rpcopt.IdempotentOption,
 ) Rule {
 	return Rule{rpcrule.NewIdempotent(g, method, scope, ttl, rpcrule.Answers{
 		Names: func(ctx context.Context, _ any) []string {
 			return metadata.ValueFromIncomingContext(ctx, "idempotency-key")
 		},
 		Text: text, Record: record, Replay: replay, Error: answer,
-	}, rpcrule.Options(opts))}
+	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))}
 }
 
 // text returns message as this binary writes it.
