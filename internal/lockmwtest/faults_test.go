@@ -261,7 +261,7 @@ var keyFaults = []fault{
 	},
 	{
 		name: "needs no key", caughtBy: []string{badRow},
-		lock: func(l *lockmwtest.Lock) { l.OptionalKey = true },
+		lock: func(l *lockmwtest.Lock) { l.OptionalKey = l.Once == nil },
 	},
 	{
 		name: "always needs a key", caughtBy: []string{"requests without a key pass with the option", anyOptRow},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -77,13 +76,6 @@ func text(message any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// keptCodes are the codes of errors that are results. With the others the same
-// call may go through the next time.
-var keptCodes = []connect.Code{
-	connect.CodeInvalidArgument, connect.CodeNotFound, connect.CodeAlreadyExists, connect.CodeFailedPrecondition,
-	connect.CodeOutOfRange, connect.CodePermissionDenied, connect.CodeUnimplemented,
-}
-
 // record returns what is kept of an answer: a status, and in place of an error
 // the response as its only detail. An empty record says that there was an
 // answer.
@@ -110,21 +102,19 @@ func statusOf(own error) (*spb.Status, error) {
 	if !errors.As(own, &e) {
 		return nil, rpcrule.ErrNotForKeeping
 	}
-	kept, ours := &spb.Status{Code: int32(e.Code()), Message: e.Message()}, false
+	kept := &spb.Status{Code: int32(e.Code()), Message: e.Message()}
+	again, ours := false, false
 	for _, d := range e.Details() {
 		switch v, _ := d.Value(); v := v.(type) {
 		case *errdetails.RetryInfo:
-			return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
+			again = true
 		case *errdetails.ErrorInfo:
 			ours = ours || v.GetDomain() == Domain
 		}
 		kept.Details = append(kept.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
 	}
-	if e.Code() == connect.CodeUnauthenticated {
-		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
-	}
-	if ours || !slices.Contains(keptCodes, e.Code()) {
-		return nil, rpcrule.ErrNotForKeeping
+	if err := rpcrule.Kept(uint32(e.Code()), again, ours); err != nil {
+		return nil, err
 	}
 	return kept, nil
 }

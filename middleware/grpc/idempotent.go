@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -72,30 +71,21 @@ func text(message any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// keptCodes are the codes of results. With the others the same call may go
-// through the next time.
-var keptCodes = []codes.Code{
-	codes.OK, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.OutOfRange,
-	codes.PermissionDenied, codes.Unimplemented,
-}
-
 // record returns what is kept of an answer: a status, and with code OK the
 // response as its only detail. An empty record says that there was an answer.
 func record(_ context.Context, resp any, own error) ([]byte, error) {
-	s, ours := status.Convert(own), false
+	s := status.Convert(own)
+	again, ours := false, false
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.RetryInfo:
-			return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
+			again = true
 		case *errdetails.ErrorInfo:
 			ours = ours || d.GetDomain() == Domain
 		}
 	}
-	if s.Code() == codes.Unauthenticated {
-		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
-	}
-	if ours || !slices.Contains(keptCodes, s.Code()) {
-		return nil, rpcrule.ErrNotForKeeping
+	if err := rpcrule.Kept(uint32(s.Code()), again, ours); err != nil {
+		return nil, err
 	}
 	kept := s.Proto()
 	if own == nil {
