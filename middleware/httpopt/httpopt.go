@@ -4,9 +4,9 @@
 //
 //	lock := lockmw.Key(g, "stock:{sku}", httpopt.WithHeldStatus(http.StatusLocked))
 //
-// Options with a function that gets a request are those of the framework's own
-// package, such as lockmw.WithErrorHandler and lockmw.WithSkipper. To change
-// how a middleware locks, pass g.With(...) as the guard.
+// Options with a function of the framework, such as lockmw.WithErrorHandler and
+// lockmw.WithSkipper, are in the framework's package. To change how a middleware
+// locks, pass g.With(...) as the guard.
 package httpopt
 
 import (
