@@ -19,7 +19,7 @@
 // function runs again after a crash.
 //
 // GORM works within the transaction that the function gets, and a handler
-// behind lockmw.InTransaction within that of [TxFrom]:
+// behind httpopt.InTransaction within that of [TxFrom]:
 //
 //	orm, err := gorm.Open(mysql.New(mysql.Config{Conn: tx, SkipInitializeWithVersion: true}),
 //		&gorm.Config{SkipDefaultTransaction: true})
@@ -51,6 +51,10 @@ import (
 // COMMIT, which a deferred constraint or a serialization failure refuses. The
 // error is then the driver's. Once repeats nothing: call it again after a
 // deadlock or a serialization failure.
+//
+// fn must return the error of a deadlock. MySQL rolls back the transaction and
+// carries out the statements that come after it, as SQLite does where its file
+// is full. Once then keeps no result and returns an error, whatever fn returns.
 //
 // If COMMIT gives no answer, Once looks for the result. If it finds none, it
 // returns fn's result with guard.ErrNotRecorded: the transaction may yet be
@@ -91,7 +95,7 @@ func OnceBytes(ctx context.Context, g *guard.Guard, db *sql.DB, t *Table, key st
 
 // TxFrom returns the transaction of the function that runs with ctx, and
 // reports whether there is one. It is for functions that do not get it, such as
-// the handlers behind lockmw.InTransaction. It is safe for concurrent use, and
+// the handlers behind httpopt.InTransaction. It is safe for concurrent use, and
 // the transaction is as safe as any.
 func TxFrom(ctx context.Context) (*sql.Tx, bool) {
 	t, found := sqltx.TxFrom(ctx).(sqltx.SQLTx)
@@ -101,6 +105,6 @@ func TxFrom(ctx context.Context) (*sql.Tx, bool) {
 // OnceFunc is [guard.Guard.OnceBytes] for results that are kept in a
 // transaction of what fn writes. An error of fn rolls that back, and one that
 // [guard.Final] made is kept all the same. Package pgxtx makes a OnceFunc for
-// lockmw.InTransactionOf.
+// httpopt.InTransactionOf.
 type OnceFunc func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
 	fn func(ctx context.Context) ([]byte, error)) (guard.OnceResult, error)
