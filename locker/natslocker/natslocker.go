@@ -1,10 +1,12 @@
 package natslocker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
@@ -181,10 +184,7 @@ func all(n int, f func(i int)) {
 func (r *rows) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
 	found, errs := make([]rowlocker.Row, len(keys)), make([]error, len(keys))
 	all(len(keys), func(i int) { found[i], errs[i] = r.load(ctx, keys[i]) })
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return nil, errs[i]
-	}
-	return found, nil
+	return found, cmp.Or(errs...)
 }
 
 func (r *rows) Scan(ctx context.Context, after string, n int) (found []rowlocker.Row, err error) {
@@ -224,28 +224,8 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 // swap publishes the row, if the last message on its subject is the right one.
 func (r *rows) swap(ctx context.Context, c *rowlocker.Change) {
 	row := &c.Rows[0]
-	m := &nats.Msg{Subject: r.subject(encode(row.Key)), Data: row.Value, Header: nats.Header{}}
-	seconds := int64((row.KeepFor + margin + time.Second - 1) / time.Second)
-	if row.Value == nil {
-		m.Header.Set("KV-Operation", "DEL")
-		seconds = 1
-	} else if row.HeldFor < row.KeepFor {
-		m.Header.Set(held, row.HeldFor.String())
-	}
-	m.Header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(seconds, 10)+"s")
-	is := strconv.FormatInt(row.Version, 10)
-	if row.Version == 0 && row.Tag != "" {
-		is = row.Tag
-	}
-	if row.Version != rowlocker.Any {
-		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, is)
-	}
-	ack, err := r.ask(ctx, m)
-	c.Done, c.Err = err == nil, err
-	switch code(err) {
-	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-		c.Current, c.Err = r.refused(ctx, row.Key, is)
-	}
+	ack, now, err := r.publish(ctx, row)
+	c.Done, c.Current, c.Err = err == nil && now == nil, now, err
 	if c.Done {
 		c.Version, row.Tag = ack.Seq, strconv.FormatInt(ack.Seq, 10)
 		for _, t := range c.Tell { // a hint
@@ -254,24 +234,52 @@ func (r *rows) swap(ctx context.Context, c *rowlocker.Change) {
 	}
 }
 
-// refused returns the row that refused a write for one after tag. A write that
-// is under way refuses as well, and the leader does not show that yet.
-func (r *rows) refused(ctx context.Context, key, tag string) ([]rowlocker.Row, error) {
-	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
-		row, err := r.load(ctx, key)
+// publish returns the row that refused the write of a row in now. A write under
+// way refuses others too, before the leader shows it, and the marker of a
+// deletion that has refused one may be gone when the row is read. So publish
+// tries again while the row is the right one.
+func (r *rows) publish(ctx context.Context, row *rowlocker.Row) (ack answer, now []rowlocker.Row, err error) {
+	m, tag := r.message(row)
+	for wait := time.Millisecond; ; wait = min(2*wait, waitMost) {
+		ack, err = r.ask(ctx, m)
+		switch code(err) {
+		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+		default:
+			return ack, nil, err
+		}
+		found, err := r.load(ctx, row.Key)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
-		} else if row.Tag != tag && (row.Tag != "" || tag != "0") {
-			return []rowlocker.Row{row}, nil
+			return ack, nil, fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
+		} else if cmp.Or(found.Tag, "0") != tag {
+			return ack, []rowlocker.Row{found}, nil
 		}
-		pause := time.NewTimer(wait)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
+		lockerkit.Pause(wait, ctx.Done())
 	}
-	return nil, fmt.Errorf("natslocker: another write stays under way: %w: %w", locker.ErrUnavailable, locker.ErrUnsent)
+}
+
+// waitMost is the longest pause before a write is tried again.
+const waitMost = 50 * time.Millisecond
+
+// message returns the message that writes a row, and the Tag of the row that it
+// is to be written over, or "0".
+func (r *rows) message(row *rowlocker.Row) (m *nats.Msg, tag string) {
+	m = &nats.Msg{Subject: r.subject(encode(row.Key)), Data: row.Value, Header: nats.Header{}}
+	seconds := int64((min(row.KeepFor, math.MaxInt64/2) + margin + time.Second - 1) / time.Second)
+	if row.Value == nil {
+		m.Header.Set("KV-Operation", "DEL")
+		seconds = 1
+	} else if row.HeldFor < row.KeepFor {
+		m.Header.Set(held, row.HeldFor.String())
+	}
+	m.Header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(seconds, 10)+"s")
+	tag = strconv.FormatInt(row.Version, 10)
+	if row.Version == 0 && row.Tag != "" {
+		tag = row.Tag
+	}
+	if row.Version != rowlocker.Any {
+		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, tag)
+	}
+	return m, tag
 }
 
 // ear returns the subject of messages to instance, up to key and version.
@@ -292,11 +300,8 @@ func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.
 			hear(rowlocker.Row{Key: key, Version: version, Tag: tag, Value: m.Data})
 		}
 	})
-	if err != nil {
-		return
-	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if r.nc.FlushTimeout(5*time.Second) != nil {
+	if err != nil || r.nc.FlushTimeout(5*time.Second) != nil {
 		return
 	}
 	awake()
