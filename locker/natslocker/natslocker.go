@@ -243,7 +243,7 @@ func (r *rows) publish(ctx context.Context, row *rowlocker.Row) (ack answer, now
 	for wait := time.Millisecond; ; wait = min(2*wait, waitMost) {
 		ack, err = r.ask(ctx, m)
 		switch code(err) {
-		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+		case jetstream.JSErrCodeStreamWrongLastSequence, underWay:
 		default:
 			return ack, nil, err
 		}
@@ -257,8 +257,10 @@ func (r *rows) publish(ctx context.Context, row *rowlocker.Row) (ack answer, now
 	}
 }
 
-// waitMost is the longest pause before a write is tried again.
-const waitMost = 50 * time.Millisecond
+const (
+	waitMost = 50 * time.Millisecond // the longest pause before a write is tried again
+	underWay = 10164                 // what a server says that does not know the sequence yet
+)
 
 // message returns the message that writes a row, and the Tag of the row that it
 // is to be written over, or "0".

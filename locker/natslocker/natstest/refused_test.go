@@ -1,4 +1,4 @@
-package natslocker_test
+package natstest_test
 
 import (
 	"fmt"
