@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/faultpipe"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
@@ -28,16 +29,7 @@ func nothing(context.Context) error { return nil }
 // a slow machine may need.
 func newGuard(t *testing.T, l locker.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, append([]guard.Option{guard.WithMaxWait(2 * patience)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return g
+	return testguard.New(t, l, append([]guard.Option{guard.WithMaxWait(2 * patience)}, opts...)...)
 }
 
 // wantSound wants a Check without findings. A machine that stands still makes
@@ -187,7 +179,7 @@ func TestARecordDoesNotHoldTheKeyOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	l, c := opened(t, addr, prefix), claimOfK()
-	c.TTL = 2 * time.Second
+	c.TTL = 10 * time.Second // Begin comes before its end
 	acquire(t, l, c)
 	if _, err := l.(locker.Marker).Begin(t.Context(), c, locker.Record{Value: "mark", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
