@@ -26,5 +26,6 @@
 // leases: two may then own a key. A bucket that was deleted or restored begins
 // its fencing tokens anew. The clocks of the servers may differ by a second. A
 // lease of a dead process ends up to four seconds late for processes that
-// have never looked at the key.
+// have never looked at the key. A record lasts one TTL longer when a process
+// that has never seen it rewrites the row of its key.
 package natslocker

@@ -16,6 +16,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/natslocker"
+	"github.com/go-lockguard/guard/locker/natslocker/natstest"
 )
 
 // patience bounds the wait for what must come.
@@ -64,12 +65,7 @@ func bucket(t *testing.T, nc *nats.Conn) string {
 }
 
 // settings are those that the documentation asks for, but for the replicas.
-func settings(bucket string) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"}, AllowMsgTTL: true,
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DenyDelete: true,
-	}
-}
+func settings(bucket string) jetstream.StreamConfig { return natstest.Config(bucket, 1) }
 
 func create(t *testing.T, nc *nats.Conn, c jetstream.StreamConfig) {
 	t.Helper()
