@@ -37,8 +37,10 @@ func newLocker(bucket string, dial func() (*nats.Conn, error), end func(*nats.Co
 }
 
 const (
-	margin = time.Second  // by which the clocks of two servers may differ
-	held   = "Guard-Held" // header: for how long the key may be owned
+	margin   = time.Second           // by which the clocks of two servers may differ
+	held     = "Guard-Held"          // header: for how long the key may be owned
+	waitMost = 50 * time.Millisecond // the longest pause before a write is tried again
+	underWay = 10164                 // code of a refusal by a write that is under way
 )
 
 // rows are those of a bucket. A row is the last message on the subject of its
@@ -256,11 +258,6 @@ func (r *rows) publish(ctx context.Context, row *rowlocker.Row) (ack answer, now
 		lockerkit.Pause(wait, ctx.Done())
 	}
 }
-
-const (
-	waitMost = 50 * time.Millisecond // the longest pause before a write is tried again
-	underWay = 10164                 // what a server says that does not know the sequence yet
-)
 
 // message returns the message that writes a row, and the Tag of the row that it
 // is to be written over, or "0".
