@@ -27,6 +27,7 @@ type memory struct {
 type note struct {
 	tickets []ticket
 	newest  int64     // version of the row that tickets were forgotten for, at least
+	listed  int64     // Pzxid of the node when tickets were compared with what stands below it
 	look    time.Time // the last one
 
 	row     rowlocker.Row   // without tickets
@@ -136,14 +137,24 @@ func (m *memory) merged(key string, value []byte, version int64, none bool) (own
 }
 
 // ours forgets the tickets up to a version that are not among the names below a
-// row. ours returns own ones, and whether the row is old.
-func (m *memory) ours(row *rowlocker.Row, names []string, version int64) (own []rowlocker.Ticket, old bool) {
+// row, whose node has that Pzxid. ours returns own ones, and whether the row is
+// old.
+func (m *memory) ours(row *rowlocker.Row, names []string, pzxid int64) (own []rowlocker.Ticket, old bool) {
 	n, unlock := m.note(row.Key)
 	defer unlock()
 	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
-		return t.Version < max(row.Version, version) && !slices.Contains(names, ticketPrefix+t.Name)
+		return t.Version < max(row.Version, pzxid) && !slices.Contains(names, ticketPrefix+t.Name)
 	})
+	n.listed = pzxid
 	return n.own(), row.Version < n.newest
+}
+
+// stay returns own tickets beside a row if nothing has come or gone below its
+// node since they were compared with that. The row is not old.
+func (m *memory) stay(row *rowlocker.Row, pzxid int64) (own []rowlocker.Ticket, ok bool) {
+	n, unlock := m.note(row.Key)
+	defer unlock()
+	return n.own(), n.listed == pzxid && row.Version >= n.newest
 }
 
 // knows notes a ticket.

@@ -37,3 +37,25 @@ func TestARowThatIsOlderThanTheNewsIsNotTakenForOneWithoutTickets(t *testing.T) 
 		}
 	}
 }
+
+// A row that was renewed has the tickets that it had, so that a look at it need
+// not list them again.
+func TestTicketsStayWhileNothingComesOrGoesBelowTheNode(t *testing.T) {
+	m := &memory{notes: map[string]*note{}}
+	row := rowlocker.Row{Key: "k", Version: 12}
+	m.knows(row.Key, rowlocker.Ticket{Name: "mine", Version: 10}, true)
+	if _, ok := m.stay(&row, 11); ok {
+		t.Error("tickets are known that were never compared")
+	}
+	m.ours(&row, []string{ticketPrefix + "mine"}, 11)
+	for pzxid, want := range map[int64]bool{11: true, 13: false} {
+		row := rowlocker.Row{Key: "k", Version: 14} // renewed
+		if own, ok := m.stay(&row, pzxid); ok != want || len(own) != 1 {
+			t.Errorf("pzxid %d: %v, %v, want %v", pzxid, own, ok, want)
+		}
+	}
+	m.merged(row.Key, []byte(`first/{"q":"mine"}`), 15, false)
+	if _, ok := m.stay(&row, 11); ok {
+		t.Error("a row that is older than the news brings the tickets of the news")
+	}
+}

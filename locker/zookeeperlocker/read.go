@@ -113,6 +113,10 @@ func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Ro
 		if how.missing != t.markerName() && (none || glance && !ours) {
 			return row, n, nil
 		}
+		if tickets, ok := r.stay(&row, n.stat.Pzxid); ok && glance {
+			row.Tickets = tickets
+			return row, n, nil
+		}
 		if ok, err := r.fill(ctx, path, &row, t, glance); ok || err != nil {
 			return row, n, err
 		}
