@@ -120,6 +120,7 @@ func TestAddTick_TicksAreThoseOfTheSchedulesLocation(t *testing.T) {
 		"30 1 * * *", "30 2 * * *", "*/30 2 * * *", "30 3 * * *", "CRON_TZ=Europe/Berlin 30 2 * * *",
 	} {
 		aroundChanges(t, func(t *testing.T, berlin *time.Location) {
+			t.Helper()
 			location := berlin
 			if strings.Contains(spec, "TZ") {
 				location = time.UTC
@@ -149,6 +150,7 @@ func TestAddTick_TicksAreThoseOfTheSchedulesLocation(t *testing.T) {
 func TestAddTick_SummerTimeSkipsATickAndHasOneTwice(t *testing.T) {
 	days := map[string]int{}
 	aroundChanges(t, func(t *testing.T, berlin *time.Location) {
+		t.Helper()
 		ran := new(ticked)
 		stop := instances(t, "30 2 * * *", ran.job, cron.WithLocation(berlin))
 		time.Sleep(fiveDays)
