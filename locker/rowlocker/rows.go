@@ -185,8 +185,9 @@ type Change struct {
 	Written int64
 	// Current is, if not Done, what is there in place of each of Rows, or the
 	// row of Join.Key: never a row that the Change would have been done on. If
-	// a read does not show yet what has refused the Change, read again, or say
-	// [locker.ErrUnsent] in Err.
+	// a read shows such a row, because what has refused the Change is still
+	// under way or has gone, do the Change again, or say [locker.ErrUnsent] in
+	// Err.
 	Current []Row
 	// Dead are, if not Done, processes without a pulse that must hear.
 	Dead []string
