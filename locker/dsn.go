@@ -28,6 +28,7 @@ var imports = map[string]string{
 	"etcd":           "locker/etcdlocker",
 	"etcds":          "locker/etcdlocker",
 	"zk":             "locker/zookeeperlocker",
+	"nats":           "locker/natslocker",
 }
 
 // RegisterDSN makes open the function by which [FromDSN] opens the addresses of

@@ -26,12 +26,22 @@ require (
 )
 
 require (
+	github.com/klauspost/compress v1.19.0 // indirect
+	github.com/nats-io/nats.go v1.52.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	golang.org/x/crypto v0.55.0 // indirect
+)
+
+require (
 	filippo.io/edwards25519 v1.1.1 // indirect
 	github.com/bsm/redislock v0.10.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-lockguard/guard/locker/natslocker v0.0.0-00010101000000-000000000000
+	github.com/go-lockguard/guard/locker/natslocker/natstest v0.0.0-00010101000000-000000000000
 	github.com/go-sql-driver/mysql v1.9.3 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
@@ -67,3 +77,7 @@ require (
 	modernc.org/memory v1.11.0 // indirect
 	modernc.org/sqlite v1.50.0 // indirect
 )
+
+replace github.com/go-lockguard/guard/locker/natslocker => ../../locker/natslocker
+
+replace github.com/go-lockguard/guard/locker/natslocker/natstest => ../../locker/natslocker/natstest

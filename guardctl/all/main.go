@@ -10,6 +10,7 @@ import (
 	"github.com/go-lockguard/guard/guardctl/internal/ctl"
 	_ "github.com/go-lockguard/guard/locker/etcdlocker"
 	_ "github.com/go-lockguard/guard/locker/mysqllocker/mysqldsn"
+	_ "github.com/go-lockguard/guard/locker/natslocker"
 	_ "github.com/go-lockguard/guard/locker/postgreslocker"
 	_ "github.com/go-lockguard/guard/locker/sqlitelocker/sqlitedsn"
 	_ "github.com/go-lockguard/guard/locker/zookeeperlocker"

@@ -19,6 +19,7 @@ import (
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+	"github.com/go-lockguard/guard/locker/natslocker/natstest"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
@@ -39,6 +40,22 @@ func TestAnOperatorSeesAndFreesAKeyInEtcd(t *testing.T) {
 
 func TestAnOperatorSeesAndFreesAKeyInZooKeeper(t *testing.T) {
 	freesAKey(t, "zk://"+zktest.Start(t, 1, zktest.Settings{})[0].Addr)
+}
+
+func TestAnOperatorSeesAndFreesAKeyInNATS(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // it builds the server first
+	defer cancel()
+	servers, err := natstest.New(ctx, 1, t.TempDir(), natstest.Settings{})
+	for _, s := range servers {
+		defer s.Kill()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := natstest.Create(ctx, servers[0].Addr, natstest.Config("guard", 1)); err != nil {
+		t.Fatal(err)
+	}
+	freesAKey(t, "nats://"+servers[0].Addr+"/guard")
 }
 
 func TestAnOperatorSeesAndFreesAKeyInPostgreSQL(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-lockguard/guard/lab/torture/libs"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+	"github.com/go-lockguard/guard/locker/natslocker/natstest"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
@@ -48,6 +49,8 @@ func (w *world) startOther(ctx context.Context, dir string) (err error) {
 		return w.startEtcd(ctx, dir)
 	case libs.ZooKeeper:
 		return w.startZooKeeper(ctx, dir)
+	case libs.NATS:
+		return w.startNATS(ctx, dir)
 	case libs.MySQL:
 		return w.startSQL(ctx, func() (*sqltest.Server, error) {
 			return sqltest.StartMySQL("innodb-flush-log-at-trx-commit=1")
@@ -111,6 +114,21 @@ func (w *world) startZooKeeper(ctx context.Context, dir string) error {
 		})
 	}
 	return err
+}
+
+func (w *world) startNATS(ctx context.Context, dir string) error {
+	servers, err := natstest.New(ctx, 3, dir, natstest.Settings{})
+	for _, s := range servers {
+		w.ending(s.Kill)
+		w.addrs = append(w.addrs, s.Addr)
+		w.machines = append(w.machines, server{
+			s, func() error { return s.Start(ctx) }, func() bool { return s.Leads(ctx, libs.Bucket) },
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return natstest.Create(ctx, w.addrs[0], natstest.Config(libs.Bucket, 3))
 }
 
 // leads reports whether a member of etcd leads.

@@ -150,7 +150,7 @@ fuzz_target() {
 step_torture() {
   local servers code=0
   GOFLAGS="$GOFLAGS -race" go -C lab build -o "$tmp/torture" ./torture
-  for servers in single sentinel cluster redlock postgres mysql sqlite etcd zookeeper; do
+  for servers in single sentinel cluster redlock postgres mysql sqlite etcd zookeeper nats; do
     "$tmp/torture" -topology "$servers" -for 1m -seed "${GUARD_SEED:-1}" $(roles_on "$servers") || code=$?
   done
   return "$code"

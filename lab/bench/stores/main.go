@@ -45,7 +45,7 @@ func (p *place) end() {
 
 // stores start what -store names.
 var stores = map[string]func(ctx context.Context, p *place) error{
-	"etcd": startEtcd, "mysql": startMySQL, "postgres": startPostgres, "sqlite": startSQLite,
+	"etcd": startEtcd, "mysql": startMySQL, "nats": startNATS, "postgres": startPostgres, "sqlite": startSQLite,
 	"zookeeper": startZooKeeper,
 }
 

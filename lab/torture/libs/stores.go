@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/go-zookeeper/zk"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -19,18 +20,20 @@ import (
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 	_ "github.com/go-lockguard/guard/locker/mysqllocker/mysqldsn" // knows addresses
+	"github.com/go-lockguard/guard/locker/natslocker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 	_ "github.com/go-lockguard/guard/locker/sqlitelocker/sqlitedsn" // knows addresses
 	"github.com/go-lockguard/guard/locker/zookeeperlocker"
 )
 
 // Stores are the topologies of stores other than Redis, which guard alone has.
-var Stores = []Topology{Etcd, ZooKeeper, Postgres, PostgresListen, PostgresPoll, MySQL, SQLite}
+var Stores = []Topology{Etcd, ZooKeeper, NATS, Postgres, PostgresListen, PostgresPoll, MySQL, SQLite}
 
 // The topologies of other stores. Those of a quorum have three servers.
 const (
 	Etcd           Topology = "etcd"
 	ZooKeeper      Topology = "zookeeper"
+	NATS           Topology = "nats" // JetStream
 	Postgres       Topology = "postgres"
 	PostgresListen Topology = "postgres-listen" // behind pgbouncer in transaction mode, with a connection that listens
 	PostgresPoll   Topology = "postgres-poll"   // the same without
@@ -61,6 +64,8 @@ func newOther(s Setup) (l locker.Locker, end func() error, err error) {
 			return nil, nil, err
 		}
 		return zookeeperlocker.New(conn), func() error { conn.Close(); return nil }, nil
+	case NATS:
+		return newNATS(s)
 	case MySQL:
 		connector, err := s.mysql()
 		if err != nil {
@@ -97,6 +102,35 @@ func newEtcd(s Setup) (locker.Locker, func() error, error) {
 	first := os.Getpid() % len(clients)
 	others := append(clients[:first:first], clients[first+1:]...)
 	return etcdlocker.New(clients[first], etcdlocker.WithMembers(others...)), end, nil
+}
+
+// Bucket is that of the topology NATS.
+const Bucket = "guard"
+
+// newNATS has each process prefer another server.
+func newNATS(s Setup) (locker.Locker, func() error, error) {
+	n := os.Getpid() % len(s.Addrs)
+	var urls []string
+	for _, addr := range append(s.Addrs[n:len(s.Addrs):len(s.Addrs)], s.Addrs[:n]...) {
+		urls = append(urls, "nats://"+addr)
+	}
+	nc, err := nats.Connect(strings.Join(urls, ","), nats.DontRandomize(), nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.PingInterval(2*time.Second), nats.SetCustomDialer(natsDialer(s.Dial)))
+	if err != nil {
+		return nil, nil, err
+	}
+	return natslocker.New(nc, Bucket), func() error { nc.Close(); return nil }, nil
+}
+
+// natsDialer is a dialer of package nats, which knows no ctx.
+type natsDialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Dial implements [nats.CustomDialer].
+func (d natsDialer) Dial(network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return d(ctx, network, addr)
 }
 
 // newPostgres opens the store at the first address. The second is that of the
@@ -139,6 +173,8 @@ func LimitsOf(t Topology) locker.Limits {
 		return (*etcdlocker.Locker)(nil).Limits()
 	case ZooKeeper:
 		return (*zookeeperlocker.Locker)(nil).Limits()
+	case NATS:
+		return natslocker.New(nil, Bucket).Limits()
 	}
 	return locker.Limits{}
 }

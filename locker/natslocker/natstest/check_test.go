@@ -1,0 +1,265 @@
+package natstest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/natslocker"
+)
+
+// waker is for a locker that nobody waits at.
+type waker struct{ locker.Waker }
+
+func (waker) WakeAll() {}
+
+// check returns the findings of Check as "name severity", in order.
+func check(t *testing.T, l locker.Locker) (names []string) {
+	t.Helper()
+	if err := l.Open(waker{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	defer l.Close(context.WithoutCancel(ctx))
+	err := l.Check(ctx, 20*time.Second)
+	found, rest := locker.Findings(err)
+	if rest != nil {
+		t.Errorf("Check says %v beside findings", rest)
+	}
+	for _, f := range found {
+		names = append(names, f.Name+" "+f.Severity.String())
+		if !slices.Contains(l.(locker.FindingNamer).FindingNames(), f.Name) {
+			t.Errorf("%q is not among the names", f.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestCheck(t *testing.T) {
+	s := start(t)
+	nc := connect(t, s.ClientURL())
+	for name, test := range map[string]struct {
+		change func(c *jetstream.StreamConfig)
+		want   string
+	}{
+		"one_replica": {func(*jetstream.StreamConfig) {}, "replicas warn"},
+		"memory":      {func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "replicas refuse"},
+		"no_ttl":      {func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false }, "replicas warn, ttl refuse"},
+		"max_age":     {func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "replicas warn, ttl refuse"},
+		"markers": {func(c *jetstream.StreamConfig) {
+			c.SubjectDeleteMarkerTTL, c.AllowRollup = time.Second, true
+		}, "replicas warn, ttl refuse"},
+		"history": {func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 }, "history refuse, replicas warn"},
+		"eviction": {func(c *jetstream.StreamConfig) {
+			c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<20
+		}, "eviction refuse, replicas warn"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := settings(name)
+			test.change(&c)
+			create(t, nc, c)
+			if got := strings.Join(check(t, natslocker.New(nc, name)), ", "); got != test.want {
+				t.Errorf("Check finds %q, want %q", got, test.want)
+			}
+		})
+	}
+	if got := strings.Join(check(t, natslocker.New(nc, "none")), ", "); got != "bucket refuse" {
+		t.Errorf("without a bucket Check finds %q", got)
+	}
+}
+
+func TestCheckOfAServer(t *testing.T) {
+	s := start(t, func(o *server.Options) { o.JetStream = false })
+	if got := strings.Join(check(t, natslocker.New(connect(t, s.ClientURL()), "b")), ", "); got != "jetstream refuse" {
+		t.Errorf("without JetStream Check finds %q", got)
+	}
+	s = start(t, func(o *server.Options) {
+		o.MaxPayload = 1 << 20
+		o.Users = []*server.User{
+			{Username: "admin", Password: "a"},
+			{Username: "poor", Password: "p", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Deny: []string{"$KV.>"}},
+			}},
+			{Username: "user", Password: "u", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: []string{
+					"$KV.b.>", "guard.b.>", "$JS.API.STREAM.INFO.KV_b", "$JS.API.STREAM.MSG.GET.KV_b",
+				}},
+				Subscribe: &server.SubjectPermission{Allow: []string{"guard.b.>", "_INBOX.>"}},
+			}},
+		}
+	})
+	host := s.Addr().String()
+	create(t, connect(t, "nats://admin:a@"+host), settings("b"))
+	for user, want := range map[string]string{
+		"user:u": "payload warn, replicas warn", "poor:p": "rights refuse", // replicas too if there is time left
+	} {
+		got := strings.Join(check(t, natslocker.New(connect(t, "nats://"+user+"@"+host), "b")), ", ")
+		if !strings.HasSuffix(got, want) || user == "user:u" && got != want {
+			t.Errorf("for %s Check finds %q, want %q", user, got, want)
+		}
+	}
+}
+
+func TestDSN(t *testing.T) {
+	s := start(t, func(o *server.Options) { o.Username, o.Password = "user", "secret" })
+	host := s.Addr().String()
+	nc, err := nats.Connect("nats://user:secret@" + host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	create(t, nc, settings("b"))
+	l, err := locker.FromDSN("nats://user:secret@127.0.0.1:1," + host + "/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := guard.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(context.WithoutCancel(t.Context()))
+	if err := g.Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{
+		"nats://user:secret@host", "nats:///b", "nats://user:secret@host:port/b", "nats://user:secret@h/b?secret=1",
+		"nats://user:secret@h/b?tls=maybe", "nats://user:secret@h,/b", "nats://user:secret@h/b?%zz",
+	} {
+		_, err := locker.FromDSN(bad)
+		if !errors.Is(err, locker.ErrInvalidOption) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("FromDSN(%q) is %v, want ErrInvalidOption without the password", bad, err)
+		}
+	}
+	never, err := locker.FromDSN("nats://h/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := never.Close(ctx); err != nil {
+		t.Errorf("Close of a locker that was never opened: %v", err)
+	}
+}
+
+// Requests of a turn on a free key.
+func TestRequests(t *testing.T) {
+	s := start(t)
+	nc := connect(t, s.ClientURL())
+	g, err := guard.New(natslocker.New(nc, bucket(t, nc)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(context.WithoutCancel(t.Context()))
+	turn := func(key string) int64 {
+		before := nc.Stats().OutMsgs
+		if err := g.Do(t.Context(), key, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+		return int64(nc.Stats().OutMsgs - before)
+	}
+	turn("warm")
+	for i, key := range []string{"a", "b", "a", "a"} {
+		want := int64(2)
+		if i >= 2 {
+			want = 4 // the marker of the deletion refuses the first try, and is read, unless it has gone
+		}
+		if got := turn(key); got > want {
+			t.Errorf("turn %d on %s takes %d requests, want %d", i, key, got, want)
+		}
+	}
+	time.Sleep(3 * time.Second)
+	if got := turn("a"); got != 2 {
+		t.Errorf("a turn when the marker is gone takes %d requests, want 2", got)
+	}
+}
+
+// Law 2: a token grows over deletions, also when their markers are gone.
+func TestTokenOfADeletedRow(t *testing.T) {
+	s := start(t)
+	nc := connect(t, s.ClientURL())
+	g, err := guard.New(natslocker.New(nc, bucket(t, nc)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(context.WithoutCancel(t.Context()))
+	var last uint64
+	for range 3 {
+		err := g.Do(t.Context(), "k", func(ctx context.Context) error {
+			token, err := guard.FencingToken(ctx)
+			if token <= last {
+				t.Errorf("token %d follows %d", token, last)
+			}
+			last = token
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+	}
+}
+
+// A process that died while it owned and one that died while it waited keep
+// nobody for longer than the TTL and what Limits says.
+func TestKilled(t *testing.T) {
+	s := start(t)
+	admin := connect(t, s.ClientURL())
+	name := bucket(t, admin)
+	open := func() (*guard.Guard, *nats.Conn) {
+		nc := connect(t, s.ClientURL())
+		g, err := guard.New(natslocker.New(nc, name), guard.WithTTL(2*time.Second), guard.WithMaxWait(20*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { // after the connection is closed
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 100*time.Millisecond)
+			defer cancel()
+			_ = g.Close(ctx)
+		})
+		return g, nc
+	}
+	owner, nc1 := open()
+	if _, err := owner.Acquire(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	waits, nc2 := open()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _, _ = waits.Acquire(ctx, "k") }()
+	for { // until it waits
+		l := natslocker.New(admin, name)
+		if err := l.Open(waker{}); err != nil {
+			t.Fatal(err)
+		}
+		st, err := l.Inspect(t.Context(), "k")
+		_ = l.Close(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(st.Waiters) > 0 {
+			break
+		}
+	}
+	nc1.Close()
+	nc2.Close()
+	other, _ := open()
+	began := time.Now()
+	if err := other.Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the key was free after %v", time.Since(began))
+	cancel()
+	<-done
+}

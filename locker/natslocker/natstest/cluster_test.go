@@ -1,0 +1,76 @@
+package natstest_test
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/natslocker"
+)
+
+// Three servers: a write under way refuses another, which the leader does not
+// show yet.
+func TestCluster(t *testing.T) {
+	var routes []*url.URL
+	var ports []int
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		port := l.Addr().(*net.TCPAddr).Port
+		ports = append(ports, port)
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
+		l.Close()
+	}
+	var urls []string
+	for i, port := range ports {
+		s := start(t, func(o *server.Options) {
+			o.ServerName, o.Routes = fmt.Sprintf("s%d", i), routes
+			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}
+		})
+		urls = append(urls, s.ClientURL())
+	}
+	nc := connect(t, urls[0])
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		c := settings("ready")
+		c.Replicas = 3
+		if tryCreate(nc, c) == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the cluster has no leader")
+		}
+	}
+	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
+		c := settings(fmt.Sprintf("b%d", buckets.Add(1)))
+		c.Replicas = 3
+		create(t, nc, c)
+		name := c.Name[len("KV_"):]
+		return natslocker.New(served(t, urls[1], name), name), natslocker.New(served(t, urls[2], name), name)
+	}, lockertest.AtOnce(4))
+}
+
+// served connects to a server that knows by now who leads the bucket.
+func served(t *testing.T, url, bucket string) *nats.Conn {
+	t.Helper()
+	nc := connect(t, url)
+	for began := time.Now(); ; {
+		_, err := nc.Request("$KV."+bucket+".ready", nil, 5*time.Second)
+		if err == nil {
+			return nc
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+module github.com/go-lockguard/guard/locker/natslocker/natstest
+
+go 1.25.0
+
+replace (
+	github.com/go-lockguard/guard => ../../../
+	github.com/go-lockguard/guard/locker/natslocker => ../
+)
+
+require (
+	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
+	github.com/go-lockguard/guard/locker/natslocker v0.0.0-00010101000000-000000000000
+	github.com/nats-io/nats-server/v2 v2.14.4
+	github.com/nats-io/nats.go v1.52.0
+)
+
+require (
+	github.com/antithesishq/antithesis-sdk-go v0.7.2-default-no-op // indirect
+	github.com/google/go-tpm v0.9.8 // indirect
+	github.com/klauspost/compress v1.19.0 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	golang.org/x/crypto v0.55.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/time v0.15.0 // indirect
+)

@@ -1,0 +1,77 @@
+// Command server runs one server of NATS for tests. It prints a line when the
+// server takes connections, and ends when its standard input does. So it does
+// not outlive the test that started it.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// config is the first argument, as JSON.
+type config struct {
+	Name, Dir       string
+	Client, Cluster string   // host:port
+	Routes          []string // those of all servers; one is no cluster
+	Sync            bool     // write to the disk before each answer
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var c config
+	if err := json.Unmarshal([]byte(os.Args[1]), &c); err != nil {
+		return err
+	}
+	o := &server.Options{
+		ServerName: c.Name, StoreDir: c.Dir, JetStream: true, SyncAlways: c.Sync, MaxPayload: 2 << 20, NoSigs: true,
+		NoLog: true,
+	}
+	var err, clusterErr error
+	o.Host, o.Port, err = split(c.Client)
+	if len(c.Routes) > 1 {
+		o.Cluster.Name = "test"
+		o.Cluster.Host, o.Cluster.Port, clusterErr = split(c.Cluster)
+		for _, route := range c.Routes {
+			o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: route})
+		}
+	}
+	if err = errors.Join(err, clusterErr); err != nil {
+		return err
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		return err
+	}
+	s.Start()
+	if !s.ReadyForConnections(time.Minute) {
+		return errors.New("the server does not start")
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	s.Shutdown()
+	return nil
+}
+
+func split(addr string) (host string, port int, err error) {
+	host, p, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	port, err = strconv.Atoi(p)
+	return host, port, err
+}
