@@ -26,26 +26,49 @@ func init() { redis.SetLogger(mute{}) } // it tells of each lost connection
 // short form. SIM_LEVEL=2 goes on with pairs, in an order that GUARD_SEED
 // chooses. SIM_TIME is how long a scenario may take.
 func TestSim(t *testing.T) {
-	level, seed, limit := simSettings(t)
 	for _, c := range sims() {
-		t.Run(c.name, func(t *testing.T) {
-			h := c.hunt(t)
-			if os.Getenv("EXPLORE") != "" {
-				Test(t, c.scenario, simulated)
-				return
-			}
-			if limit > 0 {
-				h.until = time.Now().Add(limit)
-			}
-			singles, story := h.singles(testsize.Pick(1, 40))
-			if story == "" && level > 1 {
-				story = h.pairs(singles, seed)
-			}
-			t.Log(h)
-			if story != "" {
-				t.Error(story)
+		t.Run(c.name, func(t *testing.T) { c.search(t, testsize.Pick(1, 40)) })
+	}
+}
+
+// TestSimRows does the same on each kind of rows. Each kind tries other faults,
+// one of some, and all if there is SIM_LEVEL.
+func TestSimRows(t *testing.T) {
+	for i := range rowKinds {
+		k := &rowKinds[i]
+		t.Run(k.name, func(t *testing.T) {
+			for n, c := range sims() {
+				if c.on, c.nth = k, i+n; c.fits() {
+					t.Run(c.name, func(t *testing.T) { c.search(t, testsize.Pick(len(rowKinds), 40*len(rowKinds))) })
+				}
 			}
 		})
+	}
+}
+
+// search tries one of so many single faults, and pairs too for a SIM_LEVEL of
+// 2.
+func (c *sim) search(t *testing.T, of int) {
+	t.Helper()
+	level, seed, limit := simSettings(t)
+	if os.Getenv("SIM_LEVEL") != "" {
+		of = 1
+	}
+	h := c.hunt(t)
+	if os.Getenv("EXPLORE") != "" {
+		Test(t, c.scenario, c.simulated)
+		return
+	}
+	if limit > 0 {
+		h.until = time.Now().Add(limit)
+	}
+	singles, story := h.singles(of)
+	if story == "" && level > 1 {
+		story = h.pairs(singles, seed)
+	}
+	t.Log(h)
+	if story != "" {
+		t.Error(story)
 	}
 }
 

@@ -27,7 +27,7 @@ func sims() []*sim {
 		{name: "try", play: tryDo},
 		{name: "minhold", play: minHold},
 		{name: "norenewal", play: exclusive(2, 2, time.Second, guard.WithoutRenewal())},
-		{name: "linger", play: lingers},
+		{name: "linger", hears: true, play: lingers},
 		{name: "permits", play: permits},
 		{name: "trypermits", play: tryPermits},
 		{name: "shared", play: shared},
@@ -269,6 +269,8 @@ func (r *results) forget(ctx context.Context, g *guard.Guard) error {
 		known = append(known, v)
 	}
 	r.mu.Unlock()
+	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
+	defer stop()
 	if _, err := g.Forget(ctx, "k"); err != nil {
 		return err
 	}
@@ -431,6 +433,8 @@ func forces(s *scene) {
 			return err
 		}
 		time.Sleep(time.Second)
+		ctx, stop := context.WithTimeout(ctx, 3*time.Second)
+		defer stop()
 		k, err := g.Inspect(ctx, "k")
 		if err != nil || k.Owner == "" {
 			return err
