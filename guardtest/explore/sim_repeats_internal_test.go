@@ -13,12 +13,22 @@ import (
 // does not repeat.
 func TestSimRepeats(t *testing.T) {
 	for _, c := range sims() {
-		t.Run(c.name, func(t *testing.T) {
-			h := c.hunt(t, Twice())
-			h.set.not = slices.Sorted(maps.Keys(outages))
-			if _, story := h.singles(3); story != "" || h.st.Unlike > 0 {
-				t.Errorf("%v\n%s", h, story)
+		t.Run(c.name, func(t *testing.T) { c.repeats(t, 3) })
+	}
+	for i := range rowKinds {
+		for _, c := range sims() {
+			if c.on = &rowKinds[i]; c.fits() {
+				t.Run(c.on.name+"/"+c.name, func(t *testing.T) { c.repeats(t, 3*len(rowKinds)) })
 			}
-		})
+		}
+	}
+}
+
+func (c *sim) repeats(t *testing.T, of int) {
+	t.Helper()
+	h := c.hunt(t, Twice())
+	h.set.not = slices.Sorted(maps.Keys(outages))
+	if _, story := h.singles(of); story != "" || h.st.Unlike > 0 {
+		t.Errorf("%v\n%s", h, story)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,13 +14,12 @@ import (
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
-const (
-	unseen kind = "unseen" // a write that others see later, with its messages and its answer
-	undone kind = "undone" // the store crashes, and loses the last write if that was loose
-)
+// undone is a crash of the store, which loses the last write if that was loose.
+const undone kind = "undone"
 
-// unseenFor is shorter than an offer.
-const unseenFor = fadingBy
+// unseenFor is how much later others see a write, with its messages and its
+// answer: less than an offer, and more.
+var unseenFor = map[kind]time.Duration{"unseen-700ms": 700 * ms, "unseen-1.5s": 1500 * ms}
 
 var rowLoadKinds, rowSwapKinds, rowMessageKinds []kind
 
@@ -28,9 +28,10 @@ func init() {
 		yield, swap, crash, crashBefore, lostAnswer, lostRequest, pause, longPause, cut, refused, partition, fading,
 		blackout, undone,
 	}, lates, answers)
-	rowSwapKinds = append(slices.Clip(rowLoadKinds), unseen)
+	unseen := slices.Sorted(maps.Keys(unseenFor))
+	rowSwapKinds = append(slices.Clip(rowLoadKinds), unseen...)
 	rowMessageKinds = append([]kind{yield, swap, crash, pause, lostMessage, twice, cut, partition}, lates...)
-	simplest = append(simplest, unseen, undone)
+	simplest = append(append(simplest, unseen...), undone)
 }
 
 // rowNet is the network between the guards of a run and one store of rows in
@@ -115,7 +116,7 @@ func (l *rowLine) carry(what string, kinds []kind, keys touched, do func(k kind)
 	}
 	told := do(k)
 	n.w.log(p, what+" -> "+told)
-	d := answerBy[k]
+	d := max(answerBy[k], unseenFor[k])
 	switch k {
 	case crash:
 		p.crash()
@@ -126,8 +127,6 @@ func (l *rowLine) carry(what string, kinds []kind, keys touched, do func(k kind)
 	case cut:
 		answer <- unavailable(errBroken)
 		return
-	case unseen:
-		d = unseenFor
 	case fading:
 		d = fadingBy
 	}
@@ -235,13 +234,9 @@ func (l *rowLine) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		what, keys = append(what, verb+" "+names(ks)), append(keys, ks...)
 	}
 	if err := l.ask(ctx, strings.Join(what, " "), rowSwapKinds, keys, func(k kind) string {
-		d := time.Duration(0)
-		if k == unseen {
-			d = unseenFor
-		}
 		var told []string
 		for _, c := range sent {
-			if l.net.store.swap(l.p.name, c, d); c.Done {
+			if l.net.store.swap(l.p.name, c, unseenFor[k]); c.Done {
 				told = append(told, fmt.Sprint(c.Version))
 			} else {
 				told = append(told, "refused")

@@ -22,15 +22,18 @@ type rowKind struct {
 }
 
 var rowKinds = []rowKind{
-	{name: "sql", clock: true}, // MySQL and SQLite
-	{name: "postgres", clock: true, blind: true, ears: true, pulse: true, tickets: true, membership: true},
-	{name: "pooler", clock: true, blind: true, ears: true, deaf: true, pulse: true, tickets: true},
 	{name: "etcd", blind: true, tells: true, ears: true, pulse: true, tickets: true, membership: true},
+	{name: "postgres", clock: true, blind: true, ears: true, pulse: true, tickets: true, membership: true},
 	{name: "zookeeper", blind: true, ears: true, pulse: true, tickets: true},
 	{name: "nats", blind: true, single: true, ears: true},
-	{name: "bare", tells: true},
 	{name: "ears", clock: true, blind: true, single: true, ears: true},
+	{name: "sql", clock: true}, // MySQL and SQLite
+	{name: "bare", tells: true},
+	{name: "pooler", clock: true, blind: true, ears: true, deaf: true, pulse: true, tickets: true},
 }
+
+// polls reports whether no messages come.
+func (k *rowKind) polls() bool { return k.deaf || !k.ears }
 
 const (
 	pulseLife = 3 * time.Second

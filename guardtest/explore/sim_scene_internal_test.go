@@ -292,7 +292,7 @@ func (f fault) cost(ttl time.Duration) time.Duration {
 	if step, _ := f.step(); lateBy[f.k] > 0 && strings.Contains(step, "/renew") {
 		return lateBy[f.k] + trifle
 	}
-	if d := max(lateBy[f.k], answerBy[f.k], outages[f.k]); d > 0 {
+	if d := max(lateBy[f.k], answerBy[f.k], unseenFor[f.k], outages[f.k]); d > 0 {
 		return d + lost
 	}
 	switch f.k {
