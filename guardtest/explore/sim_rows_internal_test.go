@@ -45,8 +45,13 @@ type rowNet struct {
 
 func newRowNet(w *World, k *rowKind) *rowNet { return &rowNet{newWires(w), newRowStore(k)} }
 
-// begin implements simNet.
-func (n *rowNet) begin(c *sim) { n.far = c.far }
+// begin implements simNet. A renewal takes a read and a write without Blind, so
+// that such a store cannot be as far.
+func (n *rowNet) begin(c *sim) {
+	if n.far = c.far; !n.store.kind.blind {
+		n.far /= 2
+	}
+}
 
 // left implements simNet.
 func (n *rowNet) left(closed bool) []string { return n.store.left(closed) }
