@@ -41,7 +41,7 @@ func TestSimRows(t *testing.T) {
 		k := &rowKinds[i]
 		of := testsize.Pick(len(rowKinds), 40*len(rowKinds))
 		if k.polls() {
-			of *= 4
+			of *= 8
 		}
 		t.Run(k.name, func(t *testing.T) {
 			for n, c := range sims() {

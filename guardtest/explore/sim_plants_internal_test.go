@@ -32,6 +32,7 @@ var plants = []struct {
 	{"record-for-all", "TestSim/joins", 1},
 	{"begin-without-mark", "TestSim/atmostonce", 1},
 	{"offer-grows-at-once", "TestSim/replicahand", 1},
+	{"second-renewal-late", "TestSimRows/etcd/farhold", 1},
 	{"rows-release-any-owner", "TestSimRows/zookeeper/excl2", 1},
 	{"rows-released-behind-error", "TestSimRows/ears/farall", 1},
 	{"rows-token-of-old-read", "TestSimRows/postgres/excl2", 1},
