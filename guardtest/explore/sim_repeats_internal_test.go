@@ -9,8 +9,8 @@ import (
 )
 
 // Each run repeats: what a second run of the same plan does is the same. Runs
-// in which a process does not reach Redis are left out, because one of some 100
-// does not repeat.
+// in which a process does not reach the store, or stands still beside rows, are
+// left out, because one of some 100 does not repeat.
 func TestSimRepeats(t *testing.T) {
 	for _, c := range sims() {
 		t.Run(c.name, func(t *testing.T) { c.repeats(t, 3) })
@@ -27,7 +27,9 @@ func TestSimRepeats(t *testing.T) {
 func (c *sim) repeats(t *testing.T, of int) {
 	t.Helper()
 	h := c.hunt(t, Twice())
-	h.set.not = slices.Sorted(maps.Keys(outages))
+	if h.set.not = slices.Sorted(maps.Keys(outages)); c.on != nil {
+		h.set.not = append(h.set.not, pause, longPause)
+	}
 	if _, story := h.singles(of); story != "" || h.st.Unlike > 0 {
 		t.Errorf("%v\n%s", h, story)
 	}

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,7 +102,8 @@ func (l *rowLine) ask(ctx context.Context, what string, kinds []kind, keys touch
 	case <-ctx.Done():
 		select {
 		case err = <-answer: // both at once
-		default:
+		default: // with its caller, and behind it
+			l.p.passUntil(context.Background(), "silence of "+what, minor, nothing)
 			err = unavailable(ctx.Err())
 		}
 	case <-l.p.end:
@@ -198,8 +200,9 @@ func (*rowLine) Check(_ context.Context, _, _ time.Duration, failed error) error
 
 // Load implements [rowlocker.Rows].
 func (l *rowLine) Load(ctx context.Context, keys []string) (rows []rowlocker.Row, err error) {
-	if err := l.ask(ctx, "load "+names(keys), rowLoadKinds, keys, func(kind) string {
-		rows = l.net.store.load(l.p.name, keys)
+	sorted := slices.Sorted(slices.Values(keys)) // the same in each run
+	if err := l.ask(ctx, "load "+names(sorted), rowLoadKinds, sorted, func(kind) string {
+		rows = l.net.store.load(l.p.name, sorted)
 		var versions []int64
 		for _, r := range rows {
 			versions = append(versions, r.Version)
@@ -208,6 +211,9 @@ func (l *rowLine) Load(ctx context.Context, keys []string) (rows []rowlocker.Row
 	}); err != nil {
 		return nil, err
 	}
+	slices.SortFunc(rows, func(a, b rowlocker.Row) int {
+		return slices.Index(keys, a.Key) - slices.Index(keys, b.Key)
+	})
 	return rows, nil
 }
 
@@ -227,6 +233,8 @@ func (l *rowLine) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 	var sent []*rowlocker.Change // as they travel: the caller may give up meanwhile
 	var what []string
 	var keys touched
+	changes = slices.Clone(changes) // in an order that is the same in each run
+	slices.SortFunc(changes, func(a, b *rowlocker.Change) int { return cmp.Compare(named(a), named(b)) })
 	for _, c := range changes {
 		d := *c
 		d.Rows = slices.Clone(c.Rows)
@@ -235,8 +243,8 @@ func (l *rowLine) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 			d.Join = &j
 		}
 		sent = append(sent, &d)
-		verb, ks := describe(c)
-		what, keys = append(what, verb+" "+names(ks)), append(keys, ks...)
+		_, ks := describe(c)
+		what, keys = append(what, named(c)), append(keys, ks...)
 	}
 	if err := l.ask(ctx, strings.Join(what, " "), rowSwapKinds, keys, func(k kind) string {
 		var told []string
@@ -259,6 +267,11 @@ func (l *rowLine) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 }
 
 func names(keys []string) string { return strings.Join(keys, " ") }
+
+func named(c *rowlocker.Change) string {
+	verb, keys := describe(c)
+	return verb + " " + names(keys)
+}
 
 // describe names a Change in plans.
 func describe(c *rowlocker.Change) (verb string, keys []string) {
