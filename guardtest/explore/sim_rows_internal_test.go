@@ -140,7 +140,10 @@ func (l *rowLine) carry(what string, kinds []kind, keys touched, do func(k kind)
 	if d > 0 && !n.hold(p, d, "answer of "+what, nothing) {
 		return
 	}
-	n.travel()
+	if n.far > 0 {
+		n.travel()
+		p.pass("answer of "+what, minor, nothing) // one after the other
+	}
 	p.freeze()
 	if n.outFor(p) <= 0 {
 		answer <- nil
