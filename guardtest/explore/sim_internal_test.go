@@ -59,7 +59,7 @@ func TestSimRowsReplays(t *testing.T) {
 		"postgres/excl2":   "A/swap-k=yield",
 		"postgres/farhold": "A/swap-k#2=late-300ms",
 		"etcd/farhold":     "A/swap-k#3=late-700ms",
-		"ears/farall":      "A/load-a=cut",
+		"ears/farall":      "A/swap-a=refused",
 	} {
 		t.Run(test, func(t *testing.T) {
 			t.Setenv("EXPLORE", p)
