@@ -182,7 +182,7 @@ func TestAcquireAllWithoutAnAnswerReleasesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ls, _ := peers(t, 1, func(m *memRows) *Locker {
 			m.single = true
-			return New(picky{m, locker.ErrUnavailable})
+			return New(picky{m, locker.ErrUnavailable, func(row Row) bool { return row.Key == "bad" }})
 		})
 		first, bad := wants('a', 1), wants('b', 1)
 		bad.Key = "bad"
