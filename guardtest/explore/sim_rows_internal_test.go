@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -224,7 +225,7 @@ func (l *rowLine) Load(ctx context.Context, keys []string) (rows []rowlocker.Row
 func (l *rowLine) Scan(ctx context.Context, after string, n int) (rows []rowlocker.Row, err error) {
 	if err := l.ask(ctx, "scan", rowLoadKinds, nothing, func(kind) string {
 		rows = l.net.store.scan(l.p.name, after, n)
-		return fmt.Sprint(len(rows))
+		return strconv.Itoa(len(rows))
 	}); err != nil {
 		return nil, err
 	}
@@ -253,7 +254,7 @@ func (l *rowLine) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		var told []string
 		for _, c := range sent {
 			if l.net.store.swap(l.p.name, c, unseenFor[k]); c.Done {
-				told = append(told, fmt.Sprint(c.Version))
+				told = append(told, strconv.FormatInt(c.Version, 10))
 			} else {
 				told = append(told, "refused")
 			}
@@ -305,7 +306,7 @@ func (l rowEars) Listen(ctx context.Context, instance string, hear func(rowlocke
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.mu.Lock()
-	l.hangUp = cancel
+	l.rowLine.hangUp = cancel
 	l.mu.Unlock()
 	l.p.freeze()
 	if out := l.net.outFor(l.p); out > 0 {
@@ -371,7 +372,7 @@ func (l rowPulse) Beat(ctx context.Context, instance string) error {
 	err := l.ask(ctx, "beat", rowLoadKinds, nothing, func(kind) string { l.net.store.beat(l.p.name, instance); return "" })
 	if err == nil {
 		l.mu.Lock()
-		l.beaten = now
+		l.rowLine.beaten = now
 		l.mu.Unlock()
 	}
 	return err
@@ -381,7 +382,7 @@ func (l rowPulse) Beat(ctx context.Context, instance string) error {
 func (l rowPulse) Dead(ctx context.Context, instances []string) (dead []string, err error) {
 	if err := l.ask(ctx, "pulses", rowLoadKinds, nothing, func(kind) string {
 		dead = l.net.store.dead(instances)
-		return fmt.Sprint(len(dead))
+		return strconv.Itoa(len(dead))
 	}); err != nil {
 		return nil, err
 	}

@@ -211,7 +211,7 @@ func (s *rowStore) allows(c *rowlocker.Change) (ok bool) {
 		r := s.get(row.Key).Row
 		c.Current = append(c.Current, r)
 		beside := slices.ContainsFunc(r.Tickets, func(t rowlocker.Ticket) bool { return t.Version > row.Beside })
-		ok = ok && (row.Version == rowlocker.Any || row.Version == r.Version) && !(row.Alone && beside)
+		ok = ok && (row.Version == rowlocker.Any || row.Version == r.Version) && (!row.Alone || !beside)
 	}
 	for _, m := range c.Tell {
 		if m.Must && !time.Now().Before(s.pulses[m.To]) {
