@@ -10,14 +10,14 @@ import (
 
 // Each run repeats: what a second run of the same plan does is the same. Runs
 // in which a process does not reach the store, or stands still beside rows, are
-// left out, because one of some 100 does not repeat.
+// left out, because one of some 100 does not repeat. So is farall on rows.
 func TestSimRepeats(t *testing.T) {
 	for _, c := range sims() {
 		t.Run(c.name, func(t *testing.T) { c.repeats(t, 3) })
 	}
 	for i := range rowKinds {
 		for _, c := range sims() {
-			if c.on = &rowKinds[i]; c.fits() {
+			if c.on = &rowKinds[i]; c.fits() && c.name != "farall" {
 				t.Run(c.on.name+"/"+c.name, func(t *testing.T) { c.repeats(t, 3*len(rowKinds)) })
 			}
 		}
