@@ -95,7 +95,9 @@ var (
 // ask sends a request, and blocks until there is an answer or ctx ends. do
 // carries the request out, at the store, and says what came of it. The request
 // may arrive when ctx has ended.
-func (l *rowLine) ask(ctx context.Context, what string, kinds []kind, keys touched, do func(k kind) string) (err error) {
+func (l *rowLine) ask(ctx context.Context, what string, kinds []kind, keys touched,
+	do func(k kind) string,
+) (err error) {
 	answer := make(chan error, 1)
 	go l.carry(what, kinds, keys, do, answer) // ends with the request, or with the run
 	select {
@@ -369,7 +371,10 @@ func (l rowPulse) Beat(ctx context.Context, instance string) error {
 		return nil
 	}
 	now := time.Now()
-	err := l.ask(ctx, "beat", rowLoadKinds, nothing, func(kind) string { l.net.store.beat(l.p.name, instance); return "" })
+	err := l.ask(ctx, "beat", rowLoadKinds, nothing, func(kind) string {
+		l.net.store.beat(l.p.name, instance)
+		return ""
+	})
 	if err == nil {
 		l.mu.Lock()
 		l.rowLine.beaten = now
