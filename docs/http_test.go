@@ -21,6 +21,7 @@ import (
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -229,7 +230,7 @@ func Example_envelope() {
 
 func routes(g *guard.Guard) http.Handler {
 	r := gin.New()
-	r.Use(lockmw.Answers(lockmw.WithHeldStatus(http.StatusLocked)))
+	r.Use(lockmw.Answers(httpopt.WithHeldStatus(http.StatusLocked)))
 	r.POST("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), buy)
 	r.POST("/wrong/:sku/deduct", buy, lockmw.Key(g, "stock:{sku}")) // the lock comes after the handler
 	return r

@@ -51,5 +51,5 @@
 //
 // Everything here is safe for concurrent use. Only [Form], [JSON] and [Body]
 // read the body, and they leave it to be read again. They read at most 64 KiB
-// unless lockmw's WithBodyLimit sets another limit.
+// unless httpopt.WithBodyLimit sets another limit.
 package keyfunc

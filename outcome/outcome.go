@@ -3,7 +3,7 @@
 // it too.
 //
 //	status  code                         when
-//	409     lock_held                    the key was held until MaxWait ended (or lockmw.WithHeldStatus)
+//	409     lock_held                    the key was held until MaxWait ended (or httpopt.WithHeldStatus)
 //	429     lock_queue_full              too many were waiting already, or the wait would have been too long
 //	503     lock_unavailable             the locker gave no answer, or the guard is closed
 //	503     lock_wait_aborted            a deadline outside the guard ended the wait

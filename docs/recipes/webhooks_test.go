@@ -22,6 +22,7 @@ import (
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/keyfunc"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 // The code of webhooks.md.
@@ -67,7 +68,7 @@ func hooks(g *guard.Guard, githubSecret, stripeSecret string, push, paid gin.Han
 
 	once := func(id keyfunc.Func) gin.HandlerFunc {
 		return lockmw.Idempotent(g, keyfunc.FromContext(accountOf), 4*24*time.Hour,
-			lockmw.WithIdempotencyKey(id), lockmw.WithoutFingerprint(), lockmw.WithBodyLimit(1<<20))
+			httpopt.WithIdempotencyKey(id), httpopt.WithoutFingerprint(), httpopt.WithBodyLimit(1<<20))
 	}
 	r.POST("/hooks/github", signed("github:acme", byGitHub(githubSecret)), once(keyfunc.Header("X-GitHub-Delivery")), push)
 	r.POST("/hooks/stripe", signed("stripe:acct_1", byStripe(stripeSecret)), once(keyfunc.JSON("id")), paid)
@@ -170,7 +171,7 @@ func TestWebhooksRunOnceAndUnsignedOnesLeaveNothing(t *testing.T) {
 		"Idempotent before the signature": func(g *guard.Guard, p *provider) http.Handler {
 			r := gin.New()
 			once := lockmw.Idempotent(g, keyfunc.Static("github:acme"), 4*24*time.Hour,
-				lockmw.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), lockmw.WithoutFingerprint())
+				httpopt.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), httpopt.WithoutFingerprint())
 			r.POST("/hooks/github", once, signed("github:acme", byGitHub("s")), p.handle)
 			r.NoRoute(gin.WrapH(hooks(g, "s", "s", p.handle, p.handle)))
 			return r
@@ -178,14 +179,14 @@ func TestWebhooksRunOnceAndUnsignedOnesLeaveNothing(t *testing.T) {
 		"no signature": func(g *guard.Guard, p *provider) http.Handler {
 			r := gin.New()
 			once := lockmw.Idempotent(g, keyfunc.FromContext(accountOf), 4*24*time.Hour,
-				lockmw.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), lockmw.WithoutFingerprint())
+				httpopt.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), httpopt.WithoutFingerprint())
 			r.POST("/hooks/github", signed("github:acme", always), once, p.handle)
 			r.NoRoute(gin.WrapH(hooks(g, "s", "s", p.handle, p.handle)))
 			return r
 		},
 		"nothing says whose it is": func(g *guard.Guard, p *provider) http.Handler {
 			r := gin.New()
-			once := lockmw.Idempotent(g, keyfunc.FromContext(accountOf), time.Hour, lockmw.WithoutFingerprint())
+			once := lockmw.Idempotent(g, keyfunc.FromContext(accountOf), time.Hour, httpopt.WithoutFingerprint())
 			r.POST("/hooks/github", once, p.handle)
 			r.NoRoute(gin.WrapH(hooks(g, "s", "s", p.handle, p.handle)))
 			return r
@@ -193,9 +194,9 @@ func TestWebhooksRunOnceAndUnsignedOnesLeaveNothing(t *testing.T) {
 		"one account": func(g *guard.Guard, p *provider) http.Handler {
 			r := gin.New()
 			once := lockmw.Idempotent(g, keyfunc.Static("all"), 4*24*time.Hour,
-				lockmw.WithIdempotencyKey(keyfunc.JSON("id")), lockmw.WithoutFingerprint())
+				httpopt.WithIdempotencyKey(keyfunc.JSON("id")), httpopt.WithoutFingerprint())
 			header := lockmw.Idempotent(g, keyfunc.Static("all"), 4*24*time.Hour,
-				lockmw.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), lockmw.WithoutFingerprint())
+				httpopt.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), httpopt.WithoutFingerprint())
 			r.POST("/hooks/stripe", signed("", byStripe("s")), once, p.handle)
 			r.POST("/hooks/github", signed("", byGitHub("s")), header, p.handle)
 			return r
@@ -203,7 +204,7 @@ func TestWebhooksRunOnceAndUnsignedOnesLeaveNothing(t *testing.T) {
 		"the whole body is compared": func(g *guard.Guard, p *provider) http.Handler {
 			r := gin.New()
 			once := lockmw.Idempotent(g, keyfunc.FromContext(accountOf), 4*24*time.Hour,
-				lockmw.WithIdempotencyKey(keyfunc.JSON("id")))
+				httpopt.WithIdempotencyKey(keyfunc.JSON("id")))
 			r.POST("/hooks/stripe", signed("stripe:acct_1", byStripe("s")), once, p.handle)
 			r.NoRoute(gin.WrapH(hooks(g, "s", "s", p.handle, p.handle)))
 			return r

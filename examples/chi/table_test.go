@@ -14,6 +14,7 @@ import (
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -135,25 +136,18 @@ func middlewares(g *guard.Guard, locks []lockmwtest.Lock) (ms []func(http.Handle
 	return ms
 }
 
-func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
+	opts := l.AnswerOptions()
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
-	}
-	if l.Held != 0 {
-		opts = append(opts, lockmw.WithHeldStatus(l.Held))
 	}
 	return opts
 }
 
-func options(l lockmwtest.Lock) (opts []lockmw.Option) {
-	for _, o := range answers(l) {
-		opts = append(opts, o)
-	}
+func options(l lockmwtest.Lock) []httpopt.Option {
+	opts := l.Options(answers(l))
 	if l.SkipSafe {
 		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	if l.BodyLimit > 0 {
-		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
 	}
 	return opts
 }

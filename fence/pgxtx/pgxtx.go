@@ -12,7 +12,7 @@
 //
 // Behind a route the whole handler runs in the transaction:
 //
-//	lockmw.Idempotent(g, tenant, 24*time.Hour, lockmw.InTransactionOf(pgxtx.OnceIn(pool, results)))
+//	lockmw.Idempotent(g, tenant, 24*time.Hour, httpopt.InTransactionOf(pgxtx.OnceIn(pool, results)))
 package pgxtx
 
 import (
@@ -121,7 +121,7 @@ func Once[T any](ctx context.Context, g *guard.Guard, db DB, r *Results, key str
 		func(ctx context.Context, tx sqltx.Tx) (T, error) { return fn(ctx, tx.(transaction).tx) })
 }
 
-// OnceIn returns the function for lockmw.InTransactionOf that keeps answers in
+// OnceIn returns the function for httpopt.InTransactionOf that keeps answers in
 // r. The handler takes its transaction of db from its context by [TxFrom].
 // OnceIn panics if db or r is nil.
 func OnceIn(db DB, r *Results) func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,

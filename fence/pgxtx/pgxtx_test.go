@@ -30,6 +30,7 @@ import (
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -492,7 +493,7 @@ func TestARequestIsCommittedWithItsAnswer(t *testing.T) {
 	})
 	send := func(key string) *httptest.ResponseRecorder {
 		once := lockmw.Idempotent(c.newGuard(), keyfunc.Static("ann"), time.Hour,
-			lockmw.InTransactionOf(pgxtx.OnceIn(c.pool, c.results)))
+			httpopt.InTransactionOf(pgxtx.OnceIn(c.pool, c.results)))
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", strings.NewReader("1"))
 		r.Header.Set("Idempotency-Key", key)
 		w := httptest.NewRecorder()
@@ -541,7 +542,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 	}
 	for name, construct := range map[string]func(){
 		"no database": func() { pgxtx.OnceIn(nil, c.results) }, "no table": func() { pgxtx.OnceIn(c.pool, nil) },
-		"no function": func() { lockmw.InTransactionOf(nil) },
+		"no function": func() { httpopt.InTransactionOf(nil) },
 	} {
 		func() {
 			defer func() {

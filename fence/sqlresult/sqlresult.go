@@ -19,7 +19,7 @@
 // function runs again after a crash.
 //
 // GORM works within the transaction that the function gets, and a handler
-// behind lockmw.InTransaction within that of [TxFrom]:
+// behind httpopt.InTransaction within that of [TxFrom]:
 //
 //	orm, err := gorm.Open(mysql.New(mysql.Config{Conn: tx, SkipInitializeWithVersion: true}),
 //		&gorm.Config{SkipDefaultTransaction: true})
@@ -95,7 +95,7 @@ func OnceBytes(ctx context.Context, g *guard.Guard, db *sql.DB, t *Table, key st
 
 // TxFrom returns the transaction of the function that runs with ctx, and
 // reports whether there is one. It is for functions that do not get it, such as
-// the handlers behind lockmw.InTransaction. It is safe for concurrent use, and
+// the handlers behind httpopt.InTransaction. It is safe for concurrent use, and
 // the transaction is as safe as any.
 func TxFrom(ctx context.Context) (*sql.Tx, bool) {
 	t, found := sqltx.TxFrom(ctx).(sqltx.SQLTx)
@@ -105,6 +105,6 @@ func TxFrom(ctx context.Context) (*sql.Tx, bool) {
 // OnceFunc is [guard.Guard.OnceBytes] for results that are kept in a
 // transaction of what fn writes. An error of fn rolls that back, and one that
 // [guard.Final] made is kept all the same. Package pgxtx makes a OnceFunc for
-// lockmw.InTransactionOf.
+// httpopt.InTransactionOf.
 type OnceFunc func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
 	fn func(ctx context.Context) ([]byte, error)) (guard.OnceResult, error)

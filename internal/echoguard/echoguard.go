@@ -50,12 +50,6 @@ type (
 	// Config is what the options of an adapter set.
 	Config[C any] = httpguard.Config[func(C, error) error, C]
 
-	// Option is an option of an adapter.
-	Option[C any] = httpguard.Option[func(C, error) error, C]
-
-	// AnswerOption is an Option that changes how errors are answered.
-	AnswerOption[C any] = httpguard.AnswerOption[func(C, error) error, C]
-
 	// Options makes the options of an adapter.
 	Options[C any] = httpguard.Options[func(C, error) error, C]
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -31,10 +32,12 @@ type HeldExchange interface {
 // Idempotent is safe for concurrent use.
 type Idempotent struct {
 	*Lock
-	idempotentOptions
 
 	identity Identity[HeldExchange]
 	ttl      time.Duration
+	headers  []string           // as in Settings
+	once     sqlresult.OnceFunc // as in Settings
+	replayed func(HeldExchange) // as in Config
 }
 
 // WholeBody reports whether the whole body makes the fingerprint. Otherwise a
@@ -108,7 +111,10 @@ var errNotForKeeping = errors.New("the answer is not one to keep")
 // tells the guard that nothing is, and perhaps that nothing was done.
 func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, error) {
 	ended, clientLeft := endOf(x.Request().Context())
-	if x.Begun() && (!x.Whole() || ended) {
+	switch begun := x.Begun() && (!x.Whole() || ended); {
+	case begun && i.once != nil && x.Failed():
+		return nil, errNotForKeeping // and the work is rolled back, of which a timeout may have seen a half
+	case begun:
 		return goneAnswer(), nil
 	}
 	a := x.Held()

@@ -34,8 +34,27 @@ type IdentityOptions[R any] struct {
 	Optional bool                      // requests without a key pass
 }
 
-// Any reports whether anything is set.
-func (o *IdentityOptions[R]) Any() bool { return o.Key != nil || o.Values != nil || o.Optional }
+// KeyAlone lets nothing but scope and key tell requests apart.
+func (o *IdentityOptions[R]) KeyAlone() { o.Values = []func(R) (string, error){} }
+
+// Values returns the functions of a fingerprint, each made by of. Values panics
+// without a function.
+func Values[F, R any](functions []F, of func(F) func(R) (string, error)) []func(R) (string, error) {
+	if len(functions) == 0 {
+		panic("lockmw: WithFingerprint without a function. If you mean that, use WithoutFingerprint")
+	}
+	values := make([]func(R) (string, error), len(functions))
+	for i, f := range functions {
+		values[i] = of(f)
+	}
+	return values
+}
+
+// ValueBy returns f for an exchange. ValueBy panics if f is nil.
+func ValueBy(f keyfunc.Func) func(HeldExchange) (string, error) {
+	refuseNil(f == nil)
+	return func(x HeldExchange) (string, error) { return x.Value(f) }
+}
 
 // ErrPasses says that a request has no key and needs none.
 var ErrPasses = errors.New("lockmw: the request has no idempotency key, and passes")

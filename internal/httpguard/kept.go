@@ -75,9 +75,9 @@ var neverKept = []string{
 // replayedHeader is "true" in an answer of an earlier request.
 const replayedHeader = "Idempotency-Replayed"
 
-// canonical returns the names for WithKeptHeaders in their canonical form.
-// canonical panics if one must never be kept.
-func canonical(names []string) []string {
+// Canonical returns the names of headers in their canonical form. Canonical
+// panics if one must never be kept.
+func Canonical(names []string) []string {
 	kept := make([]string, len(names))
 	for i, name := range names {
 		kept[i] = textproto.CanonicalMIMEHeaderKey(name)

@@ -2,15 +2,26 @@ package httpguard
 
 import (
 	"fmt"
-	"net/http"
 	"reflect"
 	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/readahead"
-	"github.com/go-lockguard/guard/keyfunc"
 )
+
+// Settings are what options set that every framework has. Package httpopt makes
+// these options.
+type Settings struct {
+	Held      int // status of a held key, see [Answers]
+	BodyLimit int
+
+	// of an idempotent middleware alone
+
+	Identity IdentityOptions[HeldExchange]
+	Headers  []string           // kept besides those that always are, in their canonical form
+	Once     sqlresult.OnceFunc // nil: answers are kept in the store of the locks
+}
 
 // Config is what the options of an adapter set. H is the type of its error
 // handlers, and C of what its skippers look at.
@@ -19,57 +30,48 @@ type Config[H, C any] struct {
 
 	MaxWait time.Duration // of an adapter that limits waits
 
-	skip       func(C) bool // nil: none
-	bodyLimit  int
-	idempotent idempotentOptions
-}
-
-// idempotentOptions are the options that only an idempotent middleware has.
-type idempotentOptions struct {
-	identity IdentityOptions[HeldExchange]
-	headers  []string           // kept besides those that always are
-	once     sqlresult.OnceFunc // nil: answers are kept in the store of the locks
+	settings Settings
+	skip     func(C) bool       // nil: none
 	replayed func(HeldExchange) // called before each replay; nil: nobody is
 }
 
-// NewConfig returns what opts set. NewConfig panics if one is nil.
-func NewConfig[H, C any, O Option[H, C]](opts []O) Config[H, C] {
-	cfg := Config[H, C]{bodyLimit: readahead.Limit}
+// NewConfig returns what opts set in the adapter of the given Options.
+// NewConfig panics if one is nil, or is an option of another framework.
+func NewConfig[H, C any, O IdempotentOption](with Options[H, C], opts []O) Config[H, C] {
+	cfg := Config[H, C]{MaxWait: with.DefaultMaxWait, settings: Settings{BodyLimit: readahead.Limit}}
 	for _, o := range opts {
 		if any(o) == nil {
 			panic("lockmw: an option is nil")
 		}
-		o.apply(&cfg)
+		o.apply(&cfg.settings, &cfg)
 	}
+	cfg.Held = cfg.settings.Held
 	return cfg
 }
 
 // Skips reports whether a request passes without a lock.
 func (cfg *Config[H, C]) Skips(c C) bool { return cfg.skip != nil && cfg.skip(c) }
 
-// Lock returns the Lock of a middleware. Lock panics if cfg has options that
-// only Idempotent takes.
+// Lock returns the Lock of a middleware.
 func (cfg *Config[H, C]) Lock(g *guard.Guard) *Lock {
-	if o := cfg.idempotent; o.identity.Any() || o.headers != nil || o.once != nil || o.replayed != nil {
-		panic("lockmw: an option of Idempotent is not one of a lock")
-	}
-	return &Lock{guard: g, bodyLimit: cfg.bodyLimit}
+	return &Lock{guard: g, bodyLimit: cfg.settings.BodyLimit}
 }
 
 // Idempotent returns the Idempotent of a middleware. Idempotent panics unless
 // ttl is at least 1 ms, and each request that is served has the transaction
 // that its handler needs. The Keys of its exchanges give the scope.
 func (cfg *Config[H, C]) Idempotent(g *guard.Guard, ttl time.Duration) *Idempotent {
-	if o := cfg.idempotent; o.once != nil && o.identity.Optional {
+	s := cfg.settings
+	if s.Once != nil && s.Identity.Optional {
 		panic("lockmw: WithOptionalKey with InTransaction: a request without a key would run without a transaction")
 	}
 	if ttl < time.Millisecond {
 		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
 	}
 	return &Idempotent{
-		Lock: &Lock{guard: g, bodyLimit: cfg.bodyLimit}, idempotentOptions: cfg.idempotent, ttl: ttl,
+		Lock: cfg.Lock(g), headers: s.Headers, once: s.Once, replayed: cfg.replayed, ttl: ttl,
 		identity: Identity[HeldExchange]{
-			IdentityOptions: cfg.idempotent.identity, Whole: wholeRequest,
+			IdentityOptions: s.Identity, Whole: wholeRequest,
 			Scope: func(x HeldExchange) (string, error) {
 				keys, err := x.Keys()
 				return keys.one, err
@@ -79,131 +81,92 @@ func (cfg *Config[H, C]) Idempotent(g *guard.Guard, ttl time.Duration) *Idempote
 	}
 }
 
-// Option is an option of an adapter, which declares it again under its own
-// name.
-type Option[H, C any] interface{ apply(*Config[H, C]) }
+// The options of locks are options of Idempotent too, and those of answers are
+// options of both. Package httpopt declares the three again for users.
+type (
+	// IdempotentOption is an option of Idempotent.
+	IdempotentOption interface{ apply(*Settings, any) }
 
-// AnswerOption is an Option that changes how errors are answered.
-type AnswerOption[H, C any] interface {
-	Option[H, C]
-	answers() // marks it
+	// Option is an option of locks.
+	Option interface {
+		IdempotentOption
+		ofLocks()
+	}
+
+	// AnswerOption is an Option that changes how errors are answered.
+	AnswerOption interface {
+		Option
+		ofAnswers()
+	}
+)
+
+// ForIdempotent returns an option that every framework has.
+func ForIdempotent(f func(*Settings)) IdempotentOption { return setting(f) }
+
+// ForLocks is [ForIdempotent] for an [Option].
+func ForLocks(f func(*Settings)) Option { return lockOption{setting(f)} }
+
+// ForAnswers is [ForIdempotent] for an [AnswerOption].
+func ForAnswers(f func(*Settings)) AnswerOption { return answerOption{lockOption{setting(f)}} }
+
+type setting func(*Settings)
+
+func (f setting) apply(s *Settings, _ any) { f(s) }
+
+// own is an option of one framework. Its apply takes a *Config[H, C].
+type own[H, C any] func(*Config[H, C])
+
+func (f own[H, C]) apply(_ *Settings, cfg any) {
+	c, ours := cfg.(*Config[H, C])
+	if !ours {
+		panic(fmt.Sprintf("lockmw: an option of another framework, with a function for %v", reflect.TypeFor[C]()))
+	}
+	f(c)
 }
 
-type optionFunc[H, C any] func(*Config[H, C])
+type lockOption struct{ IdempotentOption }
 
-func (f optionFunc[H, C]) apply(cfg *Config[H, C]) { f(cfg) }
+func (lockOption) ofLocks() {}
 
-type answerFunc[H, C any] func(*Answers[H])
+type answerOption struct{ lockOption }
 
-func (f answerFunc[H, C]) apply(cfg *Config[H, C]) { f(&cfg.Answers) }
-func (answerFunc[H, C]) answers()                  {}
+func (answerOption) ofAnswers() {}
 
-// Options makes the options of an adapter. The adapter's functions of the same
-// names tell users what they do.
-type Options[H, C any] struct{}
+// Options makes the options that only one framework has. The adapter's
+// functions of the same names tell users what they do.
+type Options[H, C any] struct {
+	DefaultMaxWait time.Duration // without WithMaxWait, in an adapter that limits waits
+}
 
 // ErrorHandler makes WithErrorHandler. H must be a function.
-func (Options[H, C]) ErrorHandler(f H) AnswerOption[H, C] {
+func (Options[H, C]) ErrorHandler(f H) AnswerOption {
 	if reflect.ValueOf(f).IsNil() {
 		panic("lockmw: the error handler is nil")
 	}
-	return answerFunc[H, C](func(a *Answers[H]) { a.OnError = &f })
-}
-
-// HeldStatus makes WithHeldStatus.
-func (Options[H, C]) HeldStatus(status int) AnswerOption[H, C] {
-	switch status {
-	case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests, http.StatusServiceUnavailable:
-	default:
-		panic(fmt.Sprintf("lockmw: the status of a held key is %d, want 409, 423, 429 or 503", status))
-	}
-	return answerFunc[H, C](func(a *Answers[H]) { a.Held = status })
+	return answerOption{lockOption{own[H, C](func(cfg *Config[H, C]) { cfg.OnError = &f })}}
 }
 
 // Skipper makes WithSkipper.
-func (Options[H, C]) Skipper(f func(C) bool) Option[H, C] {
+func (Options[H, C]) Skipper(f func(C) bool) Option {
 	if f == nil {
 		panic("lockmw: the skipper is nil")
 	}
-	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.skip = f })
-}
-
-// BodyLimit makes WithBodyLimit.
-func (Options[H, C]) BodyLimit(n int) Option[H, C] {
-	if n < 0 {
-		panic("lockmw: the body limit is negative")
-	}
-	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.bodyLimit = n })
-}
-
-// OptionalKey makes WithOptionalKey.
-func (Options[H, C]) OptionalKey() Option[H, C] {
-	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.identity.Optional = true })
-}
-
-// IdempotencyKey makes WithIdempotencyKey.
-func (Options[H, C]) IdempotencyKey(key keyfunc.Func) Option[H, C] {
-	of := valueBy(key)
-	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.identity.Key = of })
-}
-
-// NoValues is the panic of a WithFingerprint without functions.
-const NoValues = "lockmw: WithFingerprint without a function. If you mean that, use WithoutFingerprint"
-
-// Fingerprint makes WithFingerprint.
-func (Options[H, C]) Fingerprint(values []keyfunc.Func) Option[H, C] {
-	if len(values) == 0 {
-		panic(NoValues)
-	}
-	of := make([]func(HeldExchange) (string, error), len(values))
-	for i, value := range values {
-		of[i] = valueBy(value)
-	}
-	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.identity.Values = of })
-}
-
-// NoFingerprint makes WithoutFingerprint.
-func (Options[H, C]) NoFingerprint() Option[H, C] {
-	return optionFunc[H, C](func(cfg *Config[H, C]) {
-		cfg.idempotent.identity.Values = []func(HeldExchange) (string, error){}
-	})
-}
-
-// valueBy returns f for an exchange. valueBy panics if f is nil.
-func valueBy(f keyfunc.Func) func(HeldExchange) (string, error) {
-	refuseNil(f == nil)
-	return func(x HeldExchange) (string, error) { return x.Value(f) }
+	return lockOption{own[H, C](func(cfg *Config[H, C]) { cfg.skip = f })}
 }
 
 // ReplayHook makes WithReplayHook. The exchanges of the adapter must have a
 // method Context that returns a C.
-func (Options[H, C]) ReplayHook(f func(C)) Option[H, C] {
+func (Options[H, C]) ReplayHook(f func(C)) IdempotentOption {
 	if f == nil {
 		panic("lockmw: the replay hook is nil")
 	}
-	return optionFunc[H, C](func(cfg *Config[H, C]) {
-		cfg.idempotent.replayed = func(x HeldExchange) { f(x.(interface{ Context() C }).Context()) }
+	return own[H, C](func(cfg *Config[H, C]) {
+		cfg.replayed = func(x HeldExchange) { f(x.(interface{ Context() C }).Context()) }
 	})
-}
-
-// KeptHeaders makes WithKeptHeaders.
-func (Options[H, C]) KeptHeaders(names []string) Option[H, C] {
-	names = canonical(names)
-	return optionFunc[H, C](func(cfg *Config[H, C]) {
-		cfg.idempotent.headers = append(cfg.idempotent.headers, names...)
-	})
-}
-
-// InTransactionOf makes InTransactionOf.
-func (Options[H, C]) InTransactionOf(once sqlresult.OnceFunc) Option[H, C] {
-	if once == nil {
-		panic("lockmw: InTransactionOf a nil function")
-	}
-	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.idempotent.once = once })
 }
 
 // MaxWait makes WithMaxWait.
-func (Options[H, C]) MaxWait(d time.Duration) Option[H, C] {
+func (Options[H, C]) MaxWait(d time.Duration) Option {
 	CheckMaxWait(d)
-	return optionFunc[H, C](func(cfg *Config[H, C]) { cfg.MaxWait = d })
+	return lockOption{own[H, C](func(cfg *Config[H, C]) { cfg.MaxWait = d })}
 }

@@ -8,23 +8,36 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
-// A request without a key would run without the transaction that its handler
-// needs.
-func TestAnOptionalKeyDoesNotGoWithATransaction(t *testing.T) {
+func TestOptionsThatCannotWorkTogetherPanic(t *testing.T) {
 	once := func(context.Context, *guard.Guard, string, guard.OnceOptions, func(context.Context) ([]byte, error),
 	) (guard.OnceResult, error) {
 		return guard.OnceResult{}, nil
 	}
 	var with httpguard.Options[func(error), *http.Request]
-	cfg := httpguard.NewConfig([]httpguard.Option[func(error), *http.Request]{
-		with.InTransactionOf(once), with.OptionalKey(),
-	})
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
-		}
-	}()
-	cfg.Idempotent(nil, time.Hour)
+	var other httpguard.Options[func(error), string]
+	configure := func(opts ...httpopt.IdempotentOption) {
+		cfg := httpguard.NewConfig(with, opts)
+		cfg.Idempotent(nil, time.Hour)
+	}
+	for name, construct := range map[string]func(){
+		"a request without a key would have no transaction": func() {
+			configure(httpopt.InTransactionOf(once), httpopt.WithOptionalKey())
+		},
+		"a skipper of another framework": func() { configure(other.Skipper(func(string) bool { return true })) },
+		"an error handler of another":    func() { configure(other.ErrorHandler(func(error) {})) },
+		"nil":                            func() { configure(nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			construct()
+		}()
+	}
+	configure(httpopt.InTransactionOf(once), with.Skipper(func(*http.Request) bool { return true }))
 }

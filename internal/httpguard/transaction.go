@@ -3,7 +3,6 @@ package httpguard
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -15,21 +14,6 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/sqltx"
 )
-
-// InTransaction returns a function that keeps answers in table, in the
-// transaction of what the handler writes. InTransaction panics if db or table
-// is nil.
-func InTransaction(db *sql.DB, table *sqlresult.Table) sqlresult.OnceFunc {
-	if db == nil || table == nil {
-		panic("lockmw: InTransaction without a database or a table")
-	}
-	return func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
-		fn func(context.Context) ([]byte, error),
-	) (guard.OnceResult, error) {
-		return sqlresult.OnceBytes(ctx, g, db, table, key, o,
-			func(ctx context.Context, _ *sql.Tx) ([]byte, error) { return fn(ctx) })
-	}
-}
 
 // tableKey returns the key of a row for key. A hash stands for a key that is
 // too long or not of UTF-8.

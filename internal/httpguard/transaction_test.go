@@ -18,6 +18,7 @@ import (
 	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 // exchange is a request whose answer a Capture holds back.
@@ -124,8 +125,8 @@ func serveInTransaction(t *testing.T, x *exchange, commit error) (kept, logs str
 		return guard.OnceResult{Record: record, Fresh: true}, errors.Join(err, commit)
 	}
 	var with httpguard.Options[func(error), *http.Request]
-	cfg := httpguard.NewConfig([]httpguard.Option[func(error), *http.Request]{
-		with.InTransactionOf(once), with.BodyLimit(100),
+	cfg := httpguard.NewConfig(with, []httpopt.IdempotentOption{
+		httpopt.InTransactionOf(once), httpopt.WithBodyLimit(100),
 	})
 	i := cfg.Idempotent(g, time.Hour)
 	x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)

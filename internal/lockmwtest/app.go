@@ -28,8 +28,10 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 // Handler is the handler of a guarded route. A Handler returns the error to
@@ -60,10 +62,60 @@ type Lock struct {
 	Fingerprint    []keyfunc.Func // WithFingerprint, unless nil
 	NoFingerprint  bool           // WithoutFingerprint
 	ReplayHook     func()         // WithReplayHook, unless nil
+
+	Once sqlresult.OnceFunc // InTransactionOf, unless nil
 	// not a lock but Answers with the options for answers
 	Answers   bool
 	SkipSafe  bool // WithSkipper(SafeMethods)
 	BodyLimit int  // WithBodyLimit, unless 0
+}
+
+// AnswerOptions returns the options of l for errors that every framework has.
+// An adapter adds OnError.
+func (l Lock) AnswerOptions() (opts []httpopt.AnswerOption) {
+	if l.Held != 0 {
+		opts = append(opts, httpopt.WithHeldStatus(l.Held))
+	}
+	return opts
+}
+
+// Options returns the options of a lock: the given ones for errors, and those
+// that every framework has. An adapter adds SkipSafe.
+func (l Lock) Options(answers []httpopt.AnswerOption) (opts []httpopt.Option) {
+	for _, o := range answers {
+		opts = append(opts, o)
+	}
+	if l.BodyLimit > 0 {
+		opts = append(opts, httpopt.WithBodyLimit(l.BodyLimit))
+	}
+	return opts
+}
+
+// IdempotentOptions returns the options of an Idempotent: the given ones of a
+// lock, and those that every framework has. An adapter adds ReplayHook.
+func (l Lock) IdempotentOptions(lock []httpopt.Option) (opts []httpopt.IdempotentOption) {
+	for _, o := range lock {
+		opts = append(opts, o)
+	}
+	if l.OptionalKey {
+		opts = append(opts, httpopt.WithOptionalKey())
+	}
+	if l.KeptHeaders != nil {
+		opts = append(opts, httpopt.WithKeptHeaders(l.KeptHeaders...))
+	}
+	if l.IdempotencyKey != nil {
+		opts = append(opts, httpopt.WithIdempotencyKey(l.IdempotencyKey))
+	}
+	if l.Fingerprint != nil {
+		opts = append(opts, httpopt.WithFingerprint(l.Fingerprint...))
+	}
+	if l.NoFingerprint {
+		opts = append(opts, httpopt.WithoutFingerprint())
+	}
+	if l.Once != nil {
+		opts = append(opts, httpopt.InTransactionOf(l.Once))
+	}
+	return opts
 }
 
 // Mount returns an app of the adapter's framework, without recovery. Its only

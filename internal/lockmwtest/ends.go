@@ -58,6 +58,20 @@ func clientGoneInside(r *rig) {
 	r.mustBeFree(key)
 }
 
+// The client waits for an answer.
+func handlerEndsItsWait(r *rig) {
+	order := guard.Key("order", sku)
+	r.hold(r.other, order)
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		ctx, cancel := context.WithCancel(req.Context())
+		time.AfterFunc(maxWait/2, cancel)
+		*req = *req.WithContext(ctx) // as a handler that passes the request on
+		return r.guard.Do(ctx, order, func(context.Context) error { return nil })
+	}, template)
+	r.expectProblem(post(r.Context(), app, path), http.StatusServiceUnavailable, "lock_wait_aborted", false)
+	r.mustBeFree(key)
+}
+
 func outerDeadline(r *rig) {
 	r.hold(r.other, key)
 	ctx, cancel := context.WithTimeout(r.Context(), maxWait/2)

@@ -59,47 +59,24 @@ func handler(h lockmwtest.Handler) http.Handler {
 }
 
 func middleware(g *guard.Guard, l lockmwtest.Lock) func(http.Handler) http.Handler {
-	var answers []lockmw.AnswerOption
+	answers := l.AnswerOptions()
 	if l.OnError != nil {
 		answers = append(answers, lockmw.WithErrorHandler(l.OnError))
-	}
-	if l.Held != 0 {
-		answers = append(answers, lockmw.WithHeldStatus(l.Held))
 	}
 	if l.Answers {
 		return lockmw.Answers(answers...)
 	}
-	var opts []lockmw.Option
-	for _, o := range answers {
-		opts = append(opts, o)
-	}
+	opts := l.Options(answers)
 	if l.SkipSafe {
 		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
 	}
-	if l.BodyLimit > 0 {
-		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
-	}
-	if l.OptionalKey {
-		opts = append(opts, lockmw.WithOptionalKey())
-	}
-	if l.KeptHeaders != nil {
-		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
-	}
-	if l.IdempotencyKey != nil {
-		opts = append(opts, lockmw.WithIdempotencyKey(l.IdempotencyKey))
-	}
-	if l.Fingerprint != nil {
-		opts = append(opts, lockmw.WithFingerprint(l.Fingerprint...))
-	}
-	if l.NoFingerprint {
-		opts = append(opts, lockmw.WithoutFingerprint())
-	}
+	once := l.IdempotentOptions(opts)
 	if l.ReplayHook != nil {
-		opts = append(opts, lockmw.WithReplayHook(func(*http.Request) { l.ReplayHook() }))
+		once = append(once, lockmw.WithReplayHook(func(*http.Request) { l.ReplayHook() }))
 	}
 	switch {
 	case l.TTL != 0:
-		return lockmw.Idempotent(g, l.Scope, l.TTL, opts...)
+		return lockmw.Idempotent(g, l.Scope, l.TTL, once...)
 	case l.Key != nil:
 		return lockmw.KeyFunc(g, l.Key, opts...)
 	case l.Templates != nil:

@@ -261,7 +261,7 @@ var keyFaults = []fault{
 	},
 	{
 		name: "needs no key", caughtBy: []string{badRow},
-		lock: func(l *lockmwtest.Lock) { l.OptionalKey = true },
+		lock: func(l *lockmwtest.Lock) { l.OptionalKey = l.Once == nil },
 	},
 	{
 		name: "always needs a key", caughtBy: []string{"requests without a key pass with the option", anyOptRow},
@@ -394,6 +394,10 @@ var sameFaults = []fault{
 	{
 		name: "compares requests although the key is enough", caughtBy: []string{aloneRow},
 		lock: func(l *lockmwtest.Lock) { l.NoFingerprint = false },
+	},
+	{
+		name: "has no transaction", caughtBy: []string{"an answer is committed with the work, or neither is"},
+		lock: func(l *lockmwtest.Lock) { l.Once = nil },
 	},
 	{
 		name: "tells nobody of replays", caughtBy: []string{hookRow},

@@ -87,6 +87,7 @@ var idempotentRows = []struct {
 	{"an answer has its TTL", answersEnd},
 	{goneRow, goneMeanwhile},
 	{"errors go to the error handler", idempotentErrorHandler},
+	{"an answer is committed with the work, or neither is", inTransaction},
 }
 
 // unbufferedAnswers has the rows about answers that begin before their handler

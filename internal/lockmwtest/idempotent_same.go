@@ -191,3 +191,37 @@ func replayHook(r *rig) {
 		}
 	}
 }
+
+func inTransaction(r *rig) {
+	for status, want := range map[int]struct{ sum, runs int }{
+		http.StatusCreated:            {1, 1},
+		http.StatusConflict:           {0, 1}, // rolled back, and kept
+		http.StatusTooManyRequests:    {0, 2},
+		http.StatusServiceUnavailable: {0, 2},
+	} {
+		ledger := new(Ledger)
+		c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
+			if tx := TxFrom(req.Context()); tx != nil {
+				tx.Add()
+			}
+			w.WriteHeader(status)
+			return nil
+		}}
+		lock := once
+		lock.Once = ledger.Once
+		one, two := r.instances(c.serve, lock)
+		ledger.Refuse = errors.New("no answer to COMMIT")
+		if status < 400 {
+			r.expectProblem(r.pay(one), http.StatusServiceUnavailable, "lock_unavailable", true)
+			c.runs = 0
+		}
+		ledger.Refuse = nil
+		first, again := r.pay(one), r.pay(two)
+		if first.Code != status || again.Code != status || replayed(again) != (want.runs == 1) {
+			r.Errorf("%d: got %d, then %d, replay %v", status, first.Code, again.Code, replayed(again))
+		}
+		if ledger.Sum() != want.sum || c.runs != want.runs {
+			r.Errorf("%d: %d committed of %d runs, want %d, %d", status, ledger.Sum(), c.runs, want.sum, want.runs)
+		}
+	}
+}

@@ -83,6 +83,7 @@ func Run(t *testing.T, a Adapter) {
 		{"client gone while waiting", clientGone},
 		{"client gone before its turn", clientGoneBefore},
 		{"client gone while a lock inside the handler waits", clientGoneInside},
+		{"a handler ends its own wait inside", handlerEndsItsWait},
 		{"outer deadline while waiting", outerDeadline},
 		{"a panic passes through after release", panics},
 		{"Goexit passes through after release", exits},

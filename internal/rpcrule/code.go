@@ -1,22 +1,50 @@
 package rpcrule
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/outcome"
 )
 
 // The gRPC codes of answers. The codes of Connect are the same.
 const (
+	OK                 = 0
 	Canceled           = 1
 	InvalidArgument    = 3
 	DeadlineExceeded   = 4
+	NotFound           = 5
+	AlreadyExists      = 6
+	PermissionDenied   = 7
 	ResourceExhausted  = 8
 	FailedPrecondition = 9
 	Aborted            = 10
+	OutOfRange         = 11
+	Unimplemented      = 12
 	Internal           = 13
 	Unavailable        = 14
+	Unauthenticated    = 16
 )
+
+// results are the codes of results. With the others the same call may go
+// through the next time.
+var results = []uint32{
+	OK, InvalidArgument, NotFound, AlreadyExists, PermissionDenied, FailedPrecondition, OutOfRange, Unimplemented,
+}
+
+// Kept returns nil if an answer with code is kept, and otherwise the error for
+// [Answers].Record. again says that the answer has a RetryInfo, and ours that
+// it is an error of guard.
+func Kept(code uint32, again, ours bool) error {
+	switch {
+	case again, code == Unauthenticated:
+		return guard.NothingDone(ErrNotForKeeping)
+	case ours, !slices.Contains(results, code):
+		return ErrNotForKeeping
+	}
+	return nil
+}
 
 // Code returns the code for an outcome. If part of the work may be done, it is
 // not a code that clients repeat by themselves.

@@ -49,7 +49,7 @@ var ErrNotForKeeping = errors.New("the answer is not one to keep")
 // name.
 func NewIdempotent(
 	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration, a Answers,
-	opts []Option,
+	s Settings,
 ) *Rule {
 	if scope == nil {
 		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
@@ -58,20 +58,14 @@ func NewIdempotent(
 		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
 	}
 	check(method, false)
-	i := &idempotent{rule: &Rule{Guard: g, Method: method}, ttl: ttl, answers: a}
-	i.identity = httpguard.Identity[call]{
-		Scope:  func(c call) (string, error) { return scope(c.ctx) },
-		Header: func(c call) []string { return a.Names(c.ctx, c.request) },
-		Whole:  i.wholeCall,
-	}
-	for _, o := range opts {
-		if o == nil {
-			panic("lockmw: an option is nil")
-		}
-		o.apply(i)
+	i := &idempotent{rule: &Rule{Guard: g, Method: method}, ttl: ttl, answers: a, replayed: s.Replayed}
+	i.identity = httpguard.Identity[Call]{
+		IdentityOptions: s.Identity, Whole: i.wholeCall,
+		Scope:  func(c Call) (string, error) { return scope(c.ctx) },
+		Header: func(c Call) []string { return a.Names(c.ctx, c.request) },
 	}
 	if chosen := i.identity.Values; chosen != nil { // methods have answers of different types
-		i.identity.Values = append(slices.Clip(chosen), func(call) (string, error) { return method, nil })
+		i.identity.Values = append(slices.Clip(chosen), func(Call) (string, error) { return method, nil })
 	}
 	i.rule.Serve = i.serve
 	return i.rule
@@ -81,7 +75,7 @@ func NewIdempotent(
 // use.
 type idempotent struct {
 	rule     *Rule
-	identity httpguard.Identity[call]
+	identity httpguard.Identity[Call]
 	ttl      time.Duration
 	answers  Answers
 	replayed func(context.Context) // called before each replay; nil: nobody is
@@ -89,83 +83,12 @@ type idempotent struct {
 	interrupted sync.Map // the keys that were logged so
 }
 
-// call is a call as the functions of an [httpguard.Identity] see it.
-type call struct {
-	ctx              context.Context //nolint:containedctx // of the functions' calls alone
-	request, message any
-}
-
-// value makes a function for calls of one that takes an M. value panics if f is
-// nil.
-func value[M any](f func(ctx context.Context, message M) (string, error)) func(call) (string, error) {
-	if f == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return func(c call) (string, error) {
-		m, ok := c.message.(M)
-		if !ok {
-			return "", WrongType(c.message)
-		}
-		return f(c.ctx, m)
-	}
-}
-
-// Option changes a rule of [NewIdempotent].
-type Option interface{ apply(i *idempotent) }
-
-// Options returns the options of an adapter.
-func Options[O Option](opts []O) []Option {
-	all := make([]Option, len(opts))
-	for i, o := range opts {
-		all[i] = o
-	}
-	return all
-}
-
-type optionFunc func(i *idempotent)
-
-func (f optionFunc) apply(i *idempotent) { f(i) }
-
-// WithKey makes WithIdempotencyKey.
-func WithKey[M any](key func(ctx context.Context, message M) (string, error)) Option {
-	of := value(key)
-	return optionFunc(func(i *idempotent) { i.identity.Key = of })
-}
-
-// WithFingerprint makes WithFingerprint. WithFingerprint panics without values.
-func WithFingerprint[M any](values []func(ctx context.Context, message M) (string, error)) Option {
-	if len(values) == 0 {
-		panic(httpguard.NoValues)
-	}
-	of := make([]func(call) (string, error), len(values))
-	for n, v := range values {
-		of[n] = value(v)
-	}
-	return optionFunc(func(i *idempotent) { i.identity.Values = of })
-}
-
-// WithoutFingerprint makes WithoutFingerprint.
-func WithoutFingerprint() Option {
-	return optionFunc(func(i *idempotent) { i.identity.Values = []func(call) (string, error){} })
-}
-
-// WithOptionalKey makes WithOptionalKey.
-func WithOptionalKey() Option { return optionFunc(func(i *idempotent) { i.identity.Optional = true }) }
-
-// WithReplayHook makes WithReplayHook. WithReplayHook panics if f is nil.
-func WithReplayHook(f func(ctx context.Context)) Option {
-	if f == nil {
-		panic("lockmw: the replay hook is nil")
-	}
-	return optionFunc(func(i *idempotent) { i.replayed = f })
-}
-
 // serve runs handler once for a key, and returns its answer for the other
 // calls.
 func (i *idempotent) serve(
 	ctx context.Context, g *guard.Guard, request any, handler func(context.Context) (any, error),
 ) (resp any, err error) {
-	c := call{ctx, request, request}
+	c := Call{ctx, request, request}
 	if i.answers.Message != nil {
 		c.message = i.answers.Message(request)
 	}
@@ -235,7 +158,7 @@ func (i *idempotent) told(ctx context.Context, own error) error {
 }
 
 // wholeCall returns a hash of the method and the message of a call.
-func (i *idempotent) wholeCall(c call) ([]byte, error) {
+func (i *idempotent) wholeCall(c Call) ([]byte, error) {
 	text, err := i.answers.Text(c.message)
 	if err != nil {
 		return nil, err

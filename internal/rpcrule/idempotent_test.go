@@ -13,6 +13,7 @@ import (
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // payment is the message of a call, and its request too.
@@ -26,15 +27,19 @@ func id(p payment) string      { return p.id }
 func account(p payment) string { return p.account }
 func cents(p payment) string   { return p.cents }
 
+func settings(opts ...rpcopt.IdempotentOption) rpcrule.Settings {
+	return rpcrule.SettingsOf(rpcrule.Settings{}, opts)
+}
+
 // pay returns a function that calls a rule with opts. It returns the answer,
 // and whether the handler ran under a lease.
-func pay(t *testing.T, opts ...rpcrule.Option) func(message any) (answer string, leased bool, err error) {
+func pay(t *testing.T, opts ...rpcopt.IdempotentOption) func(message any) (answer string, leased bool, err error) {
 	t.Helper()
 	return calls(t, guardtest.New(t).Guard, "/shop.Bank/Pay", opts...)
 }
 
 // calls is pay for any method.
-func calls(t *testing.T, g *guard.Guard, method string, opts ...rpcrule.Option,
+func calls(t *testing.T, g *guard.Guard, method string, opts ...rpcopt.IdempotentOption,
 ) func(message any) (answer string, leased bool, err error) {
 	t.Helper()
 	runs := 0
@@ -47,7 +52,7 @@ func calls(t *testing.T, g *guard.Guard, method string, opts ...rpcrule.Option,
 			},
 			Replay: func(_ context.Context, record []byte) (any, error) { return "again: " + string(record), nil },
 			Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
-		}, opts)
+		}, settings(opts...))
 	return func(message any) (answer string, leased bool, err error) {
 		resp, err := r.Serve(t.Context(), g, message, func(ctx context.Context) (any, error) {
 			runs++
@@ -61,15 +66,13 @@ func calls(t *testing.T, g *guard.Guard, method string, opts ...rpcrule.Option,
 
 func TestCallsAreTheSameByTheChosenFunctions(t *testing.T) {
 	whole, values, alone := "whole message", "chosen values", "key alone"
-	for name, opts := range map[string][]rpcrule.Option{
-		whole: nil,
-		values: {rpcrule.WithFingerprint([]func(context.Context, payment) (string, error){
-			of(account), of(cents),
-		})},
-		alone: {rpcrule.WithoutFingerprint()},
+	for name, opts := range map[string][]rpcopt.IdempotentOption{
+		whole:  nil,
+		values: {rpcopt.WithFingerprint(of(account), of(cents))},
+		alone:  {rpcopt.WithoutFingerprint()},
 	} {
 		told := 0
-		opts = append(opts, rpcrule.WithKey(of(id)), rpcrule.WithReplayHook(func(context.Context) { told++ }))
+		opts = append(opts, rpcopt.WithIdempotencyKey(of(id)), rpcopt.WithReplayHook(func(context.Context) { told++ }))
 		pay := pay(t, opts...)
 		if got, leased, err := pay(payment{"1", "a", "12", ""}); got != "paid 1" || !leased || err != nil || told != 0 {
 			t.Errorf("%s: got %q, leased %v, %v, told %d times", name, got, leased, err, told)
@@ -99,15 +102,15 @@ func TestCallsAreTheSameByTheChosenFunctions(t *testing.T) {
 // The answer of one method is none of another, whatever makes calls the same.
 func TestNoMethodGetsTheAnswerOfAnother(t *testing.T) {
 	g := guardtest.New(t).Guard
-	for name, o := range map[string]rpcrule.Option{
-		"values": rpcrule.WithFingerprint([]func(context.Context, payment) (string, error){of(account)}),
-		"alone":  rpcrule.WithoutFingerprint(),
+	for name, o := range map[string]rpcopt.IdempotentOption{
+		"values": rpcopt.WithFingerprint(of(account)),
+		"alone":  rpcopt.WithoutFingerprint(),
 	} {
 		order := payment{id: name, account: "a"}
-		if _, _, err := calls(t, g, "/shop.Bank/Pay", o, rpcrule.WithKey(of(id)))(order); err != nil {
+		if _, _, err := calls(t, g, "/shop.Bank/Pay", o, rpcopt.WithIdempotencyKey(of(id)))(order); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		got, _, err := calls(t, g, "/shop.Bank/Refund", o, rpcrule.WithKey(of(id)))(order)
+		got, _, err := calls(t, g, "/shop.Bank/Refund", o, rpcopt.WithIdempotencyKey(of(id)))(order)
 		if !errors.Is(err, guard.ErrOtherPayload) {
 			t.Errorf("%s: got %q, %v, want ErrOtherPayload", name, got, err)
 		}
@@ -116,9 +119,9 @@ func TestNoMethodGetsTheAnswerOfAnother(t *testing.T) {
 
 func TestACallWithoutAKey(t *testing.T) {
 	for _, optional := range []bool{false, true} {
-		opts := []rpcrule.Option{rpcrule.WithKey(of(id))}
+		opts := []rpcopt.IdempotentOption{rpcopt.WithIdempotencyKey(of(id))}
 		if optional {
-			opts = append(opts, rpcrule.WithOptionalKey())
+			opts = append(opts, rpcopt.WithOptionalKey())
 		}
 		pay := pay(t, opts...)
 		for range 2 {
@@ -155,7 +158,7 @@ func TestAHandlerSaysThatItHasDoneNothing(t *testing.T) {
 			time.Hour, rpcrule.Answers{
 				Record: func(context.Context, any, error) ([]byte, error) { return nil, rpcrule.ErrNotForKeeping },
 				Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
-			}, []rpcrule.Option{rpcrule.WithKey(of(id)), rpcrule.WithoutFingerprint()})
+			}, settings(rpcopt.WithIdempotencyKey(of(id)), rpcopt.WithoutFingerprint()))
 		runs := 0
 		for range 3 {
 			_, err := r.Serve(t.Context(), g, payment{id: "k"}, func(context.Context) (any, error) {
@@ -183,7 +186,7 @@ func TestAHandlerThatRunsAfterARefusalHasDoneSomething(t *testing.T) {
 		time.Hour, rpcrule.Answers{
 			Record: func(context.Context, any, error) ([]byte, error) { return nil, rpcrule.ErrNotForKeeping },
 			Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
-		}, []rpcrule.Option{rpcrule.WithKey(of(id)), rpcrule.WithoutFingerprint()})
+		}, settings(rpcopt.WithIdempotencyKey(of(id)), rpcopt.WithoutFingerprint()))
 	lock := rpcrule.New(g, "/shop.Bank/Pay", of(func(payment) string { return "account" }))
 	runs := 0
 	handler := func(context.Context) (any, error) {
@@ -212,10 +215,10 @@ func TestAHandlerThatRunsAfterARefusalHasDoneSomething(t *testing.T) {
 
 func TestOptionsThatCannotWorkPanic(t *testing.T) {
 	for name, construct := range map[string]func(){
-		"no key":       func() { rpcrule.WithKey[payment](nil) },
-		"no values":    func() { rpcrule.WithFingerprint[payment](nil) },
-		"a nil value":  func() { rpcrule.WithFingerprint([]func(context.Context, payment) (string, error){nil}) },
-		"no hook":      func() { rpcrule.WithReplayHook(nil) },
+		"no key":       func() { rpcopt.WithIdempotencyKey[payment](nil) },
+		"no values":    func() { rpcopt.WithFingerprint[payment]() },
+		"a nil value":  func() { rpcopt.WithFingerprint[payment](nil) },
+		"no hook":      func() { rpcopt.WithReplayHook(nil) },
 		"a nil option": func() { pay(t, nil) },
 	} {
 		func() {

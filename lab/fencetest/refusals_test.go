@@ -18,6 +18,7 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -162,7 +163,7 @@ func (c *till) route(handler func(w http.ResponseWriter, r *http.Request, tx *sq
 		c.Fatal(err)
 	}
 	c.Cleanup(func() { _ = g.Close(context.WithoutCancel(c.Context())) })
-	once := lockmw.Idempotent(g, keyfunc.Static("ann"), time.Hour, lockmw.InTransaction(c.db, c.results))
+	once := lockmw.Idempotent(g, keyfunc.Static("ann"), time.Hour, httpopt.InTransaction(c.db, c.results))
 	served := once(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*runs++
 		tx, _ := sqlresult.TxFrom(r.Context())

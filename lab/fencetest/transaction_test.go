@@ -18,6 +18,7 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -56,7 +57,7 @@ func shop(c till, instances int, broken func() bool) (urls []string) {
 				w.(http.Flusher).Flush()
 			}
 		}
-		in := lockmw.InTransaction(c.db, c.results)
+		in := httpopt.InTransaction(c.db, c.results)
 		mux.Handle("POST /{status}", lockmw.Idempotent(g, user, time.Hour, in)(http.HandlerFunc(pay)))
 		s := httptest.NewServer(mux)
 		c.Cleanup(func() {

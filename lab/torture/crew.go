@@ -41,6 +41,7 @@ type life struct {
 
 	// The crew's mutex guards the fields below.
 	from, to int64 // when it ran; to is 0 while it runs
+	ending   bool  // the crew ends it; set before that
 	killed   bool
 	failure  string       // what it did wrong
 	stops    []judge.Span // times in which it was frozen
@@ -98,6 +99,16 @@ func (c *crew) at(proc int) *life {
 	return c.now[proc]
 }
 
+// ending records that the crew is about to end a life. It returns what the
+// worker did wrong before.
+func (c *crew) ending(l *life) (failure string) {
+	failure = l.diedAlone()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.ending = true
+	return failure
+}
+
 // ended records the end of a life.
 func (c *crew) ended(l *life, at int64, killed bool, failure string) {
 	c.mu.Lock()
@@ -108,7 +119,7 @@ func (c *crew) ended(l *life, at int64, killed bool, failure string) {
 // kill ends a worker with kill -9 and starts another in its place.
 func (c *crew) kill(proc int) error {
 	l := c.at(proc)
-	failure := l.diedAlone()
+	failure := c.ending(l)
 	at := judge.Now()
 	_ = l.cmd.Process.Kill()
 	<-l.gone
@@ -141,7 +152,7 @@ func (l *life) words() string {
 
 func (c *crew) leave(l *life) {
 	const patience = 40 * time.Second
-	failure := l.diedAlone()
+	failure := c.ending(l)
 	_ = l.stdin.Close()
 	select {
 	case <-l.gone:
@@ -188,11 +199,19 @@ func (c *crew) endAll() {
 // alive returns the reason why a worker has ended that should not have, or "".
 func (c *crew) alive() string {
 	for proc := range c.cfg.procs {
-		if f := c.at(proc).diedAlone(); f != "" {
+		l := c.at(proc)
+		if f := l.diedAlone(); f != "" && !c.ends(l) { // in this order: the crew notes first what it ends
 			return f
 		}
 	}
 	return ""
+}
+
+// ends reports whether the crew ends a life, or has done so.
+func (c *crew) ends(l *life) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return l.ending
 }
 
 // past returns the lives so far, with what they have recorded.

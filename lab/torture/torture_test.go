@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -182,6 +183,20 @@ func TestEveryMutantIsCaught(t *testing.T) {
 				t.Errorf("status %d, want a violation of %s\n%s", status, m.checks, report)
 			}
 		})
+	}
+}
+
+// The place of a worker that was killed has it until the next one runs, which
+// takes long on a busy machine.
+func TestOnlyAWorkerThatDiesByItselfEndsTheRun(t *testing.T) {
+	gone := make(chan struct{})
+	close(gone)
+	for _, ending := range []bool{false, true} {
+		l := &life{cmd: &exec.Cmd{}, gone: gone, ending: ending}
+		c := &crew{cfg: config{procs: 1}, now: []*life{l}}
+		if f := c.alive(); (f == "") != ending {
+			t.Errorf("ended by the crew %v: %q", ending, f)
+		}
 	}
 }
 

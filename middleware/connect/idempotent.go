@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -15,11 +14,12 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // Idempotent carries out each call of procedure once, by its header
-// Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call
-// that comes again gets it, with the header Idempotency-Replayed. One that
+// Idempotency-Key or [rpcopt.WithIdempotencyKey]. The answer is kept for ttl. A
+// call that comes again gets it, with the header Idempotency-Replayed. One that
 // comes while the first runs waits for it, for at most MaxWait. Response is the
 // response message of the procedure:
 //
@@ -51,7 +51,8 @@ import (
 // and its handler does not run. [Verify] finds it before. To lock the procedure
 // too, put the rule of the lock into a second interceptor inside.
 func Idempotent[Response any](
-	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration,
+	opts ...rpcopt.IdempotentOption,
 ) Rule {
 	if _, ok := any(new(Response)).(proto.Message); !ok {
 		panic(fmt.Sprintf("lockmw: Idempotent with %T, which is no response message", *new(Response)))
@@ -62,7 +63,7 @@ func Idempotent[Response any](
 		},
 		Message: func(req any) any { return req.(connect.AnyRequest).Any() },
 		Text:    text, Record: record[Response], Replay: replay[Response], Error: answer,
-	}, rpcrule.Options(opts))
+	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))
 	return Rule{r, any(new(Response)).(proto.Message)}
 }
 
@@ -73,13 +74,6 @@ func text(message any) ([]byte, error) {
 		return nil, rpcrule.WrongType(message)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-}
-
-// keptCodes are the codes of errors that are results. With the others the same
-// call may go through the next time.
-var keptCodes = []connect.Code{
-	connect.CodeInvalidArgument, connect.CodeNotFound, connect.CodeAlreadyExists, connect.CodeFailedPrecondition,
-	connect.CodeOutOfRange, connect.CodePermissionDenied, connect.CodeUnimplemented,
 }
 
 // record returns what is kept of an answer: a status, and in place of an error
@@ -108,21 +102,19 @@ func statusOf(own error) (*spb.Status, error) {
 	if !errors.As(own, &e) {
 		return nil, rpcrule.ErrNotForKeeping
 	}
-	kept, ours := &spb.Status{Code: int32(e.Code()), Message: e.Message()}, false
+	kept := &spb.Status{Code: int32(e.Code()), Message: e.Message()}
+	again, ours := false, false
 	for _, d := range e.Details() {
 		switch v, _ := d.Value(); v := v.(type) {
 		case *errdetails.RetryInfo:
-			return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
+			again = true
 		case *errdetails.ErrorInfo:
 			ours = ours || v.GetDomain() == Domain
 		}
 		kept.Details = append(kept.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
 	}
-	if e.Code() == connect.CodeUnauthenticated {
-		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
-	}
-	if ours || !slices.Contains(keptCodes, e.Code()) {
-		return nil, rpcrule.ErrNotForKeeping
+	if err := rpcrule.Kept(uint32(e.Code()), again, ours); err != nil {
+		return nil, err
 	}
 	return kept, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/connect"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 type tenantKey struct{}
@@ -347,15 +348,15 @@ func TestIdempotentRefusesWhatCannotWork(t *testing.T) {
 func TestTheOptionsOfIdempotent(t *testing.T) {
 	runs, told, scope := 0, 0, func(context.Context) (string, error) { return "ann", nil }
 	rule := lockmw.Idempotent[message](guardtest.New(t).Guard, buy, scope, time.Hour,
-		lockmw.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
+		rpcopt.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
 			id, _, _ := strings.Cut(m.GetValue(), " ")
 			return id, nil
 		}),
-		lockmw.WithFingerprint(func(_ context.Context, m *message) (string, error) {
+		rpcopt.WithFingerprint(func(_ context.Context, m *message) (string, error) {
 			_, cents, _ := strings.Cut(m.GetValue(), " ")
 			return strings.TrimSpace(cents), nil
 		}),
-		lockmw.WithOptionalKey(), lockmw.WithReplayHook(func(context.Context) { told++ }))
+		rpcopt.WithOptionalKey(), rpcopt.WithReplayHook(func(context.Context) { told++ }))
 	server := httptest.NewServer(connect.NewUnaryHandler(buy,
 		func(context.Context, *connect.Request[message]) (*connect.Response[message], error) {
 			runs++

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	"connectrpc.com/connect/v2"
@@ -17,11 +16,12 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // Idempotent carries out each call of procedure once, by its header
-// Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A call
-// that comes again gets it, with the header Idempotency-Replayed. One that
+// Idempotency-Key or [rpcopt.WithIdempotencyKey]. The answer is kept for ttl. A
+// call that comes again gets it, with the header Idempotency-Replayed. One that
 // comes while the first runs waits for it, for at most MaxWait. Request and
 // Response are the messages of the procedure:
 //
@@ -53,13 +53,14 @@ import (
 // and its handler does not run. [Verify] finds it before. To lock the procedure
 // too, put the rule of the lock into a second interceptor inside.
 func Idempotent[Request, Response proto.Message](
-	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration,
+	opts ...rpcopt.IdempotentOption,
 ) Rule {
 	var none Response
 	r := rpcrule.NewIdempotent(g, procedure, scope, ttl, rpcrule.Answers{
 		Names: names, Message: func(req any) any { return req },
 		Text: text, Record: record[Response], Replay: replay[Response], Error: answer,
-	}, rpcrule.Options(opts))
+	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))
 	r.Type = reflect.TypeFor[Request]()
 	return Rule{r, none.ProtoReflect().New().Interface()}
 }
@@ -76,13 +77,6 @@ func names(ctx context.Context, _ any) []string {
 // text returns a message as this binary writes it.
 func text(message any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(message.(proto.Message))
-}
-
-// keptCodes are the codes of errors that are results. With the others the same
-// call may go through the next time.
-var keptCodes = []connect.Code{
-	connect.CodeInvalidArgument, connect.CodeNotFound, connect.CodeAlreadyExists, connect.CodeFailedPrecondition,
-	connect.CodeOutOfRange, connect.CodePermissionDenied, connect.CodeUnimplemented,
 }
 
 // record returns what is kept of an answer: a status, and in place of an error
@@ -112,22 +106,20 @@ func statusOf(own error) (*spb.Status, error) {
 	if !errors.As(own, &e) || e.IsRemote() {
 		return nil, rpcrule.ErrNotForKeeping
 	}
-	kept, ours := &spb.Status{Code: int32(e.Code()), Message: e.Message()}, false
+	kept := &spb.Status{Code: int32(e.Code()), Message: e.Message()}
+	again, ours := false, false
 	for _, d := range e.Details() {
 		m, _ := connectproto.UnmarshalErrorDetail(d)
 		switch m := m.(type) {
 		case *errdetails.RetryInfo:
-			return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
+			again = true
 		case *errdetails.ErrorInfo:
 			ours = ours || m.GetDomain() == Domain
 		}
 		kept.Details = append(kept.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type, Value: d.Value})
 	}
-	if e.Code() == connect.CodeUnauthenticated {
-		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
-	}
-	if ours || !slices.Contains(keptCodes, e.Code()) {
-		return nil, rpcrule.ErrNotForKeeping
+	if err := rpcrule.Kept(uint32(e.Code()), again, ours); err != nil {
+		return nil, err
 	}
 	return kept, nil
 }

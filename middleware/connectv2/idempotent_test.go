@@ -20,6 +20,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/connectv2"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 func tenant(ctx context.Context) (string, error) {
@@ -43,7 +44,7 @@ func newTill(t *testing.T, answer func() (string, error), opts ...guard.Option) 
 }
 
 func newTillWith(
-	t *testing.T, answer func() (string, error), changes []lockmw.Option, opts ...guard.Option,
+	t *testing.T, answer func() (string, error), changes []rpcopt.IdempotentOption, opts ...guard.Option,
 ) *till {
 	t.Helper()
 	s := &till{T: t, locker: memlocker.New()}
@@ -149,16 +150,16 @@ func TestACallThatComesMeanwhileIsRefusedOrGetsTheAnswer(t *testing.T) {
 
 func TestTheOptionsOfIdempotent(t *testing.T) {
 	var told atomic.Int32
-	s := newTillWith(t, func() (string, error) { return "paid", nil }, []lockmw.Option{
-		lockmw.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
+	s := newTillWith(t, func() (string, error) { return "paid", nil }, []rpcopt.IdempotentOption{
+		rpcopt.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
 			id, _, _ := strings.Cut(m.GetValue(), " ")
 			return id, nil
 		}),
-		lockmw.WithFingerprint(func(_ context.Context, m *message) (string, error) {
+		rpcopt.WithFingerprint(func(_ context.Context, m *message) (string, error) {
 			_, cents, _ := strings.Cut(m.GetValue(), " ")
 			return strings.TrimSpace(cents), nil
 		}),
-		lockmw.WithOptionalKey(), lockmw.WithReplayHook(func(context.Context) { told.Add(1) }),
+		rpcopt.WithOptionalKey(), rpcopt.WithReplayHook(func(context.Context) { told.Add(1) }),
 	})
 	for i, row := range []struct {
 		text     string

@@ -9,6 +9,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 // Key returns a middleware that serves one request at a time for each key that
@@ -28,7 +29,7 @@ import (
 // exceptions. For a client that has gone the response is ended without a body.
 // If a deadline outside the guard ended the wait, the context's own error is
 // returned, for the middleware that set it.
-func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
+func Key(g *guard.Guard, template string, opts ...httpopt.Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
@@ -36,13 +37,13 @@ func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
 // for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
-func Static(g *guard.Guard, key string, opts ...Option) echo.MiddlewareFunc {
+func Static(g *guard.Guard, key string, opts ...httpopt.Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path
 // parameters are in the request's PathValue, decoded.
-func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFunc {
+func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...httpopt.Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
@@ -50,7 +51,7 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFu
 // KeyFrom is for values that an earlier middleware put there. Build the key
 // with guard.Key. An error that is not one of keyfunc or guard is logged and
 // returned unchanged.
-func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Option) echo.MiddlewareFunc {
+func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...httpopt.Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.OfContext(key), opts)
 }
 
@@ -70,18 +71,19 @@ func Keys(g *guard.Guard, templates ...string) echo.MiddlewareFunc {
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
-func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option) echo.MiddlewareFunc {
+func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...httpopt.Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.MiddlewareFunc {
-	return routes.Lock(g, keys, httpguard.NewConfig(opts))
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []httpopt.Option) echo.MiddlewareFunc {
+	return routes.Lock(g, keys, httpguard.NewConfig(with, opts))
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A
-// request that comes again gets it, with the header Idempotency-Replayed. One
-// that comes while the first runs waits for it, for at most MaxWait.
+// header Idempotency-Key or [httpopt.WithIdempotencyKey]. The answer is kept
+// for ttl. A request that comes again gets it, with the header
+// Idempotency-Replayed. One that comes while the first runs waits for it, for
+// at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
 // of two scopes have nothing to do with each other. The scope should be a value
@@ -105,17 +107,19 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
-func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) echo.MiddlewareFunc {
-	return routes.Idempotent(g, httpguard.ScopeOfRequest(scope), ttl, httpguard.NewConfig(opts))
+func Idempotent(
+	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...httpopt.IdempotentOption,
+) echo.MiddlewareFunc {
+	return routes.Idempotent(g, httpguard.ScopeOfRequest(scope), ttl, httpguard.NewConfig(with, opts))
 }
 
 // IdempotentFrom is [Idempotent] with a scope that a function finds in the
 // echo.Context. IdempotentFrom is for the user or tenant that an authentication has
 // put there with c.Set. Its errors are answered as those of [KeyFrom].
 func IdempotentFrom(
-	g *guard.Guard, scope func(echo.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, scope func(echo.Context) (string, error), ttl time.Duration, opts ...httpopt.IdempotentOption,
 ) echo.MiddlewareFunc {
-	return routes.Idempotent(g, httpguard.ScopeOfContext(scope), ttl, httpguard.NewConfig(opts))
+	return routes.Idempotent(g, httpguard.ScopeOfContext(scope), ttl, httpguard.NewConfig(with, opts))
 }
 
 // Error turns an error of guard or keyfunc into the *echo.HTTPError that the

@@ -23,6 +23,7 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/echo"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +41,7 @@ func mountBare(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) h
 		case l.Answers:
 			chain = append(chain, lockmw.Answers(answers(l)...))
 		case l.TTL != 0:
-			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, options(l)...))
+			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...))
 		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
 		case l.Templates != nil:
@@ -68,44 +69,27 @@ func mountBare(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) h
 	return e
 }
 
-func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
+	opts := l.AnswerOptions()
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(func(c echo.Context, err error) error {
 			l.OnError(c.Response(), c.Request(), err)
 			return nil
 		}))
 	}
-	if l.Held != 0 {
-		opts = append(opts, lockmw.WithHeldStatus(l.Held))
+	return opts
+}
+
+func options(l lockmwtest.Lock) []httpopt.Option {
+	opts := l.Options(answers(l))
+	if l.SkipSafe {
+		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
 	}
 	return opts
 }
 
-func options(l lockmwtest.Lock) (opts []lockmw.Option) {
-	for _, o := range answers(l) {
-		opts = append(opts, o)
-	}
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	if l.BodyLimit > 0 {
-		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
-	}
-	if l.OptionalKey {
-		opts = append(opts, lockmw.WithOptionalKey())
-	}
-	if l.KeptHeaders != nil {
-		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
-	}
-	if l.IdempotencyKey != nil {
-		opts = append(opts, lockmw.WithIdempotencyKey(l.IdempotencyKey))
-	}
-	if l.Fingerprint != nil {
-		opts = append(opts, lockmw.WithFingerprint(l.Fingerprint...))
-	}
-	if l.NoFingerprint {
-		opts = append(opts, lockmw.WithoutFingerprint())
-	}
+func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
+	opts := l.IdempotentOptions(options(l))
 	if l.ReplayHook != nil {
 		opts = append(opts, lockmw.WithReplayHook(func(echo.Context) { l.ReplayHook() }))
 	}
@@ -452,7 +436,7 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		"nil function":      func() { lockmw.KeyFrom(nil, nil) },
 		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
 		"nil skipper":       func() { lockmw.WithSkipper(nil) },
-		"negative limit":    func() { lockmw.WithBodyLimit(-1) },
+		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard/keyfunc"
 	lockmw "github.com/go-lockguard/guard/middleware/echo"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 // echo's Timeout runs what is inside of it in another goroutine, and echo gives
@@ -30,7 +31,7 @@ func TestATimeoutThatMixesUpRequestsIsRefusedOutsideALock(t *testing.T) {
 		for kind, inside := range map[string]echo.MiddlewareFunc{
 			"lock": lockmw.Static(newGuard(t), "a"),
 			"once": lockmw.Idempotent(newGuard(t), keyfunc.Static("a"), time.Hour,
-				lockmw.WithIdempotencyKey(keyfunc.Static("k"))),
+				httpopt.WithIdempotencyKey(keyfunc.Static("k"))),
 		} {
 			ran := false
 			w := serve(buy("42"), func(c echo.Context) error {

@@ -73,8 +73,8 @@
 // A body of at most 64 KiB is read before the wait. On HTTP/1 net/http notices
 // only then that the client has gone, and the waiter leaves the queue at once.
 // http.Server.ReadTimeout bounds the reading. With a larger body the waiter
-// stays until its MaxWait is over. [WithBodyLimit] sets another size, which is
-// also the largest body in which a key's value is found.
+// stays until its MaxWait is over. [httpopt.WithBodyLimit] sets another size,
+// which is also the largest body in which a key's value is found.
 //
 // A handler that answers while its client still sends needs HTTP/2, where
 // nothing is read ahead.

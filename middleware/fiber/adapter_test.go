@@ -12,6 +12,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/fiber"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 // The table uses net/http. This file converts its requests to those of
@@ -24,7 +25,7 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 		case l.Answers:
 			chain = append(chain, lockmw.Answers(answers(l)...))
 		case l.TTL != 0:
-			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, options(l)...))
+			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...))
 		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
 		case l.Templates != nil:
@@ -58,7 +59,8 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 	return served{app.Handler()}
 }
 
-func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
+	opts := l.AnswerOptions()
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(func(c fiber.Ctx, err error) error {
 			return serve(c, func(w http.ResponseWriter, r *http.Request) error {
@@ -67,38 +69,20 @@ func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
 			})
 		}))
 	}
-	if l.Held != 0 {
-		opts = append(opts, lockmw.WithHeldStatus(l.Held))
+	return opts
+}
+
+func options(l lockmwtest.Lock) []httpopt.Option {
+	opts := l.Options(answers(l))
+	opts = append(opts, lockmw.WithMaxWait(time.Hour)) // the table has guards with longer waits
+	if l.SkipSafe {
+		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
 	}
 	return opts
 }
 
-func options(l lockmwtest.Lock) (opts []lockmw.Option) {
-	opts = append(opts, lockmw.WithMaxWait(time.Hour)) // the table has guards with longer waits
-	for _, o := range answers(l) {
-		opts = append(opts, o)
-	}
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	if l.BodyLimit > 0 {
-		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
-	}
-	if l.OptionalKey {
-		opts = append(opts, lockmw.WithOptionalKey())
-	}
-	if l.KeptHeaders != nil {
-		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
-	}
-	if l.IdempotencyKey != nil {
-		opts = append(opts, lockmw.WithIdempotencyKey(l.IdempotencyKey))
-	}
-	if l.Fingerprint != nil {
-		opts = append(opts, lockmw.WithFingerprint(l.Fingerprint...))
-	}
-	if l.NoFingerprint {
-		opts = append(opts, lockmw.WithoutFingerprint())
-	}
+func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
+	opts := l.IdempotentOptions(options(l))
 	if l.ReplayHook != nil {
 		opts = append(opts, lockmw.WithReplayHook(func(fiber.Ctx) { l.ReplayHook() }))
 	}

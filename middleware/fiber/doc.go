@@ -28,7 +28,7 @@
 //   - Fiber's timeout middleware answers while its handler still runs. Never
 //     put it inside the lock. The lock would be released under the handler, and
 //     logs that once. Inside [Idempotent] its answer is not kept, and later
-//     requests get 409.
+//     requests get 409, unless [httpopt.InTransaction] rolls the work back.
 //   - A handler must not start work on the key that outlives it. Nor must it do
 //     work on the key in a SendStreamWriter or Hijack function, or in a
 //     WebSocket, because fasthttp calls these functions after all handlers have
@@ -61,8 +61,8 @@
 // only, nothing but the key is copied.
 //
 // With StreamRequestBody a body is read for keys that are in it, for Idempotent,
-// and if it says that it is no longer than [WithBodyLimit]. A longer one that is
-// needed gets 413, and no more than the limit is read of it.
+// and if it says that it is no longer than [httpopt.WithBodyLimit]. A longer one
+// that is needed gets 413, and no more than the limit is read of it.
 //
 // # Cookies and forms
 //

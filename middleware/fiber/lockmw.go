@@ -12,6 +12,7 @@ import (
 	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -27,7 +28,7 @@ import (
 // [WithMaxWait] says otherwise. The chain goes on only under the lease, and its
 // error is returned unchanged. c.Context() ends when the lease is lost. Every
 // other outcome gets an answer of package outcome.
-func Key(g *guard.Guard, template string, opts ...Option) fiber.Handler {
+func Key(g *guard.Guard, template string, opts ...httpopt.Option) fiber.Handler {
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
@@ -35,7 +36,7 @@ func Key(g *guard.Guard, template string, opts ...Option) fiber.Handler {
 // for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
-func Static(g *guard.Guard, key string, opts ...Option) fiber.Handler {
+func Static(g *guard.Guard, key string, opts ...httpopt.Option) fiber.Handler {
 	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
@@ -43,7 +44,7 @@ func Static(g *guard.Guard, key string, opts ...Option) fiber.Handler {
 // function gets a copy of the request, and its changes to the copy are lost.
 // The copy has the decoded path parameters in its PathValue, and c.Context() as
 // its context.
-func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
+func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...httpopt.Option) fiber.Handler {
 	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
@@ -52,7 +53,7 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
 // guard.Key. An error that is not one of keyfunc or guard is logged and goes to
 // the application's ErrorHandler. Unless it is a *fiber.Error its text there is
 // "Internal Server Error", because fiber sends texts to the client.
-func KeyFrom(g *guard.Guard, key func(fiber.Ctx) (string, error), opts ...Option) fiber.Handler {
+func KeyFrom(g *guard.Guard, key func(fiber.Ctx) (string, error), opts ...httpopt.Option) fiber.Handler {
 	return newMiddleware(g, httpguard.OfContext(cloned(key)), opts)
 }
 
@@ -84,12 +85,12 @@ func Keys(g *guard.Guard, templates ...string) fiber.Handler {
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
-func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option) fiber.Handler {
+func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...httpopt.Option) fiber.Handler {
 	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.Handler {
-	cfg := newConfig(opts)
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []httpopt.Option) fiber.Handler {
+	cfg := httpguard.NewConfig(with, opts)
 	waits := httpguard.NewWaits(g, cfg.MaxWait)
 	patient, hasty := cfg.Lock(g), cfg.Lock(waits.Short)
 	return func(c fiber.Ctx) error {
@@ -120,9 +121,10 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.H
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A
-// request that comes again gets it, with the header Idempotency-Replayed. One
-// that comes while the first runs waits for it, for at most MaxWait.
+// header Idempotency-Key or [httpopt.WithIdempotencyKey]. The answer is kept
+// for ttl. A request that comes again gets it, with the header
+// Idempotency-Replayed. One that comes while the first runs waits for it, for
+// at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
 // of two scopes have nothing to do with each other. The scope should be a value
@@ -146,7 +148,9 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.H
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
-func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) fiber.Handler {
+func Idempotent(
+	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...httpopt.IdempotentOption,
+) fiber.Handler {
 	return newIdempotent(g, httpguard.ScopeOfRequest(scope), ttl, opts)
 }
 
@@ -154,13 +158,15 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 // fiber.Ctx. IdempotentFrom is for the user or tenant that an authentication has
 // put there with c.Locals. Its errors are answered as those of [KeyFrom].
 func IdempotentFrom(
-	g *guard.Guard, scope func(fiber.Ctx) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, scope func(fiber.Ctx) (string, error), ttl time.Duration, opts ...httpopt.IdempotentOption,
 ) fiber.Handler {
 	return newIdempotent(g, httpguard.ScopeOfContext(cloned(scope)), ttl, opts)
 }
 
-func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []Option) fiber.Handler {
-	cfg := newConfig(opts)
+func newIdempotent(
+	g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []httpopt.IdempotentOption,
+) fiber.Handler {
+	cfg := httpguard.NewConfig(with, opts)
 	waits := httpguard.NewWaits(g, cfg.MaxWait)
 	patient, hasty := cfg.Idempotent(g, ttl), cfg.Idempotent(waits.Short, ttl)
 	return func(c fiber.Ctx) error {
@@ -180,7 +186,7 @@ func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, op
 		switch err := once.Serve(x); {
 		case errors.Is(err, httpguard.ErrPasses):
 			return c.Next()
-		case err != nil:
+		case err != nil && !abandoned(c):
 			return answer(c, once.Lock, errors.Join(err, x.err))
 		}
 		return x.err

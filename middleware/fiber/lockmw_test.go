@@ -23,6 +23,7 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/fiber"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 func TestMain(m *testing.M) {
@@ -128,7 +129,7 @@ func TestTheContextItselfCarriesTheLease(t *testing.T) {
 func TestWaitsAreShorterThanThoseOfTheGuard(t *testing.T) {
 	for name, c := range map[string]struct {
 		guard time.Duration
-		opts  []lockmw.Option
+		opts  []httpopt.Option
 		wait  time.Duration
 		told  int
 	}{
@@ -137,10 +138,10 @@ func TestWaitsAreShorterThanThoseOfTheGuard(t *testing.T) {
 		"no wait":        {0, nil, 0, 0},
 		"a longer one, meant": {
 			3 * time.Second,
-			[]lockmw.Option{lockmw.WithMaxWait(time.Minute)},
+			[]httpopt.Option{lockmw.WithMaxWait(time.Minute)},
 			3 * time.Second, 0,
 		},
-		"a shorter one than the usual": {3 * time.Second, []lockmw.Option{lockmw.WithMaxWait(0)}, 0, 1},
+		"a shorter one than the usual": {3 * time.Second, []httpopt.Option{lockmw.WithMaxWait(0)}, 0, 1},
 	} {
 		for _, byDefault := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -253,7 +254,7 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		"nil skipper":       func() { lockmw.WithSkipper(nil) },
 		"nil option":        func() { lockmw.Key(nil, "{sku}", nil) },
 		"nil answer":        func() { lockmw.Answers(nil) },
-		"negative limit":    func() { lockmw.WithBodyLimit(-1) },
+		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
 		"a unit is missing": func() { lockmw.WithMaxWait(1) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/keyfunc"
 	lockmw "github.com/go-lockguard/guard/middleware/fiber"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 // counted is a stream that knows how much of it was read.
@@ -54,7 +55,7 @@ func streamed(
 
 func TestAStreamIsReadForKeysOfTheBodyAlone(t *testing.T) {
 	const limit = 1000
-	g, bound := newGuard(t), lockmw.WithBodyLimit(limit)
+	g, bound := newGuard(t), httpopt.WithBodyLimit(limit)
 	small, large := `{"sku":"1","x":"`+strings.Repeat("x", 500)+`"}`, `{"sku":"1","x":"`+strings.Repeat("x", 50_000)+`"}`
 	greedy := func(r *http.Request) (string, error) {
 		_, err := io.Copy(io.Discard, r.Body)
@@ -65,7 +66,7 @@ func TestAStreamIsReadForKeysOfTheBodyAlone(t *testing.T) {
 		return "a", nil
 	}
 	alone := func(scope string) fiber.Handler {
-		return lockmw.Idempotent(g, keyfunc.Static(scope), time.Hour, bound, lockmw.WithoutFingerprint())
+		return lockmw.Idempotent(g, keyfunc.Static(scope), time.Hour, bound, httpopt.WithoutFingerprint())
 	}
 	for name, row := range map[string]struct {
 		lock       fiber.Handler
@@ -110,7 +111,7 @@ func TestAStreamIsReadForKeysOfTheBodyAlone(t *testing.T) {
 
 // A body that nobody has read must not be taken for the next request.
 func TestAReplayEndsTheConnectionOfAStreamThatNobodyReads(t *testing.T) {
-	lock := lockmw.Idempotent(newGuard(t), keyfunc.Static("a"), time.Hour, lockmw.WithoutFingerprint())
+	lock := lockmw.Idempotent(newGuard(t), keyfunc.Static("a"), time.Hour, httpopt.WithoutFingerprint())
 	for _, replay := range []bool{false, true} {
 		c, _, handled := streamed(t, lock, "text", -1)
 		if replay != (c.Response.ConnectionClose() && handled == "") || c.Response.StatusCode() != http.StatusOK {

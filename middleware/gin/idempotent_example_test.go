@@ -13,6 +13,7 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 func ExampleIdempotent() {
@@ -45,7 +46,7 @@ func ExampleIdempotent() {
 }
 
 // GitHub repeats a delivery with the same id.
-func ExampleWithIdempotencyKey() {
+func ExampleWithReplayHook() {
 	gin.SetMode(gin.ReleaseMode)
 	g, err := guard.New(memlocker.New()) // redislocker.New(rdb) in production
 	if err != nil {
@@ -55,7 +56,7 @@ func ExampleWithIdempotencyKey() {
 
 	r := gin.New()
 	once := lockmw.Idempotent(g, keyfunc.Static("github:acme"), 4*24*time.Hour,
-		lockmw.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), lockmw.WithoutFingerprint(),
+		httpopt.WithIdempotencyKey(keyfunc.Header("X-GitHub-Delivery")), httpopt.WithoutFingerprint(),
 		lockmw.WithReplayHook(func(c *gin.Context) { fmt.Println("replay on", c.FullPath()) }))
 	r.POST("/hooks", once, func(c *gin.Context) { fmt.Println("push") }) // first of all, verify the signature
 

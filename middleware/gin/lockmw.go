@@ -13,6 +13,7 @@ import (
 	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -27,7 +28,7 @@ import (
 // A request waits for its key for at most MaxWait. The chain goes on only under
 // the lease. c.Request.Context() ends when the lease is lost. Every other
 // outcome aborts the chain with an answer of package outcome.
-func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
+func Key(g *guard.Guard, template string, opts ...httpopt.Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
@@ -35,13 +36,13 @@ func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
 // for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
-func Static(g *guard.Guard, key string, opts ...Option) gin.HandlerFunc {
+func Static(g *guard.Guard, key string, opts ...httpopt.Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path
 // parameters are in the request's PathValue.
-func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
+func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...httpopt.Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
@@ -49,7 +50,7 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 // KeyFrom is for values that an earlier middleware put there. Build the key
 // with guard.Key. An error that is not one of keyfunc or guard is logged and
 // added to c.Errors. The status is then 500, unless something has been written.
-func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Option) gin.HandlerFunc {
+func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...httpopt.Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.OfContext(key), opts)
 }
 
@@ -69,12 +70,12 @@ func Keys(g *guard.Guard, templates ...string) gin.HandlerFunc {
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
-func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option) gin.HandlerFunc {
+func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...httpopt.Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.HandlerFunc {
-	cfg := httpguard.NewConfig(opts)
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []httpopt.Option) gin.HandlerFunc {
+	cfg := httpguard.NewConfig(with, opts)
 	lock, misplaced := cfg.Lock(g), httpguard.Place(moved)
 	return func(c *gin.Context) {
 		if cfg.Skips(c) {
@@ -98,9 +99,10 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A
-// request that comes again gets it, with the header Idempotency-Replayed. One
-// that comes while the first runs waits for it, for at most MaxWait.
+// header Idempotency-Key or [httpopt.WithIdempotencyKey]. The answer is kept
+// for ttl. A request that comes again gets it, with the header
+// Idempotency-Replayed. One that comes while the first runs waits for it, for
+// at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
 // of two scopes have nothing to do with each other. The scope should be a value
@@ -123,7 +125,9 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
-func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) gin.HandlerFunc {
+func Idempotent(
+	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...httpopt.IdempotentOption,
+) gin.HandlerFunc {
 	return newIdempotent(g, httpguard.ScopeOfRequest(scope), ttl, opts)
 }
 
@@ -131,13 +135,15 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 // gin.Context. IdempotentFrom is for the user or tenant that an authentication has
 // put there with c.Set. Its errors are answered as those of [KeyFrom].
 func IdempotentFrom(
-	g *guard.Guard, scope func(*gin.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, scope func(*gin.Context) (string, error), ttl time.Duration, opts ...httpopt.IdempotentOption,
 ) gin.HandlerFunc {
 	return newIdempotent(g, httpguard.ScopeOfContext(scope), ttl, opts)
 }
 
-func newIdempotent(g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []Option) gin.HandlerFunc {
-	cfg := httpguard.NewConfig(opts)
+func newIdempotent(
+	g *guard.Guard, scope httpguard.Source, ttl time.Duration, opts []httpopt.IdempotentOption,
+) gin.HandlerFunc {
+	cfg := httpguard.NewConfig(with, opts)
 	once, misplaced := cfg.Idempotent(g, ttl), httpguard.Place(moved)
 	return func(c *gin.Context) {
 		if httpguard.IsSafe(c.Request.Method) || cfg.Skips(c) {

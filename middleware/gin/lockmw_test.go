@@ -19,6 +19,7 @@ import (
 	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,7 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 		case l.Answers:
 			chain = append(chain, lockmw.Answers(answers(l)...))
 		case l.TTL != 0:
-			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, options(l)...))
+			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...))
 		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
 		case l.Templates != nil:
@@ -57,7 +58,8 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 	return r
 }
 
-func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
+	opts := l.AnswerOptions()
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(func(c *gin.Context,
 			err error,
@@ -65,37 +67,19 @@ func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
 			l.OnError(c.Writer, c.Request, err)
 		}))
 	}
-	if l.Held != 0 {
-		opts = append(opts, lockmw.WithHeldStatus(l.Held))
+	return opts
+}
+
+func options(l lockmwtest.Lock) []httpopt.Option {
+	opts := l.Options(answers(l))
+	if l.SkipSafe {
+		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
 	}
 	return opts
 }
 
-func options(l lockmwtest.Lock) (opts []lockmw.Option) {
-	for _, o := range answers(l) {
-		opts = append(opts, o)
-	}
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	if l.BodyLimit > 0 {
-		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
-	}
-	if l.OptionalKey {
-		opts = append(opts, lockmw.WithOptionalKey())
-	}
-	if l.KeptHeaders != nil {
-		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
-	}
-	if l.IdempotencyKey != nil {
-		opts = append(opts, lockmw.WithIdempotencyKey(l.IdempotencyKey))
-	}
-	if l.Fingerprint != nil {
-		opts = append(opts, lockmw.WithFingerprint(l.Fingerprint...))
-	}
-	if l.NoFingerprint {
-		opts = append(opts, lockmw.WithoutFingerprint())
-	}
+func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
+	opts := l.IdempotentOptions(options(l))
 	if l.ReplayHook != nil {
 		opts = append(opts, lockmw.WithReplayHook(func(*gin.Context) { l.ReplayHook() }))
 	}
@@ -385,7 +369,7 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		"nil function":      func() { lockmw.KeyFrom(nil, nil) },
 		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
 		"nil skipper":       func() { lockmw.WithSkipper(nil) },
-		"negative limit":    func() { lockmw.WithBodyLimit(-1) },
+		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard/keyfunc"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
 // A timeout that calls Next in a goroutine leaves it behind with a context that
@@ -29,7 +30,7 @@ func TestAGoroutineThatMayOutliveItsRequestIsRefusedOutsideALock(t *testing.T) {
 		"lock": func() gin.HandlerFunc { return lockmw.Static(newGuard(t), "a") },
 		"once": func() gin.HandlerFunc {
 			return lockmw.Idempotent(newGuard(t), keyfunc.Static("a"), time.Hour,
-				lockmw.WithIdempotencyKey(keyfunc.Static("k")))
+				httpopt.WithIdempotencyKey(keyfunc.Static("k")))
 		},
 	} {
 		for status, outside := range map[int]gin.HandlerFunc{200: direct, 500: moved} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -18,11 +17,12 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // Idempotent carries out each call of method once, by its metadata
-// idempotency-key or [WithIdempotencyKey]. The answer is kept for ttl. A call
-// that comes again gets it, with the header idempotency-replayed. One that
+// idempotency-key or [rpcopt.WithIdempotencyKey]. The answer is kept for ttl. A
+// call that comes again gets it, with the header idempotency-replayed. One that
 // comes while the first runs waits for it, for at most MaxWait.
 //
 // scope says who calls, such as the user or the tenant. Equal keys of two
@@ -51,14 +51,15 @@ import (
 // The method must be unary: [Stream] panics for such a rule. To lock the method
 // too, put the rule of the lock into a second interceptor inside.
 func Idempotent(
-	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration,
+	opts ...rpcopt.IdempotentOption,
 ) Rule {
 	return Rule{rpcrule.NewIdempotent(g, method, scope, ttl, rpcrule.Answers{
 		Names: func(ctx context.Context, _ any) []string {
 			return metadata.ValueFromIncomingContext(ctx, "idempotency-key")
 		},
 		Text: text, Record: record, Replay: replay, Error: answer,
-	}, rpcrule.Options(opts))}
+	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))}
 }
 
 // text returns message as this binary writes it.
@@ -70,30 +71,21 @@ func text(message any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// keptCodes are the codes of results. With the others the same call may go
-// through the next time.
-var keptCodes = []codes.Code{
-	codes.OK, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.OutOfRange,
-	codes.PermissionDenied, codes.Unimplemented,
-}
-
 // record returns what is kept of an answer: a status, and with code OK the
 // response as its only detail. An empty record says that there was an answer.
 func record(_ context.Context, resp any, own error) ([]byte, error) {
-	s, ours := status.Convert(own), false
+	s := status.Convert(own)
+	again, ours := false, false
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.RetryInfo:
-			return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
+			again = true
 		case *errdetails.ErrorInfo:
 			ours = ours || d.GetDomain() == Domain
 		}
 	}
-	if s.Code() == codes.Unauthenticated {
-		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
-	}
-	if ours || !slices.Contains(keptCodes, s.Code()) {
-		return nil, rpcrule.ErrNotForKeeping
+	if err := rpcrule.Kept(uint32(s.Code()), again, ours); err != nil {
+		return nil, err
 	}
 	kept := s.Proto()
 	if own == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/grpc"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // till is a method that pays, behind the rule of Idempotent.
@@ -312,15 +313,15 @@ func TestTheOptionsOfIdempotent(t *testing.T) {
 	runs, told := 0, 0
 	call := func(g *guard.Guard, message any) (any, error) {
 		rule := lockmw.Idempotent(g, buy, func(context.Context) (string, error) { return "ann", nil }, time.Hour,
-			lockmw.WithIdempotencyKey(func(_ context.Context, m *wrapped) (string, error) {
+			rpcopt.WithIdempotencyKey(func(_ context.Context, m *wrapped) (string, error) {
 				id, _, _ := strings.Cut(m.GetValue(), " ")
 				return id, nil
 			}),
-			lockmw.WithFingerprint(func(_ context.Context, m *wrapped) (string, error) {
+			rpcopt.WithFingerprint(func(_ context.Context, m *wrapped) (string, error) {
 				_, cents, _ := strings.Cut(m.GetValue(), " ")
 				return strings.TrimSpace(cents), nil
 			}),
-			lockmw.WithOptionalKey(), lockmw.WithReplayHook(func(context.Context) { told++ }))
+			rpcopt.WithOptionalKey(), rpcopt.WithReplayHook(func(context.Context) { told++ }))
 		return lockmw.Unary(rule)(t.Context(), message, &grpc.UnaryServerInfo{FullMethod: buy},
 			func(context.Context, any) (any, error) {
 				runs++
@@ -347,7 +348,7 @@ func TestTheOptionsOfIdempotent(t *testing.T) {
 	if _, err := call(one, wrapperspb.Int64(1)); status.Code(err) != codes.Internal {
 		t.Errorf("another message got %v", err)
 	}
-	rule := lockmw.Idempotent(one, buy, tenant, time.Hour, lockmw.WithoutFingerprint())
+	rule := lockmw.Idempotent(one, buy, tenant, time.Hour, rpcopt.WithoutFingerprint())
 	for i, cents := range []int64{10, 11} {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"tenant": {"bob"}, "idempotency-key": {"k"}})
 		got, err := lockmw.Unary(rule)(ctx, wrapperspb.Int64(cents), &grpc.UnaryServerInfo{FullMethod: buy},

@@ -15,6 +15,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/grpc"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 // retries is the configuration of a client that repeats all statuses that some
@@ -139,8 +140,8 @@ func TestARuleInsideAnotherOneIsRefusedAsWhatItIs(t *testing.T) {
 	for name, outer := range map[string]lockmw.Rule{
 		"a lock": lockmw.Key(g, buy, by("account")),
 		"Idempotent": lockmw.Idempotent(g.With(guard.WithAtMostOnce()), buy, ann, time.Hour,
-			lockmw.WithIdempotencyKey(func(context.Context, *message) (string, error) { return "k", nil }),
-			lockmw.WithoutFingerprint()),
+			rpcopt.WithIdempotencyKey(func(context.Context, *message) (string, error) { return "k", nil }),
+			rpcopt.WithoutFingerprint()),
 	} {
 		around := lockmw.Unary(outer)
 		for range 2 { // nothing was done, so the second call is the same

@@ -17,10 +17,10 @@ import (
 )
 
 // Idempotent carries out each call of operation once, by its header
-// Idempotency-Key, which is metadata in gRPC, or by [WithIdempotencyKey]. The
-// answer is kept for ttl. A call that comes again gets it, by either transport,
-// with the header Idempotency-Replayed. One that comes while the first runs
-// waits for it, as for the lock of [Key].
+// Idempotency-Key, which is metadata in gRPC, or by rpcopt.WithIdempotencyKey.
+// The answer is kept for ttl. A call that comes again gets it, by either
+// transport, with the header Idempotency-Replayed. One that comes while the
+// first runs waits for it, as for the lock of [Key].
 //
 // scope says who calls, such as the user or the tenant. Equal keys of two
 // scopes have nothing to do with each other. Idempotent panics without a scope,
@@ -43,12 +43,13 @@ import (
 // IDEMPOTENCY_ANSWER_GONE. To lock the operation too, put the rule of the lock
 // into a second [Server] inside.
 func Idempotent(
-	g *guard.Guard, operation string, scope func(context.Context) (string, error), ttl time.Duration, opts ...Option,
+	g *guard.Guard, operation string, scope func(context.Context) (string, error), ttl time.Duration,
+	opts ...IdempotentOption,
 ) Rule {
-	c := newConfig(opts)
+	s := rpcrule.SettingsOf(defaults, opts)
 	return Rule{rpcrule.NewIdempotent(g, operation, scope, ttl, rpcrule.Answers{
 		Names: names, Text: text, Record: record, Replay: replay, Error: answer,
-	}, c.idempotent), httpguard.NewWaits(g, c.maxWait)}
+	}, s), httpguard.NewWaits(g, s.MaxWait)}
 }
 
 // names returns the values of the client's key.

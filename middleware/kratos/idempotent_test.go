@@ -28,6 +28,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/kratos"
+	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
 func tenant(ctx context.Context) (string, error) {
@@ -325,15 +326,15 @@ func TestTheOptionsOfIdempotent(t *testing.T) {
 	s, told := newTill(t, func() (string, error) { return "paid", nil }), 0
 	s.optional = true
 	pay := s.openHTTP(lockmw.Server(lockmw.Idempotent(s.guards[0], buy, tenant, time.Hour,
-		lockmw.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
+		rpcopt.WithIdempotencyKey(func(_ context.Context, m *message) (string, error) {
 			id, _, _ := strings.Cut(m.GetValue(), " ")
 			return id, nil
 		}),
-		lockmw.WithFingerprint(func(_ context.Context, m *message) (string, error) {
+		rpcopt.WithFingerprint(func(_ context.Context, m *message) (string, error) {
 			_, cents, _ := strings.Cut(m.GetValue(), " ")
 			return strings.TrimSpace(cents), nil
 		}),
-		lockmw.WithOptionalKey(), lockmw.WithReplayHook(func(context.Context) { told++ }))))
+		rpcopt.WithOptionalKey(), rpcopt.WithReplayHook(func(context.Context) { told++ }))))
 	s.pays = map[string][2]payment{"http": {pay}}
 	for _, row := range []struct {
 		text string
@@ -367,12 +368,10 @@ func TestTheWaitForAnAnswerEndsBeforeTheServerDoes(t *testing.T) {
 
 func TestIdempotentRefusesWhatCannotWork(t *testing.T) {
 	for name, f := range map[string]func(){
-		"no scope":   func() { lockmw.Idempotent(nil, buy, nil, time.Hour) },
-		"no ttl":     func() { lockmw.Idempotent(nil, buy, tenant, 0) },
-		"a bad name": func() { lockmw.Idempotent(nil, "buy", tenant, time.Hour) },
-		"a lock with its options": func() {
-			lockmw.Key(nil, buy, func(m *message) string { return m.GetValue() }, lockmw.WithoutFingerprint())
-		},
+		"no scope":     func() { lockmw.Idempotent(nil, buy, nil, time.Hour) },
+		"no ttl":       func() { lockmw.Idempotent(nil, buy, tenant, 0) },
+		"a bad name":   func() { lockmw.Idempotent(nil, "buy", tenant, time.Hour) },
+		"a nil option": func() { lockmw.Idempotent(nil, buy, tenant, time.Hour, nil) },
 	} {
 		func() {
 			defer func() {

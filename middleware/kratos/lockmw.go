@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
-// defaultMaxWait is the limit of waits without a WithMaxWait option.
-const defaultMaxWait = 500 * time.Millisecond
+// defaults are the settings without options.
+var defaults = rpcrule.Settings{MaxWait: 500 * time.Millisecond}
 
 // Rule defines the key by which the calls of one operation are locked. [Key]
 // and [KeyFunc] make one. Rule is safe for concurrent use.
@@ -26,21 +26,22 @@ type Rule struct {
 func (r Rule) inner() *rpcrule.Rule { return r.r }
 
 // Option changes how a rule locks.
-type Option func(*config)
+type Option interface{ waitOption }
 
-type config struct {
-	maxWait    time.Duration
-	idempotent []rpcrule.Option // of Idempotent alone
-}
+// IdempotentOption is an option of [Idempotent]. Each Option is one, and so is
+// each of package rpcopt.
+type IdempotentOption interface{ anyOption }
+
+type (
+	anyOption  = rpcrule.Option
+	waitOption = rpcrule.WaitOption
+)
 
 // WithMaxWait limits the wait of a call if the guard's MaxWait is longer. The
 // default is 500 ms, because a Kratos server ends each call after 1 s. For a
 // longer wait raise the server's Timeout first. If a guard's MaxWait is
 // shortened, that is logged once. WithMaxWait panics if d is negative.
-func WithMaxWait(d time.Duration) Option {
-	httpguard.CheckMaxWait(d)
-	return func(c *config) { c.maxWait = d }
-}
+func WithMaxWait(d time.Duration) Option { return rpcrule.MaxWait(d) }
 
 // Key locks the calls of operation by the key that the given function makes of
 // the request message. operation is a full name like "/shop.Stock/Buy". The
@@ -77,22 +78,7 @@ func KeysFunc[M any](
 
 // waits returns the limit of waits that the options of a lock set.
 func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
-	c := newConfig(opts)
-	if c.idempotent != nil {
-		panic("lockmw: an option of Idempotent is not one of a lock")
-	}
-	return httpguard.NewWaits(g, c.maxWait)
-}
-
-func newConfig(opts []Option) config {
-	c := config{maxWait: defaultMaxWait}
-	for _, o := range opts {
-		if o == nil {
-			panic("lockmw: an option is nil")
-		}
-		o(&c)
-	}
-	return c
+	return httpguard.NewWaits(g, rpcrule.SettingsOf(defaults, opts).MaxWait)
 }
 
 // Server returns a middleware for the operations of rules, in servers of HTTP

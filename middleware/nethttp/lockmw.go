@@ -9,6 +9,7 @@ import (
 	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -23,7 +24,7 @@ import (
 // A request waits for its key for at most MaxWait. The handler runs only under
 // the lease. r.Context() ends when the lease is lost. Every other outcome is
 // answered from package outcome.
-func Key(g *guard.Guard, template string, opts ...Option) func(http.Handler) http.Handler {
+func Key(g *guard.Guard, template string, opts ...httpopt.Option) func(http.Handler) http.Handler {
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
@@ -31,13 +32,13 @@ func Key(g *guard.Guard, template string, opts ...Option) func(http.Handler) htt
 // for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
-func Static(g *guard.Guard, key string, opts ...Option) func(http.Handler) http.Handler {
+func Static(g *guard.Guard, key string, opts ...httpopt.Option) func(http.Handler) http.Handler {
 	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. An error
 // that is not one of keyfunc or guard is logged and answered with status 500.
-func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler) http.Handler {
+func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...httpopt.Option) func(http.Handler) http.Handler {
 	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
@@ -58,13 +59,13 @@ func Keys(g *guard.Guard, templates ...string) func(http.Handler) http.Handler {
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
 func KeysFunc(
-	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
+	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...httpopt.Option,
 ) func(http.Handler) http.Handler {
 	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(http.Handler) http.Handler {
-	cfg := httpguard.NewConfig(opts)
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []httpopt.Option) func(http.Handler) http.Handler {
+	cfg := httpguard.NewConfig(with, opts)
 	lock := cfg.Lock(g)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,9 +82,10 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(ht
 }
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key or [WithIdempotencyKey]. The answer is kept for ttl. A
-// request that comes again gets it, with the header Idempotency-Replayed. One
-// that comes while the first runs waits for it, for at most MaxWait.
+// header Idempotency-Key or [httpopt.WithIdempotencyKey]. The answer is kept
+// for ttl. A request that comes again gets it, with the header
+// Idempotency-Replayed. One that comes while the first runs waits for it, for
+// at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
 // of two scopes have nothing to do with each other. The scope should be a value
@@ -106,9 +108,9 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(ht
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
 func Idempotent(
-	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option,
+	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...httpopt.IdempotentOption,
 ) func(http.Handler) http.Handler {
-	cfg := httpguard.NewConfig(opts)
+	cfg := httpguard.NewConfig(with, opts)
 	once, keys := cfg.Idempotent(g, ttl), httpguard.ScopeOfRequest(scope)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,6 +17,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -33,7 +34,7 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 		case l.Answers:
 			next = lockmw.Answers(answers(l)...)(next)
 		case l.TTL != 0:
-			next = lockmw.Idempotent(g, l.Scope, l.TTL, options(l)...)(next)
+			next = lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...)(next)
 		case l.Key != nil:
 			next = lockmw.KeyFunc(g, l.Key, options(l)...)(next)
 		case l.Templates != nil:
@@ -51,41 +52,24 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 	return mux
 }
 
-func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
+	opts := l.AnswerOptions()
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
-	}
-	if l.Held != 0 {
-		opts = append(opts, lockmw.WithHeldStatus(l.Held))
 	}
 	return opts
 }
 
-func options(l lockmwtest.Lock) (opts []lockmw.Option) {
-	for _, o := range answers(l) {
-		opts = append(opts, o)
-	}
+func options(l lockmwtest.Lock) []httpopt.Option {
+	opts := l.Options(answers(l))
 	if l.SkipSafe {
 		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
 	}
-	if l.BodyLimit > 0 {
-		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
-	}
-	if l.OptionalKey {
-		opts = append(opts, lockmw.WithOptionalKey())
-	}
-	if l.KeptHeaders != nil {
-		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
-	}
-	if l.IdempotencyKey != nil {
-		opts = append(opts, lockmw.WithIdempotencyKey(l.IdempotencyKey))
-	}
-	if l.Fingerprint != nil {
-		opts = append(opts, lockmw.WithFingerprint(l.Fingerprint...))
-	}
-	if l.NoFingerprint {
-		opts = append(opts, lockmw.WithoutFingerprint())
-	}
+	return opts
+}
+
+func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
+	opts := l.IdempotentOptions(options(l))
 	if l.ReplayHook != nil {
 		opts = append(opts, lockmw.WithReplayHook(func(*http.Request) { l.ReplayHook() }))
 	}
@@ -253,7 +237,7 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		"nil keyfunc.Func":  func() { lockmw.KeyFunc(nil, nil) },
 		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
 		"nil skipper":       func() { lockmw.WithSkipper(nil) },
-		"negative limit":    func() { lockmw.WithBodyLimit(-1) },
+		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -30,6 +30,7 @@ import (
 	echomw "github.com/go-lockguard/guard/middleware/echov5"
 	fibermw "github.com/go-lockguard/guard/middleware/fiber"
 	ginmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -85,7 +86,7 @@ var apps = []app{
 		}
 		mux.Handle("/once/{sku}", lockmw.Idempotent(g, user, time.Hour)(h))
 		mux.Handle("/in/{sku}", lockmw.Idempotent(atMostOnce(g), user, time.Hour)(lockmw.Key(g, templates[0])(h)))
-		mux.Handle("/chosen/{sku}", lockmw.Idempotent(g, user, time.Hour, lockmw.WithFingerprint(j))(h))
+		mux.Handle("/chosen/{sku}", lockmw.Idempotent(g, user, time.Hour, httpopt.WithFingerprint(j))(h))
 		return recorded(mux)
 	}},
 	{"gin", func(g *guard.Guard) server {
@@ -99,7 +100,7 @@ var apps = []app{
 		}
 		r.Any("/once/:sku", ginmw.Idempotent(g, user, time.Hour), h)
 		r.Any("/in/:sku", ginmw.Idempotent(atMostOnce(g), user, time.Hour), ginmw.Key(g, templates[0]), h)
-		r.Any("/chosen/:sku", ginmw.Idempotent(g, user, time.Hour, ginmw.WithFingerprint(j)), h)
+		r.Any("/chosen/:sku", ginmw.Idempotent(g, user, time.Hour, httpopt.WithFingerprint(j)), h)
 		return recorded(r)
 	}},
 	{"echo v4", func(g *guard.Guard) server {
@@ -113,7 +114,7 @@ var apps = []app{
 		}
 		e.Any("/once/:sku", h, echo4mw.Idempotent(g, user, time.Hour))
 		e.Any("/in/:sku", h, echo4mw.Idempotent(atMostOnce(g), user, time.Hour), echo4mw.Key(g, templates[0]))
-		e.Any("/chosen/:sku", h, echo4mw.Idempotent(g, user, time.Hour, echo4mw.WithFingerprint(j)))
+		e.Any("/chosen/:sku", h, echo4mw.Idempotent(g, user, time.Hour, httpopt.WithFingerprint(j)))
 		return recorded(e)
 	}},
 	{"echo v5", func(g *guard.Guard) server {
@@ -127,7 +128,7 @@ var apps = []app{
 		}
 		e.Any("/once/:sku", h, echomw.Idempotent(g, user, time.Hour))
 		e.Any("/in/:sku", h, echomw.Idempotent(atMostOnce(g), user, time.Hour), echomw.Key(g, templates[0]))
-		e.Any("/chosen/:sku", h, echomw.Idempotent(g, user, time.Hour, echomw.WithFingerprint(j)))
+		e.Any("/chosen/:sku", h, echomw.Idempotent(g, user, time.Hour, httpopt.WithFingerprint(j)))
 		return recorded(e)
 	}},
 	{"fiber", func(g *guard.Guard) server {
@@ -142,7 +143,7 @@ var apps = []app{
 		}
 		a.All("/once/:sku", fibermw.Idempotent(g, user, time.Hour), h)
 		a.All("/in/:sku", fibermw.Idempotent(atMostOnce(g), user, time.Hour), fibermw.Key(g, templates[0]), h)
-		a.All("/chosen/:sku", fibermw.Idempotent(g, user, time.Hour, fibermw.WithFingerprint(j)), h)
+		a.All("/chosen/:sku", fibermw.Idempotent(g, user, time.Hour, httpopt.WithFingerprint(j)), h)
 		return func(r *http.Request) (*http.Response, error) { return a.Test(r, fiber.TestConfig{}) }
 	}},
 }
