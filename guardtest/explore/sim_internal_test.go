@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,26 +28,72 @@ func init() { redis.SetLogger(mute{}) } // it tells of each lost connection
 // short form. SIM_LEVEL=2 goes on with pairs, in an order that GUARD_SEED
 // chooses. SIM_TIME is how long a scenario may take.
 func TestSim(t *testing.T) {
-	level, seed, limit := simSettings(t)
 	for _, c := range sims() {
-		t.Run(c.name, func(t *testing.T) {
-			h := c.hunt(t)
-			if os.Getenv("EXPLORE") != "" {
-				Test(t, c.scenario, simulated)
-				return
-			}
-			if limit > 0 {
-				h.until = time.Now().Add(limit)
-			}
-			singles, story := h.singles(testsize.Pick(1, 40))
-			if story == "" && level > 1 {
-				story = h.pairs(singles, seed)
-			}
-			t.Log(h)
-			if story != "" {
-				t.Error(story)
+		t.Run(c.name, func(t *testing.T) { c.search(t, testsize.Pick(1, 40)) })
+	}
+}
+
+// TestSimRows does the same on each kind of rows. Each kind tries other faults,
+// one of some, and all if there is SIM_LEVEL. Runs on a kind that polls have
+// many steps.
+func TestSimRows(t *testing.T) {
+	for i := range rowKinds {
+		k := &rowKinds[i]
+		of := testsize.Pick(len(rowKinds), 40*len(rowKinds))
+		if k.polls() {
+			of *= 8
+		}
+		t.Run(k.name, func(t *testing.T) {
+			for n, c := range sims() {
+				if c.on, c.nth = k, i+n; c.fits() {
+					t.Run(c.name, func(t *testing.T) { c.search(t, of) })
+				}
 			}
 		})
+	}
+}
+
+// Each of these plans has broken its run once.
+func TestSimRowsReplays(t *testing.T) {
+	for test, p := range map[string]string{
+		"postgres/excl2":   "A/swap-k=yield",
+		"postgres/farhold": "A/swap-k#2=late-300ms",
+		"etcd/farhold":     "A/swap-k#3=late-700ms",
+		"ears/farall":      "A/swap-a=refused",
+	} {
+		t.Run(test, func(t *testing.T) {
+			t.Setenv("EXPLORE", p)
+			kind, name, _ := strings.Cut(test, "/")
+			c := sims()[slices.IndexFunc(sims(), func(c *sim) bool { return c.name == name })]
+			c.on = &rowKinds[slices.IndexFunc(rowKinds, func(k rowKind) bool { return k.name == kind })]
+			c.search(t, 1)
+		})
+	}
+}
+
+// search tries one of so many single faults, and pairs too for a SIM_LEVEL of
+// 2.
+func (c *sim) search(t *testing.T, of int) {
+	t.Helper()
+	level, seed, limit := simSettings(t)
+	if os.Getenv("SIM_LEVEL") != "" {
+		of = 1
+	}
+	h := c.hunt(t)
+	if os.Getenv("EXPLORE") != "" {
+		Test(t, c.scenario, c.simulated)
+		return
+	}
+	if limit > 0 {
+		h.until = time.Now().Add(limit)
+	}
+	singles, story := h.singles(of)
+	if story == "" && level > 1 {
+		story = h.pairs(singles, seed)
+	}
+	t.Log(h)
+	if story != "" {
+		t.Error(story)
 	}
 }
 

@@ -104,18 +104,9 @@ func (r *redisNet) dial(ctx context.Context, p *process) error {
 	return errNoRoute
 }
 
-// outFor is how much longer p does not reach Redis.
-func (r *redisNet) outFor(p *process) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Until(r.out[p])
-}
-
 // isolate keeps p from Redis for as long as k takes.
 func (r *redisNet) isolate(p *process, k kind) {
-	r.mu.Lock()
-	r.out[p] = time.Now().Add(outages[k])
-	r.mu.Unlock()
+	r.wires.isolate(p, k)
 	for _, l := range r.of(p) {
 		l.hush()
 	}
@@ -198,13 +189,6 @@ func (l *link) answer(text string) {
 	}
 }
 
-// travel is half a round trip.
-func (l *link) travel() {
-	if l.r.far > 0 {
-		time.Sleep(l.r.far / 2)
-	}
-}
-
 var redisState = touched{"redis"}
 
 // carry takes one command to the server, and its answer back. carry reports
@@ -215,7 +199,7 @@ func (l *link) carry(cmd []string) (goesOn bool) {
 		l.answer(l.r.do(l, cmd))
 		return true
 	}
-	l.travel()
+	l.r.travel()
 	k := l.p.pass(what, kinds, redisState)
 	if l.isSilent() || k == over {
 		return k != over
@@ -231,7 +215,7 @@ func (l *link) carry(cmd []string) (goesOn bool) {
 	if goesOn, arrives := l.behind(k, what, answer); !arrives {
 		return goesOn
 	}
-	l.travel()
+	l.r.travel()
 	l.p.freeze()
 	l.answer(answer)
 	return true
@@ -263,7 +247,7 @@ func (l *link) before(k kind, what string) (goesOn, arrives bool) {
 		l.mu.Unlock()
 	}
 	if d := lateBy[k]; d > 0 {
-		return false, l.hold(d, what, redisState)
+		return false, l.r.hold(l.p, d, what, redisState)
 	}
 	return true, true
 }
@@ -282,37 +266,21 @@ func (l *link) behind(k kind, what, answer string) (goesOn, arrives bool) {
 		return false, false
 	case inPieces:
 		l.answer(answer[:len(answer)/2])
-		arrives = l.hold(pieceAfter, "rest of the answer of "+what, nothing)
+		arrives = l.r.hold(l.p, pieceAfter, "rest of the answer of "+what, nothing)
 		l.p.freeze()
 		l.answer(answer[len(answer)/2:])
 		return arrives, false
 	case fading:
-		arrives = l.hold(fadingBy, "answer of "+what, nothing)
+		arrives = l.r.hold(l.p, fadingBy, "answer of "+what, nothing)
 		l.p.freeze()
 		l.answer(answer)
 		l.r.isolate(l.p, k)
 		return arrives, false
 	}
 	if d := answerBy[k]; d > 0 {
-		return false, l.hold(d, "answer of "+what, nothing)
+		return false, l.r.hold(l.p, d, "answer of "+what, nothing)
 	}
 	return true, true
-}
-
-// hold is time that something spends in the network. hold reports false at the
-// end of the run.
-func (l *link) hold(d time.Duration, what string, touches touched) bool {
-	w := l.r.w
-	w.mu.Lock()
-	w.running++
-	w.mu.Unlock()
-	defer w.leave()
-	select {
-	case <-time.After(d):
-	case <-w.end:
-		return false
-	}
-	return w.wire.pass(l.p.name+" late "+what, minor, touches) != over
 }
 
 // subscribe is SUBSCRIBE. Its confirmation comes as a message does.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha1" // how Redis names scripts
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,21 +30,19 @@ import (
 // Each command that a guard writes on a connection, each message that Redis
 // writes, and each dial is a gate. Its methods are safe for concurrent use.
 type redisNet struct {
-	w       *World
+	*wires
+
 	m       *miniredis.Miniredis
 	srv     *server.Server
-	snaps   bool          // a server may be promoted
-	replica bool          // there is one that confirms writes: nothing that it has is lost
-	far     time.Duration // of a round trip; set before the first process
+	snaps   bool // a server may be promoted
+	replica bool // there is one that confirms writes: nothing that it has is lost
 
 	mu      sync.Mutex // guards the fields below; never held across a gate
 	links   []*link
-	scripts map[string]string      // that the server has learned, by hash
-	blank   bool                   // the server knows no others
-	past    []snapshot             // before each write, the latest last
-	out     map[*process]time.Time // until when a process does not reach the server
-	dialed  map[*process]int       // how often
-	lostAt  time.Time              // when the server last lost something
+	scripts map[string]string // that the server has learned, by hash
+	blank   bool              // the server knows no others
+	past    []snapshot        // before each write, the latest last
+	dialed  map[*process]int  // how often
 }
 
 // interpreters are those of all runs.
@@ -61,24 +60,34 @@ func newRedisNet(w *World) *redisNet {
 		runtime.GC() // empties a sync.Pool, in two steps
 		runtime.GC()
 	}
-	r := &redisNet{
-		w: w, scripts: make(map[string]string), out: make(map[*process]time.Time), dialed: make(map[*process]int),
-	}
+	r := &redisNet{wires: newWires(w), scripts: make(map[string]string), dialed: make(map[*process]int)}
 	r.m, _ = redistest.InMemory(w.Cleanup)
 	if c, err := r.m.Dial(); err == nil {
 		_ = c.Close() // the server has started
 	}
 	r.srv = r.m.Server()
 	r.snaps = slices.ContainsFunc(w.plan, func(f fault) bool { return lostWrites[f.k] > 0 })
-	w.background = true // a run goes on for a while
-	w.step = 100 * tick // about what a request takes: so no fence passes the clock
 	return r
 }
 
-// simulated keeps the leases of each run in Redis.
-func simulated(s *settings) {
-	s.flush = true
-	s.network = func(w *World) network { return newRedisNet(w) }
+// begin implements simNet.
+func (r *redisNet) begin(c *sim) { r.far, r.replica = c.far, c.waits }
+
+// left implements simNet.
+func (r *redisNet) left(closed bool) (left []string) {
+	for _, k := range r.m.Keys() {
+		switch ttl := r.m.TTL(k); {
+		case closed:
+			if strings.HasSuffix(k, "}") {
+				left = append(left, k)
+			}
+		case ttl <= 0:
+			left = append(left, k+" without a TTL")
+		case !strings.HasSuffix(k, ":fence") && !strings.HasSuffix(k, ":kept"):
+			left = append(left, fmt.Sprintf("%s for %v more", k, ttl))
+		}
+	}
+	return left
 }
 
 // locker implements network.
@@ -95,19 +104,6 @@ func (r *redisNet) locker(p *process) locker.Locker {
 func (r *redisNet) forget() {
 	r.m.FlushAll()
 	r.loses()
-}
-
-func (r *redisNet) loses() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lostAt = time.Now()
-}
-
-// hasLost reports whether the server has lost something in the last d.
-func (r *redisNet) hasLost(d time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.lostAt.IsZero() && time.Since(r.lostAt) < d
 }
 
 // do carries out a command of l and returns the answer.
@@ -262,13 +258,13 @@ func (r *redisNet) promote(n int) {
 	var s snapshot
 	if lost > 0 {
 		s = r.past[len(r.past)-lost]
-		if !r.replica {
-			r.lostAt = time.Now()
-		}
 	}
 	r.past = nil
 	r.mu.Unlock()
 	if lost > 0 {
+		if !r.replica {
+			r.loses()
+		}
 		r.restore(s)
 	}
 	for _, l := range links {

@@ -18,20 +18,26 @@ import (
 type sim struct {
 	name  string
 	play  func(s *scene)
-	far   time.Duration // of a round trip to Redis
+	on    *rowKind      // nil: Redis
+	far   time.Duration // of a round trip to the store
 	waits bool          // for a replica, so that a failover loses nothing
+	hears bool          // messages, which the store must bring
 	slack time.Duration // that a process may wait for what never comes
 	ttl   time.Duration // 0: simTTL
 
+	nth  int           // of the single faults is the first to be tried
 	calm time.Duration // what the last process takes without a fault
 }
 
+// fits reports whether the store of c can have the scenario.
+func (c *sim) fits() bool { return c.on == nil || !c.waits && (c.on.ears || !c.hears) }
+
 // scenario is c for Test.
 func (c *sim) scenario(w *World) {
-	s := &scene{sim: c, w: w, net: w.leases.(*redisNet), halls: make(map[string]*hall)}
+	s := &scene{sim: c, w: w, net: w.leases.(simNet), halls: make(map[string]*hall)}
 	c.ttl = cmp.Or(c.ttl, simTTL)
 	w.ttl = c.ttl
-	s.net.far, s.net.replica = c.far, c.waits
+	s.net.begin(c)
 	c.play(s)
 	w.Check(s.check)
 }
@@ -41,7 +47,7 @@ type scene struct {
 	*sim
 
 	w   *World
-	net *redisNet
+	net simNet
 
 	mu    sync.Mutex // guards the fields below
 	halls map[string]*hall
@@ -58,20 +64,15 @@ func (s *scene) fail(format string, args ...any) {
 
 // check looks at what is left, a minute after the end.
 func (s *scene) check() error {
-	for _, k := range s.net.m.Keys() {
-		switch ttl := s.net.m.TTL(k); {
-		case ttl <= 0:
-			s.fail("LEFT: %s without a TTL", k)
-		case !strings.HasSuffix(k, ":fence") && !strings.HasSuffix(k, ":kept"):
-			s.fail("LEFT: %s after a minute, for %v more", k, ttl)
-		}
+	for _, what := range s.net.left(false) {
+		s.fail("LEFT after a minute: %s", what)
 	}
 	return errors.Join(s.errs...)
 }
 
 // exact reports whether the server still has all that it confirmed, so that
 // nothing is excused.
-func (s *scene) exact() bool { return !s.net.hasLost(time.Hour) }
+func (s *scene) exact() bool { return s.net.lastLoss().IsZero() }
 
 // note adds a line to the story.
 func (s *scene) note(ctx context.Context, format string, args ...any) { s.w.Log(ctx, format, args...) }
@@ -129,10 +130,8 @@ func (s *scene) closed() {
 	if !last || !s.w.Calm() {
 		return
 	}
-	for _, k := range s.net.m.Keys() {
-		if strings.HasSuffix(k, "}") {
-			s.fail("LEFT behind the last Close, without a fault: %s", k)
-		}
+	for _, what := range s.net.left(true) {
+		s.fail("LEFT behind the last Close, without a fault: %s", what)
 	}
 }
 
@@ -173,9 +172,7 @@ func (s *scene) hall(key string) *hall {
 // excused reports whether g is not promised to be alone: its ctx has ended, or
 // the server has lost what it knew of g's lease, for as long as that may last.
 func (h *hall) excused(g *guest) bool {
-	h.s.net.mu.Lock()
-	lost := h.s.net.lostAt
-	h.s.net.mu.Unlock()
+	lost := h.s.net.lastLoss()
 	h.s.w.mu.Lock()
 	defer h.s.w.mu.Unlock()
 	return g.ctx.Err() != nil || g.p.dead || !lost.IsZero() && g.since.Before(lost.Add(h.s.ttl+time.Second))
@@ -295,7 +292,7 @@ func (f fault) cost(ttl time.Duration) time.Duration {
 	if step, _ := f.step(); lateBy[f.k] > 0 && strings.Contains(step, "/renew") {
 		return lateBy[f.k] + trifle
 	}
-	if d := max(lateBy[f.k], answerBy[f.k], outages[f.k]); d > 0 {
+	if d := max(lateBy[f.k], answerBy[f.k], unseenFor[f.k], outages[f.k]); d > 0 {
 		return d + lost
 	}
 	switch f.k {

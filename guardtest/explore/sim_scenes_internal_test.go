@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,13 +28,14 @@ func sims() []*sim {
 		{name: "try", play: tryDo},
 		{name: "minhold", play: minHold},
 		{name: "norenewal", play: exclusive(2, 2, time.Second, guard.WithoutRenewal())},
-		{name: "linger", play: lingers},
+		{name: "linger", hears: true, play: lingers},
 		{name: "permits", play: permits},
 		{name: "trypermits", play: tryPermits},
 		{name: "shared", play: shared},
 		{name: "all", play: several},
 		{name: "once", play: onceAndForget(1)},
 		{name: "once2", play: onceAndForget(2)},
+		{name: "longonce", play: longOnce},
 		{name: "atmostonce", play: onceAndForget(1, guard.WithAtMostOnce())},
 		{name: "forget2", play: forgetTwice},
 		{name: "joins", play: joins},
@@ -269,6 +271,8 @@ func (r *results) forget(ctx context.Context, g *guard.Guard) error {
 		known = append(known, v)
 	}
 	r.mu.Unlock()
+	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
+	defer stop()
 	if _, err := g.Forget(ctx, "k"); err != nil {
 		return err
 	}
@@ -300,6 +304,20 @@ func onceAndForget(calls int, opts ...guard.Option) func(s *scene) {
 			return errors.Join(all, err)
 		})
 	}
+}
+
+// longOnce: a result that is too long for a message comes whole.
+func longOnce(s *scene) {
+	const long = 2000
+	s.each(2, func(ctx context.Context, g *guard.Guard, _ int) error {
+		text, err := guard.Once(ctx, g, "k", time.Hour, func(ctx context.Context) (string, error) {
+			return strings.Repeat("x", long), s.do(ctx, stay{key: "k", hold: 100 * ms})
+		})
+		if err == nil && len(text) != long {
+			s.fail("SHORT: a result of %d bytes, of %d", len(text), long)
+		}
+		return err
+	})
 }
 
 // forgetTwice: a result that was made after a Forget that succeeded stays, even
@@ -431,6 +449,8 @@ func forces(s *scene) {
 			return err
 		}
 		time.Sleep(time.Second)
+		ctx, stop := context.WithTimeout(ctx, 3*time.Second)
+		defer stop()
 		k, err := g.Inspect(ctx, "k")
 		if err != nil || k.Owner == "" {
 			return err

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -25,7 +26,7 @@ func (c *sim) hunt(t *testing.T, opts ...Option) *hunt {
 	t.Helper()
 	before := runtime.GOMAXPROCS(1) // goroutines that one step wakes then go on in the same order
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-	h := &hunt{search: newSearch(t, c.scenario, append([]Option{simulated}, opts...)), c: c}
+	h := &hunt{search: newSearch(t, c.scenario, append([]Option{c.simulated}, opts...)), c: c}
 	h.set.runs = 1 << 30
 	h.run(nil)
 	return h
@@ -38,7 +39,7 @@ func (h *hunt) singles(of int) (level []*result, story string) {
 	if len(h.broken) > 0 {
 		return nil, h.report()
 	}
-	n := 0
+	n := h.c.nth
 	return h.each(slices.DeleteFunc(h.next(level, 1), func(plan) bool { n++; return n%of != 0 }))
 }
 
@@ -100,9 +101,8 @@ func (f fault) step() (name string, nth int) {
 // next returns the plans with one fault more than those of level. It leaves
 // out most faults where a process comes again and again and nothing has
 // happened in between, as when it looks for its key. All kinds remain, each one
-// at some.
+// at some, and at fewer the longer it goes on.
 func (h *hunt) next(level []*result, n int) []plan {
-	const of = 8
 	quiet := make(map[string]bool)
 	for _, r := range level {
 		for i := 1; i < len(r.decisions); i++ {
@@ -114,6 +114,7 @@ func (h *hunt) next(level []*result, n int) []plan {
 	return slices.DeleteFunc(h.plans(level, n), func(p plan) bool {
 		f := p[len(p)-1]
 		_, nth := f.step()
+		of := 1 << max(3, bits.Len(uint(nth))-2)
 		return quiet[p[:len(p)-1].String()+";"+f.id] && (nth+slices.Index(simplest, f.k))%of != 0
 	})
 }

@@ -375,10 +375,12 @@ func (gr *grant) firstRenewal(now time.Time) time.Time {
 }
 
 // nextRenewal returns when the next renewal is due after one that was sent at
-// the given time. An offer may be older than its message, and must grow while
-// it is trusted. gr.mu is held.
+// the given time and answered now. An offer may be older than its message, and
+// must grow while it is trusted: there must be time for two more that take as
+// long. gr.mu is held.
 func (gr *grant) nextRenewal(sent, now time.Time) time.Time {
-	return earlier(limits.RenewalTime(sent, gr.trust.length), now.Add(gr.trust.left(now)/2))
+	spare := max(0, gr.trust.left(now)-2*now.Sub(sent))
+	return earlier(limits.RenewalTime(sent, gr.trust.length), now.Add(spare/2))
 }
 
 // arm sets the timer to whatever is due next. gr.mu is held.

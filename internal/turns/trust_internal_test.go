@@ -60,6 +60,23 @@ func TestALossCountsFromTheDeadlineIfThatHasPassed(t *testing.T) {
 	}
 }
 
+// An offer grows by its second renewal. When a server is far, that is sent soon
+// enough to be answered, and to be tried once more.
+func TestTheSecondRenewalOfAnOfferComesInTime(t *testing.T) {
+	now := time.Now()
+	for took, want := range map[time.Duration]time.Duration{ // of the 400 ms that are left
+		0:                      200 * time.Millisecond,
+		150 * time.Millisecond: 50 * time.Millisecond,
+		300 * time.Millisecond: 0,
+	} {
+		end := now.Add(400 * time.Millisecond)
+		gr := &grant{trust: trust{mono: end, wall: end.Round(0), length: time.Minute}}
+		if got := gr.nextRenewal(now.Add(-took), now).Sub(now); got > want || got < want-time.Millisecond {
+			t.Errorf("behind a renewal of %v: %v from now, want %v", took, got, want)
+		}
+	}
+}
+
 // Half of a fresh lease is late, and of a lease that began short half of what
 // was left when its renewal was due.
 func TestAnAnswerIsLateByHalf(t *testing.T) {

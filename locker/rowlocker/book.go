@@ -1,6 +1,7 @@
 package rowlocker
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -189,6 +190,7 @@ func (b *book) watched() (keys []string) {
 			add(h.key)
 		}
 	}
+	slices.Sort(keys) // so that a run in virtual time repeats
 	return keys
 }
 

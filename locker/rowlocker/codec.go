@@ -215,7 +215,7 @@ func encode(key string, r *row, t *Traits) []Row {
 	if err != nil {
 		text = []byte("{}") // a holder that is no JSON, which describe never makes
 	}
-	main.Value = append([]byte(name+"/"), text...)
+	main.Value, main.KeepFor = append([]byte(name+"/"), text...), max(main.KeepFor, time.Microsecond)
 	return rows
 }
 
@@ -252,11 +252,15 @@ func (r *row) spans(name string, t *Traits) (held, kept time.Duration) {
 	if l := r.left(); l != nil {
 		last = max(last, l.ends)
 	}
-	if t.Clock { // tokens of the row must not be given again
-		last = max(last, r.token)
+	if t.Clock && r.token > 0 { // no token of the row must be given again, nor a lower one
+		last = max(last, r.token) + unreadFor.Microseconds()
 	}
 	return held, spanOf(last - r.now)
 }
+
+// unreadFor is how long a row with tokens stays for those who have read, before
+// it was written, that there is none. Their tokens would be of that time.
+const unreadFor = time.Minute
 
 // mergeMax is how many tickets a write takes into the row of a key that one
 // claim owns. The others stay where they are, or the row would grow with each

@@ -104,17 +104,25 @@ func TestARowOutlivesWhatItSays(t *testing.T) {
 		r := at(row{blocks: !traits.Clock}, 100)
 		r.apply(asks("a", false))
 		r.apply(&request{verb: begin, key: "k", owner: "a", ttl: minute, value: []byte("m")})
-		if src := encode("k", &r, traits)[0]; src.KeepFor != time.Minute || src.HeldFor != 10*time.Second {
+		kept := time.Minute
+		if traits.Clock {
+			kept += unreadFor
+		}
+		if src := encode("k", &r, traits)[0]; src.KeepFor != kept || src.HeldFor != 10*time.Second {
 			t.Errorf("clock %v: kept for %v, held for %v", traits.Clock, src.KeepFor, src.HeldFor)
 		}
 		r.token = 200e6
-		if src := encode("k", &r, traits)[0]; (src.KeepFor == 100*time.Second) != traits.Clock {
+		if src := encode("k", &r, traits)[0]; (src.KeepFor == 100*time.Second+unreadFor) != traits.Clock {
 			t.Errorf("clock %v, a token 100 s ahead: kept for %v", traits.Clock, src.KeepFor)
 		}
 		r.apply(&request{verb: release, key: "k", owner: "a", unmark: true})
 		if src := encode("k", &r, traits)[0]; (src.Value == nil) != !traits.Clock {
 			t.Errorf("clock %v: a free key has the row %q", traits.Clock, src.Value)
 		}
+	}
+	r := row{dirty: true, now: 300e6}
+	if src := encode("k", &r, withClock)[0]; src.Value == nil || src.KeepFor <= 0 {
+		t.Errorf("a free key without tokens: %q is kept for %v", src.Value, src.KeepFor)
 	}
 }
 

@@ -91,11 +91,14 @@ func newDesk(rows Rows, traits Traits, instance string) *desk {
 
 // serve starts the workers, which end with life.
 func (d *desk) serve(life *lockerkit.Life) {
-	for q, workers := range map[*queue]int{d.calls: d.traits.Workers, d.renewals: renewWorkers, d.looks: lookWorkers} {
+	serve := func(q *queue, workers int) {
 		for range workers {
 			life.Serve(func() { d.work(life.Context(), q) })
 		}
 	}
+	serve(d.calls, d.traits.Workers)
+	serve(d.renewals, renewWorkers)
+	serve(d.looks, lookWorkers)
 }
 
 // do blocks until the request is answered or ctx ends.

@@ -323,7 +323,8 @@ func (l *Locker) AcquireAll(
 }
 
 // acquireEach is AcquireAll one after the other. It gives back what it should
-// not have acquired.
+// not have acquired, but not behind an error: the guard then abandons all
+// claims, or repeats an Acquire of one, which its release would meet.
 func (l *Locker) acquireEach(
 	ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
@@ -340,14 +341,14 @@ func (l *Locker) acquireEach(
 		}
 		l.owns(cs[held], sent)
 	}
-	if err == nil && (held == len(cs) || prefix) {
-		return as, held, nil
+	if err != nil || held == len(cs) || prefix {
+		return as, held, err
 	}
 	for i, c := range cs[:held] {
 		as[i] = locker.Answer{}
 		l.giveBack(c.Key, c.Owner)
 	}
-	return as, held, err
+	return as, held, nil
 }
 
 // ReleaseAll is Release for each claim, by a read and a write.

@@ -2,12 +2,12 @@ package rowlocker
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -177,7 +177,7 @@ func (l *lookout) pause(took time.Duration) time.Duration {
 	if l.book.waits() {
 		floor = pollFloor
 	}
-	return max(floor, min(pollShare*took, pollCeil)) + rand.N(floor/4)
+	return max(floor, min(pollShare*took, pollCeil)) + limits.Jitter(floor/4)
 }
 
 // lookAll looks at all keys of this process, and reports whether to look again.
@@ -209,9 +209,11 @@ func (l *lookout) look(keys []string) {
 		}
 	}
 	l.tellFinders(rows)
-	for key, r := range rows {
-		for _, own := range r.owners() {
-			l.tell(key, r, own, sent)
+	for _, key := range keys {
+		if r := rows[key]; r != nil {
+			for _, own := range r.owners() {
+				l.tell(key, r, own, sent)
+			}
 		}
 	}
 }

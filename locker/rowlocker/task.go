@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -89,7 +89,7 @@ func (t *task) stepBack(took time.Duration) {
 	if t.tries < 2 || !t.acquires() {
 		return
 	}
-	t.after = time.Now().Add(rand.N(took<<min(t.tries-1, 4) + 1))
+	t.after = time.Now().Add(limits.Jitter(took<<min(t.tries-1, 4) + 1))
 	t.have = false // what the refusal told will be old
 }
 

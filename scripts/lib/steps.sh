@@ -111,9 +111,10 @@ test_module() {
 
 # Without the race detector, and in the long form: see lab/simulation.md. Pairs have some seconds for each scenario.
 step_sim() {
-  [[ $set == nightly ]] || { go test -vet=off -run '^TestSim$' ./guardtest/explore; return; }
+  [[ $set == nightly ]] || { GOGC=400 go test -vet=off -run '^TestSim(Rows.*)?$' ./guardtest/explore; return; }
   go test -vet=off -count=1 -timeout 1h -tags simrepeats -run '^TestSim' ./guardtest/explore
   SIM_LEVEL=2 SIM_TIME=20s go test -vet=off -count=1 -timeout 1h -v -run '^TestSim$' ./guardtest/explore
+  SIM_LEVEL=2 SIM_TIME=5s go test -vet=off -count=1 -timeout 1h -v -run '^TestSimRows$' ./guardtest/explore
 }
 
 step_go127() { GOWORK=off GOTOOLCHAIN=go1.27.3 go test -vet=off -run TestGenericMethods ./test; }
