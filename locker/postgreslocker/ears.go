@@ -175,18 +175,18 @@ func noticed(text string) (row rowlocker.Row, ok bool) {
 func (r *rows) tell(lines []line, changes []*rowlocker.Change) {
 	var channels, texts []string
 	for _, l := range lines {
-		c := changes[l.I]
-		if !c.Done || len(l.tell.To) == 0 {
+		c := changes[l.i]
+		if !c.Done || len(l.tell) == 0 {
 			continue
 		}
-		text := fmt.Sprintf("%s %d %d%s", l.tell.Head, c.Version, c.Written, l.tell.Tail)
+		text := fmt.Sprintf("%s %d %d%s", l.head, c.Version, c.Written, l.tail)
 		for _, t := range c.Current[l.row].Tickets {
 			one := fmt.Sprintf(" %d/%s/%s", t.Version, t.Name, encoded(t.Value))
-			if l.Kind == writes && l.tell.Tail != "" && len(text)+len(one) <= noticeMax {
+			if l.kind == writes && l.tail != "" && len(text)+len(one) <= noticeMax {
 				text += one
 			}
 		}
-		for _, to := range l.tell.To {
+		for _, to := range l.tell {
 			channels, texts = append(channels, channelOf(to)), append(texts, text)
 		}
 	}

@@ -13,11 +13,18 @@ var (
 	schemaSQL string
 	//go:embed swap.sql
 	swapSQL string
+	//go:embed one.sql
+	oneSQL string
 )
 
 const (
 	seed  = 7310863 // of the advisory locks
 	clock = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+	last  = "split_part(t.tickets[cardinality(t.tickets)], '/', 1)::bigint" // version of the newest ticket
+
+	// commitSQL lets a change that a crash may undo not wait for the disk.
+	commitSQL = `set_config('synchronous_commit', CASE WHEN NOT {FIRM} THEN 'off'
+    WHEN current_setting('synchronous_commit') = 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 
 	rowSQL = `coalesce(t.version, 0), coalesce(t.written, 0), t.value, t.tickets, {NOW}, ` +
 		`current_setting('transaction_read_only') = 'on'`
@@ -50,7 +57,7 @@ type statements struct {
 	schema string
 
 	// swapFree leaves out the rows that somebody else has locked.
-	swap, swapFree, load, scan, beat, dead, sweep, bury string
+	one, swap, swapFree, load, scan, beat, dead, sweep, bury string
 }
 
 // statementsFor returns the statements for a table, perhaps with its schema.
@@ -68,12 +75,13 @@ func statementsFor(name string) (*statements, error) {
 	}
 	s := &statements{name: parts[len(parts)-1], tables: []string{ident(""), ident("_process")}}
 	fill := func(text string) string {
-		text = strings.ReplaceAll(text, "{ALIVE}", aliveSQL)
-		return strings.NewReplacer(
+		text = strings.NewReplacer("{ALIVE}", aliveSQL, "{COMMIT}", commitSQL).Replace(text)
+		return strings.NewReplacer("{LAST}", last, "{FIRM}", "(SELECT coalesce(bool_or(done AND firm), false) FROM x)",
 			"{T}", s.tables[0], "{P}", s.tables[1], "{NOW}", clock, "{SEED}", strconv.Itoa(seed)).Replace(text)
 	}
 	s.schema, s.load, s.scan = fill(schemaSQL), fill(loadSQL), fill(scanSQL)
 	s.beat, s.dead, s.sweep, s.bury = fill(beatSQL), fill(deadSQL), fill(sweepSQL), fill(burySQL)
+	s.one = fill(strings.ReplaceAll(oneSQL, "{COMMIT}", strings.ReplaceAll(commitSQL, "{FIRM}", "coalesce(x.next IS NOT NULL AND c.firm, false)")))
 	s.swap = fill(strings.NewReplacer("{SKIP}", "", "{SKIPPED}", "false").Replace(swapSQL))
 	s.swapFree = fill(strings.NewReplacer("{SKIP}", "SKIP LOCKED",
 		"{SKIPPED}", "(l.version IS NULL AND EXISTS (SELECT FROM {T} AS t WHERE t.k = c.k))").Replace(swapSQL))

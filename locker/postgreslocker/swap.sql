@@ -1,11 +1,13 @@
 -- One statement for many changes, each of which is done as a whole or not at all. All rows are locked in the order of their
 -- keys before the first is written, and read as they are then: who is refused learns what is there.
 WITH c AS MATERIALIZED (
-  SELECT * FROM ROWS FROM (json_to_recordset($1::json) AS (i int, k bytea, old bigint, keep bigint, value bytea, drops text[],
-    beside bigint, behind bigint, kind int, ticket text, firm boolean, must text[], tell text[], head text, tail text))
-    WITH ORDINALITY AS c(i, k, old, keep, value, drops, beside, behind, kind, ticket, firm, must, tell, head, tail, n)
+  SELECT kind, k, old, keep, value, string_to_array(drops, ',') AS drops, beside, behind, ticket, string_to_array(must, ',') AS must,
+    firm, i, n
+  FROM unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
+    $10::text[], $11::boolean[], $12::bigint[]) WITH ORDINALITY
+    AS c(kind, k, old, keep, value, drops, beside, behind, ticket, must, firm, i, n)
 ), l AS MATERIALIZED (
-  SELECT k, version, written, value, tickets FROM {T} WHERE k = ANY (ARRAY(SELECT k FROM c)) ORDER BY k FOR NO KEY UPDATE {SKIP}
+  SELECT k, version, written, value, tickets FROM {T} WHERE k = ANY ($2) ORDER BY k FOR NO KEY UPDATE {SKIP}
 ), d AS MATERIALIZED ( -- processes that must hear and are gone
   SELECT c.i, m.instance FROM c, unnest(c.must) AS m(instance) WHERE NOT {ALIVE}
 ), x AS MATERIALIZED (
@@ -24,7 +26,7 @@ WITH c AS MATERIALIZED (
     FROM (SELECT {NOW} AS now FROM (SELECT count(*) FROM l) AS all_locks OFFSET 0) AS n
     CROSS JOIN c LEFT JOIN l ON l.k = c.k
     CROSS JOIN LATERAL (SELECT CASE WHEN l.tickets = '{}' THEN l.tickets ELSE ARRAY(
-      SELECT e FROM unnest(l.tickets) AS e WHERE split_part(e, '/', 2) <> ALL (coalesce(c.drops, '{}'))) END) AS r(rest)
+      SELECT e FROM unnest(l.tickets) AS e WHERE split_part(e, '/', 2) <> ALL (c.drops)) END) AS r(rest)
   ) AS y WINDOW w AS (PARTITION BY i)
 ), written AS (
   UPDATE {T} AS t SET
@@ -41,9 +43,5 @@ WITH c AS MATERIALIZED (
 SELECT x.n, x.done, x.skipped, x.next, x.now, CASE x.was WHEN '' THEN 0 ELSE coalesce(x.at, 0) END, coalesce(x.written, 0),
   CASE WHEN NOT x.done THEN x.was END, CASE WHEN x.done THEN x.rest ELSE x.tickets END,
   ARRAY(SELECT d.instance FROM d WHERE d.i = x.i),
-  -- A change that a crash may undo need not wait for the disk.
-  (SELECT set_config('synchronous_commit', CASE WHEN NOT f.firm THEN 'off' WHEN f.was = 'off' THEN 'on' ELSE f.was END, true)
-    FROM (SELECT coalesce(bool_or(done AND firm), false) AS firm, current_setting('synchronous_commit') AS was FROM x) AS f),
-  (SELECT count(pg_notify('guard:' || m.instance, concat(x.head, ' ', x.next, ' ', x.now, x.tail)))
-    FROM x, unnest(x.tell) AS m(instance) WHERE x.done)
+  {COMMIT}, NULL
 FROM x
