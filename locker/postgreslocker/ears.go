@@ -140,11 +140,11 @@ set_config('tcp_keepalives_count', '3', false)`
 
 // notify does not wait for the disk.
 func (r *rows) notify(ctx context.Context, channels, texts []string) error {
-	_, err := collect(ctx, r.server, r.server.calls, pgx.RowTo[string], notifySQL, channels, texts)
+	_, err := collect(ctx, r.server, r.server.calls, pgx.RowTo[string], tellSQL, channels, texts)
 	return err
 }
 
-const notifySQL = `SELECT set_config('synchronous_commit', 'off', true) FROM unnest($1::text[], $2::text[]) AS m(c, t),
+const tellSQL = `SELECT set_config('synchronous_commit', 'off', true) FROM unnest($1::text[], $2::text[]) AS m(c, t),
 LATERAL pg_notify(m.c, m.t)`
 
 // noticed returns what a message tells. That of a row is

@@ -28,7 +28,10 @@ func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) 
 			Key: "k" + strconv.Itoa(n), Version: old, Value: []byte("o/{}"), KeepFor: time.Second,
 		})
 	}
-	return l.rows.request(linesOf([]*rowlocker.Change{c}), l.rows.sql.swap)
+	if sql = l.rows.sql.swap; rows == 1 {
+		sql = l.rows.sql.one
+	}
+	return sql, argsOf(linesOf([]*rowlocker.Change{c}, !firm))
 }
 
 // Translate returns the error of a request.

@@ -140,25 +140,20 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 func (r *rows) swap(
 	ctx context.Context, sql string, changes []*rowlocker.Change,
 ) (locked []*rowlocker.Change, err error) {
-	lines := linesOf(changes)
-	sql, args := r.request(lines, sql)
-	answers, err := collect(ctx, r.server, r.server.calls, answered, sql, args...)
+	loose := !slices.ContainsFunc(changes, func(c *rowlocker.Change) bool { return !c.Loose })
+	lines := linesOf(changes, loose)
+	if l := &lines[0]; len(lines) == 1 && (l.kind != writes || len(l.value) > 0) {
+		sql = r.sql.one
+	}
+	answers, err := collect(ctx, r.server, r.server.calls, answered, sql, argsOf(lines)...)
 	if err != nil {
 		return nil, translate(err)
 	}
 	locked = deliver(answers, lines, changes)
-	if sql != r.sql.one || lines[0].firm {
+	if !loose {
 		r.tell(lines, changes)
 	}
 	return locked, nil
-}
-
-// request returns the statement for lines: many, or that for a single row.
-func (r *rows) request(lines []line, many string) (sql string, args []any) {
-	if l := &lines[0]; len(lines) == 1 && (l.kind != writes || len(l.value) > 0) {
-		return r.sql.one, l.args()
-	}
-	return many, argsOf(lines)
 }
 
 // What a line does to a row.
@@ -171,35 +166,24 @@ const (
 
 // line is a row of a change, as the statements get it.
 type line struct {
-	kind       int64
-	key        []byte
-	old, keep  int64 // version, µs
-	value      []byte
-	drops      []string
-	beside     int64
-	behind     int64    // version of the newest ticket that goes: older ones go too
-	ticket     string   // to be added: NAME/BASE64
-	must, tell []string // instances
-	firm       bool
+	kind      int64
+	key       []byte
+	old, keep int64 // version, µs
+	value     []byte
+	drops     []string
+	beside    int64
+	behind    int64    // version of the newest ticket that goes: older ones go too
+	ticket    string   // to be added: NAME/BASE64
+	must      []string // instances
+	firm      bool
+	tell      []string // instances
+	along     []string // those that the statement tells
 
 	head, tail string // of the message: version and time stand between
 	i, row     int    // which change, and which of its rows
 }
 
-// args are the arguments of one.sql. Messages travel along unless the statement
-// waits for the disk: transactions that notify wait for one another.
-func (l *line) args() []any {
-	to := ""
-	if !l.firm {
-		to = commas(l.tell)
-	}
-	return []any{
-		l.kind, l.key, l.old, l.keep, l.value, commas(l.drops), l.beside, l.behind, l.ticket, commas(l.must), l.firm,
-		to, l.head, l.tail,
-	}
-}
-
-// argsOf are the arguments of swap.sql.
+// argsOf are the arguments of changes.sql.
 func argsOf(lines []line) []any {
 	return []any{
 		column(lines, func(l *line) int64 { return l.kind }),
@@ -214,6 +198,9 @@ func argsOf(lines []line) []any {
 		column(lines, func(l *line) string { return commas(l.must) }),
 		column(lines, func(l *line) bool { return l.firm }),
 		column(lines, func(l *line) int64 { return int64(l.i) }),
+		column(lines, func(l *line) string { return commas(l.along) }),
+		column(lines, func(l *line) string { return l.head }),
+		column(lines, func(l *line) string { return l.tail }),
 	}
 }
 
@@ -228,7 +215,9 @@ func column[T any](lines []line, of func(*line) T) []T {
 // commas joins names, which have none.
 func commas(names []string) string { return strings.Join(names, ",") }
 
-func linesOf(changes []*rowlocker.Change) (lines []line) {
+// linesOf returns the lines of changes. Messages travel along if the statement
+// does not wait for the disk: transactions that notify wait for one another.
+func linesOf(changes []*rowlocker.Change, loose bool) (lines []line) {
 	for i, c := range changes {
 		first := len(lines)
 		for n, row := range c.Rows {
@@ -246,6 +235,9 @@ func linesOf(changes []*rowlocker.Change) (lines []line) {
 			if m.Must {
 				l.must = append(l.must, m.To)
 			}
+		}
+		for n := first; loose && n < len(lines); n++ {
+			lines[n].along = lines[n].tell
 		}
 	}
 	return lines
