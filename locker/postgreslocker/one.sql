@@ -6,11 +6,11 @@ WITH {CHANGES}, u AS (
     ends = greatest({NOW} + c.keep, CASE WHEN c.kind <> 0 THEN t.ends END),
     value = CASE c.kind WHEN 0 THEN c.value ELSE t.value END,
     tickets = {REST} || CASE WHEN c.ticket <> '' THEN ARRAY[concat_ws('/', greatest({LAST} + 1, {NOW}), c.ticket)] END
-  FROM c WHERE t.k = $2[1] AND {OK} AND NOT EXISTS (SELECT FROM d)
+  FROM c WHERE t.k = c.k AND {OK} AND NOT EXISTS (SELECT FROM d)
   RETURNING CASE c.kind WHEN 0 THEN t.version ELSE coalesce({LAST}, {NOW}) END AS next,
     CASE c.kind WHEN 0 THEN t.written ELSE {NOW} END AS now, t.tickets
 ), l AS MATERIALIZED (
-  SELECT version, written, value, tickets FROM {T} WHERE k = $2[1] AND NOT EXISTS (SELECT FROM u) FOR NO KEY UPDATE
+  SELECT version, written, value, tickets FROM {T} WHERE k = (SELECT k FROM c) AND NOT EXISTS (SELECT FROM u) FOR NO KEY UPDATE
 ), m AS (
   INSERT INTO {T} (k, version, written, ends, value)
   SELECT c.k, now, now, now + c.keep, c.value FROM c, (SELECT {NOW} AS now OFFSET 0) AS n WHERE c.kind = 0 AND c.old IN (-1, 0)

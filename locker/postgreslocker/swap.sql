@@ -1,7 +1,7 @@
 -- One statement for many changes, each of which is done as a whole or not at all. All rows are locked in the order of their
 -- keys before the first is written, and read as they are then: who is refused learns what is there.
 WITH {CHANGES}, l AS MATERIALIZED (
-  SELECT k, version, written, value, tickets FROM {T} WHERE k = ANY ($2) ORDER BY k FOR NO KEY UPDATE {SKIP}
+  SELECT k, version, written, value, tickets FROM {T} WHERE k = ANY ((SELECT $2)::bytea[]) ORDER BY k FOR NO KEY UPDATE {SKIP}
 ), x AS MATERIALIZED (
   SELECT y.*, bool_and(ok) OVER w AND NOT EXISTS (SELECT FROM d WHERE d.i = y.i) AS done, greatest(max(last) OVER w + 1, now) AS next
   FROM (
