@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // A change that makes somebody an owner waits for the disk, whatever the
@@ -47,6 +49,33 @@ func TestOnlyAFirmChangeIsOnTheDisk(t *testing.T) {
 			if err := tx.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// Planted: the server sees the arguments, and finds a plan for these that looks
+// cheaper than the one which it has. Planning takes longer than the rest.
+func TestAStatementThatWritesIsNotPlannedEachTime(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for rows := 1; rows <= 2; rows++ {
+		sql, args := a.Write(rows, rowlocker.Any, true)
+		for range 20 {
+			if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var plans, kept int
+		err := conn.QueryRow(t.Context(), "SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement = $1",
+			sql).Scan(&plans, &kept)
+		if err != nil || plans != 5 || kept != 15 {
+			t.Errorf("%d rows: %d plans, %d times the one that is kept (%v), want 5, which the server always makes, and 15",
+				rows, plans, kept, err)
 		}
 	}
 }

@@ -32,15 +32,17 @@ const (
 	okSQL = `coalesce(CASE
       WHEN c.kind = 0 THEN c.old IN (-1, CASE t.value WHEN '' THEN 0 ELSE coalesce(t.version, 0) END) AND NOT EXISTS (
         SELECT FROM unnest(t.tickets) AS e, split_part(e, '/', 1) AS v -- nobody is overlooked
-        WHERE split_part(e, '/', 2) <> ALL (c.drops) AND (v::bigint > c.beside OR v::bigint < c.behind AND e NOT LIKE '%/m.%'))
+        WHERE split_part(e, '/', 2) <> ALL (c.drops)
+          AND (v::bigint > c.beside OR v::bigint < c.behind AND e NOT LIKE '%/m.%'))
       WHEN t.value = '' THEN false
       WHEN c.kind = 1 THEN get_byte(t.value, 0) NOT IN (33, 47) -- it begins with an owner id
       ELSE get_byte(t.value, 0) = 33 AND (c.kind = 2 OR EXISTS ( -- it is open
         SELECT FROM unnest(t.tickets) AS e WHERE split_part(e, '/', 2) = ANY (c.drops)))
     END, false)`
 	// commitSQL lets a change that a crash may undo not wait for the disk.
-	commitSQL = `(SELECT set_config('synchronous_commit', CASE WHEN NOT f.firm THEN 'off' WHEN f.was = 'off' THEN 'on' ELSE f.was END, true)
-    FROM (SELECT coalesce(bool_or(done AND firm), false) AS firm, current_setting('synchronous_commit') AS was FROM x) AS f)`
+	commitSQL = `(SELECT set_config('synchronous_commit',
+      CASE WHEN NOT f.firm THEN 'off' WHEN f.was = 'off' THEN 'on' ELSE f.was END, true)
+    FROM (SELECT coalesce(bool_or(done AND firm), false), current_setting('synchronous_commit') FROM x) AS f(firm, was))`
 	notifySQL = `(SELECT count(pg_notify('guard:' || m.instance, concat(x.head, ' ', x.next, ' ', x.now, x.tail)))
     FROM x, unnest(string_to_array(x.tell, ',')) AS m(instance) WHERE x.done)`
 
