@@ -20,7 +20,12 @@ type Dialect struct {
 	Now   string
 	Grain time.Duration
 
-	// Upsert stands behind the VALUES of an INSERT. Upsert replaces a row whose
+	// Values are what an INSERT inserts, where %s stands for Row once for each
+	// row. The parameters of Row are key, version, µs for which the row means
+	// something, and value.
+	Values, Row string
+
+	// Upsert stands behind the Values of an INSERT. Upsert replaces a row whose
 	// version is one less than the new one. For any other row it makes the
 	// whole statement fail, with an error that Judge calls Again. The column
 	// record stays as it is if the new one is NULL.

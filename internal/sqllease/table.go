@@ -241,8 +241,8 @@ func (t *table) write(ctx context.Context, changes []*rowlocker.Change) error {
 			keep := r.KeepFor.Microseconds()
 			args = append(args, []byte(r.Key), version, keep, r.Value)
 		}
-		one := "(?, ?, " + t.Now + ", " + t.Now + " + ?, ?)"
-		err := t.exec(ctx, "INSERT INTO "+t.name+" ("+columns+") VALUES "+commas(one, len(rows))+" "+t.Upsert, args)
+		values := strings.Replace(t.Values, "%s", commas(t.Row, len(rows)), 1)
+		err := t.exec(ctx, "INSERT INTO "+t.name+" ("+columns+") "+values+" "+t.Upsert, args)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,11 @@ import (
 	"github.com/go-lockguard/guard/internal/sqllease"
 )
 
-const store = "mysqllocker"
+const (
+	store = "mysqllocker"
+	// UNIX_TIMESTAMP(NOW(6)) would be wrong for an hour when summer time ends.
+	now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
+)
 
 var dialect = sqllease.Dialect{
 	Name: store,
@@ -22,9 +26,10 @@ var dialect = sqllease.Dialect{
   value   MEDIUMBLOB     NOT NULL, -- owner id, '/', JSON of package rowlocker
   KEY (ends)
 ) ENGINE = InnoDB`,
-	// UNIX_TIMESTAMP(NOW(6)) would be wrong for an hour when summer time ends.
-	Now:   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))",
-	Grain: time.Microsecond,
+	Now:    now,
+	Grain:  time.Microsecond,
+	Values: "VALUES %s",
+	Row:    "(?, ?, " + now + ", " + now + " + ?, ?)",
 	// A sum that is out of range ends the whole statement. The columns are
 	// assigned from left to right, so version is the last.
 	Upsert: `ON DUPLICATE KEY UPDATE

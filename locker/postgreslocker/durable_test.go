@@ -1,10 +1,11 @@
 package postgreslocker_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // A change that makes somebody an owner waits for the disk, whatever the
@@ -17,11 +18,9 @@ func TestOnlyAFirmChangeIsOnTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	const line = `[{"i": 0, "k": "\\x6b", "old": %d, "keep": 1000000, "value": "\\x6f2f7b7d", "beside": 9223372036854775807,
-		"behind": 0, "kind": 0, "ticket": "", "firm": %t}]`
 	for _, c := range []struct {
 		set, want string
-		old       int
+		old       int64
 		firm      bool
 	}{
 		{"off", "on", 0, true},
@@ -30,23 +29,53 @@ func TestOnlyAFirmChangeIsOnTheDisk(t *testing.T) {
 		{"on", "off", 0, false},
 		{"on", "off", 7, true},
 	} {
-		tx, err := conn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		for rows := 1; rows <= 2; rows++ { // each number has its statement
+			sql, args := a.Write(rows, c.old, c.firm)
+			tx, err := conn.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), "SET LOCAL synchronous_commit = "+c.set); err != nil {
+				t.Fatal(err)
+			}
+			tag, err := tx.Exec(t.Context(), sql, args...)
+			if err != nil || tag.RowsAffected() != int64(rows) {
+				t.Fatal(tag, err)
+			}
+			var got string
+			if err := tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got); err != nil || got != c.want {
+				t.Errorf("%+v is committed with %s (%v)", c, got, err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if _, err := tx.Exec(t.Context(), "SET LOCAL synchronous_commit = "+c.set); err != nil {
-			t.Fatal(err)
+	}
+}
+
+// Planted: the server sees the arguments, and finds a plan for these that looks
+// cheaper than the one which it has. Planning takes longer than the rest.
+func TestAStatementThatWritesIsNotPlannedEachTime(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for rows := 1; rows <= 2; rows++ {
+		sql, args := a.Write(rows, rowlocker.Any, true)
+		for range 20 {
+			if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
+				t.Fatal(err)
+			}
 		}
-		tag, err := tx.Exec(t.Context(), a.SwapSQL(), fmt.Sprintf(line, c.old, c.firm))
-		if err != nil || tag.RowsAffected() != 1 {
-			t.Fatal(tag, err)
-		}
-		var got string
-		if err := tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got); err != nil || got != c.want {
-			t.Errorf("%+v is committed with %s (%v)", c, got, err)
-		}
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
+		var plans, kept int
+		err := conn.QueryRow(t.Context(), "SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement = $1",
+			sql).Scan(&plans, &kept)
+		if err != nil || plans != 5 || kept != 15 {
+			t.Errorf("%d rows: %d plans, %d times the one that is kept (%v), want 5, which the server always makes, and 15",
+				rows, plans, kept, err)
 		}
 	}
 }

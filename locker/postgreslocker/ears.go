@@ -140,11 +140,11 @@ set_config('tcp_keepalives_count', '3', false)`
 
 // notify does not wait for the disk.
 func (r *rows) notify(ctx context.Context, channels, texts []string) error {
-	_, err := collect(ctx, r.server, r.server.calls, pgx.RowTo[string], notifySQL, channels, texts)
+	_, err := collect(ctx, r.server, r.server.calls, pgx.RowTo[string], tellSQL, channels, texts)
 	return err
 }
 
-const notifySQL = `SELECT set_config('synchronous_commit', 'off', true) FROM unnest($1::text[], $2::text[]) AS m(c, t),
+const tellSQL = `SELECT set_config('synchronous_commit', 'off', true) FROM unnest($1::text[], $2::text[]) AS m(c, t),
 LATERAL pg_notify(m.c, m.t)`
 
 // noticed returns what a message tells. That of a row is
@@ -175,18 +175,18 @@ func noticed(text string) (row rowlocker.Row, ok bool) {
 func (r *rows) tell(lines []line, changes []*rowlocker.Change) {
 	var channels, texts []string
 	for _, l := range lines {
-		c := changes[l.I]
-		if !c.Done || len(l.tell.To) == 0 {
+		c := changes[l.i]
+		if !c.Done || len(l.tell) == 0 {
 			continue
 		}
-		text := fmt.Sprintf("%s %d %d%s", l.tell.Head, c.Version, c.Written, l.tell.Tail)
+		text := fmt.Sprintf("%s %d %d%s", l.head, c.Version, c.Written, l.tail)
 		for _, t := range c.Current[l.row].Tickets {
 			one := fmt.Sprintf(" %d/%s/%s", t.Version, t.Name, encoded(t.Value))
-			if l.Kind == writes && l.tell.Tail != "" && len(text)+len(one) <= noticeMax {
+			if l.kind == writes && l.tail != "" && len(text)+len(one) <= noticeMax {
 				text += one
 			}
 		}
-		for _, to := range l.tell.To {
+		for _, to := range l.tell {
 			channels, texts = append(channels, channelOf(to)), append(texts, text)
 		}
 	}

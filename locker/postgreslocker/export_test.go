@@ -2,10 +2,13 @@ package postgreslocker
 
 import (
 	"context"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // Hears reports whether messages come.
@@ -17,8 +20,19 @@ func (l *Locker) ListenAt() *pgxpool.Config { return l.rows.ears.at }
 // Base is l without that it listens.
 func (l *Locker) Base() locker.Locker { return l.base.Locker }
 
-// SwapSQL is the request that writes.
-func (l *Locker) SwapSQL() string { return l.rows.sql.swap }
+// Write returns the request that writes so many rows over those of a version.
+func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) {
+	c := &rowlocker.Change{Loose: !firm}
+	for n := range rows {
+		c.Rows = append(c.Rows, rowlocker.Row{
+			Key: "k" + strconv.Itoa(n), Version: old, Value: []byte("o/{}"), KeepFor: time.Second,
+		})
+	}
+	if sql = l.rows.sql.swap; rows == 1 {
+		sql = l.rows.sql.one
+	}
+	return sql, argsOf(linesOf([]*rowlocker.Change{c}, !firm))
+}
 
 // Translate returns the error of a request.
 var Translate = translate

@@ -3,8 +3,6 @@ package postgreslocker
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -137,17 +135,17 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 	return nil
 }
 
-// swap sends the changes, and returns those that the statement has left out.
+// swap sends the changes, by sql if they have several rows, and returns those
+// that the statement has left out.
 func (r *rows) swap(
 	ctx context.Context, sql string, changes []*rowlocker.Change,
 ) (locked []*rowlocker.Change, err error) {
 	loose := !slices.ContainsFunc(changes, func(c *rowlocker.Change) bool { return !c.Loose })
 	lines := linesOf(changes, loose)
-	text, err := json.Marshal(lines)
-	if err != nil {
-		return nil, fmt.Errorf("postgreslocker: %w", err)
+	if l := &lines[0]; len(lines) == 1 && (l.kind != writes || len(l.value) > 0) {
+		sql = r.sql.one
 	}
-	answers, err := collect(ctx, r.server, r.server.calls, pgx.RowToStructByPos[answer], sql, string(text))
+	answers, err := collect(ctx, r.server, r.server.calls, answered, sql, argsOf(lines)...)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -166,37 +164,56 @@ const (
 	stays  // there, or leaves it
 )
 
-// line is a row of a change, as swap.sql gets it.
+// line is a row of a change, as the statements get it.
 type line struct {
-	I      int      `json:"i"` // which change
-	K      hexed    `json:"k"`
-	Old    int64    `json:"old"`
-	Keep   int64    `json:"keep"` // µs
-	Value  hexed    `json:"value"`
-	Drops  []string `json:"drops"`
-	Beside int64    `json:"beside"`
-	Behind int64    `json:"behind"` // version of the newest ticket that goes: older ones go too
-	Kind   int      `json:"kind"`
-	Ticket string   `json:"ticket"` // to be added: NAME/BASE64
-	Firm   bool     `json:"firm"`
-	Must   []string `json:"must"` // instances
-	notice          // that travels along
+	kind      int64
+	key       []byte
+	old, keep int64 // version, µs
+	value     []byte
+	drops     []string
+	beside    int64
+	behind    int64    // version of the newest ticket that goes: older ones go too
+	ticket    string   // to be added: NAME/BASE64
+	must      []string // instances
+	firm      bool
+	tell      []string // instances
+	along     []string // those that the statement tells
 
-	row  int    // of the change
-	tell notice // by another statement
+	head, tail string // of the message: version and time stand between
+	i, row     int    // which change, and which of its rows
 }
 
-// notice is a message. Version and time stand between head and tail.
-type notice struct {
-	To   []string `json:"tell"` // instances
-	Head string   `json:"head"`
-	Tail string   `json:"tail"`
+// argsOf are the arguments of changes.sql.
+func argsOf(lines []line) []any {
+	return []any{
+		column(lines, func(l *line) int64 { return l.kind }),
+		column(lines, func(l *line) []byte { return l.key }),
+		column(lines, func(l *line) int64 { return l.old }),
+		column(lines, func(l *line) int64 { return l.keep }),
+		column(lines, func(l *line) []byte { return l.value }),
+		column(lines, func(l *line) string { return commas(l.drops) }),
+		column(lines, func(l *line) int64 { return l.beside }),
+		column(lines, func(l *line) int64 { return l.behind }),
+		column(lines, func(l *line) string { return l.ticket }),
+		column(lines, func(l *line) string { return commas(l.must) }),
+		column(lines, func(l *line) bool { return l.firm }),
+		column(lines, func(l *line) int64 { return int64(l.i) }),
+		column(lines, func(l *line) string { return commas(l.along) }),
+		column(lines, func(l *line) string { return l.head }),
+		column(lines, func(l *line) string { return l.tail }),
+	}
 }
 
-// hexed is a bytea.
-type hexed []byte
+func column[T any](lines []line, of func(*line) T) []T {
+	all := make([]T, len(lines))
+	for i := range lines {
+		all[i] = of(&lines[i])
+	}
+	return all
+}
 
-func (h hexed) MarshalText() ([]byte, error) { return fmt.Appendf(nil, `\x%x`, []byte(h)), nil }
+// commas joins names, which have none.
+func commas(names []string) string { return strings.Join(names, ",") }
 
 // linesOf returns the lines of changes. Messages travel along if the statement
 // does not wait for the disk: transactions that notify wait for one another.
@@ -211,16 +228,16 @@ func linesOf(changes []*rowlocker.Change, loose bool) (lines []line) {
 		}
 		for _, m := range c.Tell {
 			l := &lines[first+m.Row]
-			l.tell.To, l.tell.Head = append(l.tell.To, m.To), "r "+encoded(l.K)
-			if l.tell.Tail = " " + encoded(l.Value); len(l.tell.Head)+len(l.tell.Tail) > noticeMax {
-				l.tell.Tail = ""
+			l.tell, l.head = append(l.tell, m.To), "r "+encoded(l.key)
+			if l.tail = " " + encoded(l.value); len(l.head)+len(l.tail) > noticeMax {
+				l.tail = ""
 			}
 			if m.Must {
-				l.Must = append(l.Must, m.To)
+				l.must = append(l.must, m.To)
 			}
 		}
 		for n := first; loose && n < len(lines); n++ {
-			lines[n].notice = lines[n].tell
+			lines[n].along = lines[n].tell
 		}
 	}
 	return lines
@@ -228,45 +245,52 @@ func linesOf(changes []*rowlocker.Change, loose bool) (lines []line) {
 
 func lineOf(i, n int, row rowlocker.Row, firm bool) line {
 	l := line{
-		I: i, K: hexed(row.Key), Old: row.Version, Keep: row.KeepFor.Microseconds(), Value: row.Value,
-		Beside: math.MaxInt64, Firm: firm, row: n,
+		i: i, row: n, key: []byte(row.Key), old: row.Version, keep: row.KeepFor.Microseconds(), value: row.Value,
+		beside: math.MaxInt64, firm: firm,
+	}
+	if l.value == nil {
+		l.value = []byte{}
 	}
 	for _, t := range row.Drop {
-		l.Drops, l.Behind = append(l.Drops, t.Name), max(l.Behind, t.Version)
+		l.drops, l.behind = append(l.drops, t.Name), max(l.behind, t.Version)
 	}
 	if row.Alone {
-		l.Beside = row.Beside
+		l.beside = row.Beside
 	}
 	return l
 }
 
 func joining(i int, j *rowlocker.Join, firm bool) line {
 	l := lineOf(i, 0, rowlocker.Row{Key: j.Key}, firm)
-	l.Kind, l.Ticket = joins, j.Name+"/"+encoded(j.Value)
+	l.kind, l.ticket = joins, j.Name+"/"+encoded(j.Value)
 	if j.Open { // the one that is there is replaced
-		l.Kind, l.Drops, l.Keep = shares, []string{j.Name}, j.KeepFor.Microseconds()
+		l.kind, l.drops, l.keep = shares, []string{j.Name}, j.KeepFor.Microseconds()
 	}
 	if j.Held {
-		l.Kind = stays
+		l.kind = stays
 	}
 	if j.Leave {
-		l.Ticket = ""
+		l.ticket = ""
 	}
 	if j.To != "" {
-		l.tell = notice{[]string{j.To}, "t " + encoded(l.K), " " + l.Ticket}
+		l.tell, l.head, l.tail = []string{j.To}, "t "+encoded(l.key), " "+l.ticket
 	}
 	return l
 }
 
-// answer is a row of swap.sql.
+// answer is a row of swap.sql, or of one.sql.
 type answer struct {
-	N               int // of the line, from 1
-	Done, Skipped   bool
-	Next, Now       int64 // version and time of what was written
-	At, Written     int64 // of what was there
-	Was             []byte
-	Tickets, Dead   []string
-	Commit, Notices any
+	n             int // of the line, from 1
+	done, skipped bool
+	next, now     int64 // version and time of what was written
+	at, written   int64 // of what was there
+	was           []byte
+	tickets, dead []string
+}
+
+func answered(from pgx.CollectableRow) (a answer, err error) {
+	err = from.Scan(&a.n, &a.done, &a.skipped, &a.next, &a.now, &a.at, &a.written, &a.was, &a.tickets, &a.dead, nil, nil)
+	return a, err
 }
 
 // deliver fills in what became of the changes, and returns those that were left
@@ -276,17 +300,17 @@ func deliver(answers []answer, lines []line, changes []*rowlocker.Change) (locke
 		c.Current = make([]rowlocker.Row, max(len(c.Rows), 1))
 	}
 	for _, a := range answers {
-		l := &lines[a.N-1]
-		c := changes[l.I]
-		if c.Done, c.Dead = a.Done, a.Dead; a.Done {
-			c.Version, c.Written = a.Next, a.Now
+		l := &lines[a.n-1]
+		c := changes[l.i]
+		if c.Done, c.Dead = a.done, a.dead; a.done {
+			c.Version, c.Written = a.next, a.now
 		}
-		if a.Skipped && !slices.Contains(locked, c) {
+		if a.skipped && !slices.Contains(locked, c) {
 			locked = append(locked, c)
 		}
 		c.Current[l.row] = rowlocker.Row{
-			Key: string(l.K), Version: a.At, Written: a.Written, Now: a.Now, Value: a.Was,
-			Tickets: ticketsOf(a.Tickets),
+			Key: string(l.key), Version: a.at, Written: a.written, Now: a.now, Value: a.was,
+			Tickets: ticketsOf(a.tickets),
 		}
 	}
 	return locked

@@ -1,30 +1,14 @@
 -- One statement for many changes, each of which is done as a whole or not at all. All rows are locked in the order of their
 -- keys before the first is written, and read as they are then: who is refused learns what is there.
-WITH c AS MATERIALIZED (
-  SELECT * FROM ROWS FROM (json_to_recordset($1::json) AS (i int, k bytea, old bigint, keep bigint, value bytea, drops text[],
-    beside bigint, behind bigint, kind int, ticket text, firm boolean, must text[], tell text[], head text, tail text))
-    WITH ORDINALITY AS c(i, k, old, keep, value, drops, beside, behind, kind, ticket, firm, must, tell, head, tail, n)
-), l AS MATERIALIZED (
-  SELECT k, version, written, value, tickets FROM {T} WHERE k = ANY (ARRAY(SELECT k FROM c)) ORDER BY k FOR NO KEY UPDATE {SKIP}
-), d AS MATERIALIZED ( -- processes that must hear and are gone
-  SELECT c.i, m.instance FROM c, unnest(c.must) AS m(instance) WHERE NOT {ALIVE}
+WITH {CHANGES}, l AS MATERIALIZED (
+  SELECT k, version, written, value, tickets FROM {T} WHERE k = ANY ((SELECT $2)::bytea[]) ORDER BY k FOR NO KEY UPDATE {SKIP}
 ), x AS MATERIALIZED (
   SELECT y.*, bool_and(ok) OVER w AND NOT EXISTS (SELECT FROM d WHERE d.i = y.i) AS done, greatest(max(last) OVER w + 1, now) AS next
   FROM (
-    SELECT c.*, now, l.version AS at, l.written, l.value AS was, l.tickets, r.rest, {SKIPPED} AS skipped,
-      NOT {SKIPPED} AND coalesce(CASE
-        WHEN c.kind = 0 THEN c.old IN (-1, CASE l.value WHEN '' THEN 0 ELSE coalesce(l.version, 0) END) AND NOT EXISTS (
-          SELECT FROM unnest(r.rest) AS e, split_part(e, '/', 1) AS v -- nobody is overlooked
-          WHERE v::bigint > c.beside OR v::bigint < c.behind AND e NOT LIKE '%/m.%')
-        WHEN l.value = '' THEN false
-        WHEN c.kind = 1 THEN get_byte(l.value, 0) NOT IN (33, 47) -- it begins with an owner id
-        ELSE get_byte(l.value, 0) = 33 AND (c.kind = 2 OR cardinality(r.rest) < cardinality(l.tickets)) -- it is open
-      END, false) AS ok,
-      CASE c.kind WHEN 0 THEN l.version ELSE split_part(l.tickets[cardinality(l.tickets)], '/', 1)::bigint END AS last
+    SELECT c.*, now, t.version AS at, t.written, t.value AS was, t.tickets, {REST} AS rest, {SKIPPED} AS skipped,
+      NOT {SKIPPED} AND {OK} AS ok, CASE c.kind WHEN 0 THEN t.version ELSE {LAST} END AS last
     FROM (SELECT {NOW} AS now FROM (SELECT count(*) FROM l) AS all_locks OFFSET 0) AS n
-    CROSS JOIN c LEFT JOIN l ON l.k = c.k
-    CROSS JOIN LATERAL (SELECT CASE WHEN l.tickets = '{}' THEN l.tickets ELSE ARRAY(
-      SELECT e FROM unnest(l.tickets) AS e WHERE split_part(e, '/', 2) <> ALL (coalesce(c.drops, '{}'))) END) AS r(rest)
+    CROSS JOIN c LEFT JOIN l AS t ON t.k = c.k
   ) AS y WINDOW w AS (PARTITION BY i)
 ), written AS (
   UPDATE {T} AS t SET
@@ -40,10 +24,5 @@ WITH c AS MATERIALIZED (
 )
 SELECT x.n, x.done, x.skipped, x.next, x.now, CASE x.was WHEN '' THEN 0 ELSE coalesce(x.at, 0) END, coalesce(x.written, 0),
   CASE WHEN NOT x.done THEN x.was END, CASE WHEN x.done THEN x.rest ELSE x.tickets END,
-  ARRAY(SELECT d.instance FROM d WHERE d.i = x.i),
-  -- A change that a crash may undo need not wait for the disk.
-  (SELECT set_config('synchronous_commit', CASE WHEN NOT f.firm THEN 'off' WHEN f.was = 'off' THEN 'on' ELSE f.was END, true)
-    FROM (SELECT coalesce(bool_or(done AND firm), false) AS firm, current_setting('synchronous_commit') AS was FROM x) AS f),
-  (SELECT count(pg_notify('guard:' || m.instance, concat(x.head, ' ', x.next, ' ', x.now, x.tail)))
-    FROM x, unnest(x.tell) AS m(instance) WHERE x.done)
+  ARRAY(SELECT d.instance FROM d WHERE d.i = x.i), {COMMIT}, {NOTIFY}
 FROM x

@@ -1,6 +1,7 @@
 package rowlocker
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"slices"
@@ -32,6 +33,24 @@ type wire struct {
 	Stays  bool            `json:"l,omitempty"` // the owner lingers
 	Revoke bool            `json:"x,omitempty"` // this write has taken the key from somebody
 	Beside bool            `json:"b,omitempty"` // shares stand beside a row that was open
+
+	owner string
+	value []byte // that says this
+}
+
+// read returns what the Value of a row says, or nil. Nobody changes it. Copies
+// of the Row have it from then on, as long as they have the Value.
+func (r *Row) read() *wire {
+	if w := r.says; w != nil && len(w.value) == len(r.Value) && &w.value[0] == &r.Value[0] {
+		return w
+	}
+	owner, text, ok := bytes.Cut(r.Value, []byte("/"))
+	w := &wire{owner: string(owner), value: r.Value}
+	if !ok || json.Unmarshal(text, w) != nil {
+		return nil
+	}
+	r.says = w
+	return w
 }
 
 type wireRecord struct {
@@ -76,13 +95,12 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 		}
 		return term{since, length, add(base(since), length)}
 	}
-	owner, text, ok := strings.Cut(string(src.Value), "/")
-	var w wire
-	if !ok || json.Unmarshal([]byte(text), &w) != nil {
+	w := src.read()
+	if w == nil {
 		r.owner, r.term = stranger, term{ends: math.MaxInt64 / 2}
 		return r
 	}
-	r.fill(owner, &w, src, at)
+	r.fill(w, src, at)
 	r.merge(src, base)
 	for _, s := range r.crowd {
 		r.shared = append(r.shared, s.Owner)
@@ -92,19 +110,21 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 }
 
 // fill sets what stands in the value of a row. at returns when something ends.
-func (r *row) fill(owner string, w *wire, src *Row, at func(since, length int64) term) {
+func (r *row) fill(w *wire, src *Row, at func(since, length int64) term) {
+	owner := w.owner
 	if r.held = owner != "" && owner != opened; owner == opened {
 		owner, r.open = "", true
 	}
 	r.owner, r.inst, r.term, r.holder = owner, w.Inst, at(w.Since, w.Length), w.Holder
 	r.token = tokenOf(src.Version, w.Token)
-	r.crowd, r.queue, r.fresh, r.closing = w.Crowd, w.Queue, w.Since == 0, w.Beside
+	r.crowd, r.queue = slices.Clone(w.Crowd), slices.Clone(w.Queue)
+	r.fresh, r.closing = w.Since == 0, w.Beside
 	r.lingers, r.revokes = w.Stays, w.Revoke
 	for i := range r.crowd {
 		s := &r.crowd[i]
 		r.inRow = append(r.inRow, s.Owner)
 		t := at(s.Since, s.Length)
-		s.fresh = s.Since == 0
+		s.fresh, s.beside = s.Since == 0, false
 		s.Since, s.Ends, s.Token = t.since, t.ends, tokenOf(src.Version, s.Token)
 		if src.Vacant {
 			s.Ends = r.now
@@ -116,7 +136,7 @@ func (r *row) fill(owner string, w *wire, src *Row, at func(since, length int64)
 	for i := range r.queue {
 		q := &r.queue[i]
 		t := at(q.Since, 0)
-		q.Since, q.Seen = t.since, t.ends
+		q.Since, q.Seen, q.beside = t.since, t.ends, false
 	}
 	if l := w.Record; l != nil {
 		r.record = record{
@@ -188,8 +208,9 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	var queue []waiter
 	queue, main.Drop = r.merged(stays)
-	w := wire{
-		Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: crowd, Queue: queue,
+	w := &wire{
+		Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: slices.Clone(crowd),
+		Queue: queue, owner: name,
 		Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0, Record: r.wireRecord(),
 	}
 	if r.owner == "" {
@@ -213,9 +234,10 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	text, err := json.Marshal(w)
 	if err != nil {
-		text = []byte("{}") // a holder that is no JSON, which describe never makes
+		w, text = &wire{owner: name}, []byte("{}") // a holder that is no JSON, which describe never makes
 	}
-	main.Value, main.KeepFor = append([]byte(name+"/"), text...), max(main.KeepFor, time.Microsecond)
+	w.value = append([]byte(name+"/"), text...)
+	main.Value, main.says, main.KeepFor = w.value, w, max(main.KeepFor, time.Microsecond)
 	return rows
 }
 

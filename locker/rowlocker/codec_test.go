@@ -171,3 +171,27 @@ func TestARowThatCannotBeReadIsHeld(t *testing.T) {
 		}
 	}
 }
+
+// Planted: what is known of a Value is kept when a store changes it, or shares
+// know by it that they have tickets.
+func TestWhatARowSaysIsReadOnce(t *testing.T) {
+	src := beside(t, 2, withClock)
+	r := decode(&src, withClock, newMemory(), 0)
+	r.apply(&request{verb: renew, key: "k", owner: "a", ttl: ttl})
+	written := encode("k", r, withClock)[0]
+	written.Version, written.Written, written.Now = 8, 101e6, 101e6
+	foreign := written
+	foreign.Value, foreign.says = slices.Clone(written.Value), nil
+	for name, src := range map[string]*Row{"written here": &written, "by others": &foreign} {
+		for range 2 {
+			r := decode(src, withClock, newMemory(), 0)
+			if len(r.queue) != 2 || r.queue[0].beside || r.queue[1].Seen != 100e6+1 {
+				t.Errorf("%s: the queue is %+v", name, r.queue)
+			}
+			r.apply(releases("a")) // changes r, not what src says
+		}
+	}
+	if written.Value = []byte("/{}"); decode(&written, withClock, newMemory(), 0).owner != "" {
+		t.Error("the key has the owner of another Value")
+	}
+}

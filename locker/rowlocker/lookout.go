@@ -98,6 +98,7 @@ func (l *lookout) heard(src Row) {
 			return !strings.HasPrefix(t.Name, member) // not a share of this process
 		})
 	}
+	src.read()
 	l.desk.memory.keep(src)
 	r := l.desk.decode(&src)
 	var heirs []waiter

@@ -148,6 +148,8 @@ type Row struct {
 	// who compare owners in transactions of their own, see [locker.Hold]. Other
 	// stores ignore them. Shares that come and go by a Join have none.
 	Marks []Mark
+
+	says *wire // what Value says, if it was read or written here
 }
 
 // Mark says that a claim owns a key beside others, for as long as KeepFor, or

@@ -106,6 +106,7 @@ func (t *task) done(err error) {
 
 // knows sets the row, which was read for this task.
 func (d *desk) knows(t *task, src Row) {
+	src.read()
 	t.src, t.have, t.sure = src, true, true
 	d.memory.clock(src.Now)
 	d.memory.keep(src)

@@ -7,7 +7,10 @@ import (
 	"github.com/go-lockguard/guard/internal/sqllease"
 )
 
-const store = "sqlitelocker"
+const (
+	store = "sqlitelocker"
+	now   = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
+)
 
 var dialect = sqllease.Dialect{
 	Name: store,
@@ -18,8 +21,13 @@ var dialect = sqllease.Dialect{
   ends    INTEGER NOT NULL, -- when the row means nothing any more
   value   BLOB    NOT NULL  -- owner id, '/', JSON of package rowlocker
 ) WITHOUT ROWID`,
-	Now:   "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+	Now:   now,
 	Grain: time.Millisecond,
+	// SQLite reads each statement anew, so the time stands there once. WHERE
+	// tells ON CONFLICT from the ON of a join.
+	Values: `SELECT column1, column2, now, now + column3, column4
+  FROM (SELECT ` + now + ` AS now), (VALUES %s) WHERE true`,
+	Row: "(?,?,?,?)",
 	// NULL breaks the rule NOT NULL, which ends the whole statement.
 	Upsert: `ON CONFLICT (k) DO UPDATE SET
   version = CASE WHEN version = excluded.version - 1 OR excluded.version < 0 THEN excluded.version END,
