@@ -183,13 +183,6 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	return true
 }
 
-// nextMayUse reports whether gr has room for a turn of the next in line. gt.mu
-// is held.
-func (gt *gate) nextMayUse(gr *grant) bool {
-	next := gt.line.first
-	return next != nil && gr.bid.terms.serve(next.terms()) && gr.mayGoOn()
-}
-
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
 // to contend. A turn that had no floor ends its grant instead. passFloor
 // returns a bid that nobody is left to go on with. The caller must abandon it
@@ -206,42 +199,6 @@ func (gt *gate) passFloor(t *Turn) *bid {
 		return nil
 	}
 	return gt.vacate()
-}
-
-// vacate passes the floor on without a grant. vacate returns a bid that nobody
-// is left to go on with. gt.mu is held.
-func (gt *gate) vacate() *bid {
-	gt.giveFloor(nil)
-	if gt.floor != nil {
-		return nil
-	}
-	return gt.contender.withdraw()
-}
-
-// giveFloor gives the floor to the first in line. Turns in front of it that may
-// enter the open grant do so before, if the floor comes without a grant. gt.mu
-// is held.
-func (gt *gate) giveFloor(gr *grant) {
-	waits := func(t *Turn) bool { // for a permit of this process, which it is given
-		return t != nil && gr == nil && gt.crowd.full(t, 0)
-	}
-	if gr == nil {
-		gt.enterFront()
-	}
-	if waits(gt.line.first) {
-		gt.tellOnce(errNoWait, func(*Turn) bool { return true })
-		gt.enterFront()
-	}
-	next := gt.line.first
-	if waits(next) {
-		next = nil
-	}
-	gt.floor, gt.grant = next, gr
-	if next != nil {
-		gt.line.remove(next)
-		next.given <- struct{}{} // buffered, and sent once: never blocks
-	}
-	gt.tellLine()
 }
 
 // dropLost takes the floor from the turn that holds gr, because gr is lost.
@@ -356,14 +313,6 @@ func (gt *gate) want() {
 	gt.rouse()
 }
 
-// wantGrant ends the tenure of gr after one pass over the calls in line now (law
-// 9). gt.mu is held.
-func (gt *gate) wantGrant(gr *grant) {
-	if taken, news := gr.want(gt.line.length); news {
-		gt.engine.habits.ended(gt.name, taken)
-	}
-}
-
 // ask is [Turn.Ask].
 func (gt *gate) ask(t *Turn, w *Wish) {
 	gt.mu.Lock()
@@ -371,21 +320,6 @@ func (gt *gate) ask(t *Turn, w *Wish) {
 	gt.asked = true
 	t.grant.ask(t, w)
 	gt.tellLine()
-}
-
-// tellLine lets wishes come true if a call of this process waits for its turns
-// to end. While the floor contends beside them, the store knows whether they
-// are in the way. gt.mu is held.
-func (gt *gate) tellLine() {
-	switch {
-	case !gt.asked:
-	case gt.grant != nil && gt.line.first != nil:
-		gt.grant.tellWishes()
-	case gt.crowd != nil && (gt.floor == nil && gt.line.first != nil || gt.floor != nil && gt.contender.queued()):
-		for _, gr := range gt.crowd.grants {
-			gr.tellWishes()
-		}
-	}
 }
 
 // wake ends the contender's pause at the given time, if the floor contends.
@@ -527,26 +461,6 @@ func (gt *gate) tryFailed(t *Turn, err error, joins uint32, final bool) {
 	gt.contender.alarm.sleep(time.Now())
 }
 
-// tell ends the wait of those in line with a verdict. gt.mu is held.
-func (gt *gate) tell(verdict error, those func(w *Turn) bool) {
-	for w := gt.line.first; w != nil; {
-		next := w.next
-		if those(w) {
-			gt.line.remove(w)
-			w.verdict = verdict
-			w.given <- struct{}{} // buffered, and sent once: never blocks
-		}
-		w = next
-	}
-}
-
-// tellOnce is tell for those with one attempt.
-func (gt *gate) tellOnce(verdict error, those func(w *Turn) bool) {
-	if gt.line.once > 0 {
-		gt.tell(verdict, func(w *Turn) bool { return w.patience.Once && those(w) })
-	}
-}
-
 // beginRelease records that gr is released. If the floor releases it, the first
 // in line, which wants the key again, is returned. Otherwise the call on the
 // floor contends already, or nobody does.
@@ -655,17 +569,4 @@ func (gt *gate) told(owner, record string) {
 		gt.answer(record, gt.contender.bid.joins)
 	}
 	gt.contender.wake(time.Now())
-}
-
-// answer gives a record to the calls that wait for one: those in line, which
-// leave it, and the one that contends. gt.mu is held.
-//
-// Only those of the first joins calls get it, which had joined before the
-// record was looked for, or could be kept. A later call may have begun when the
-// record was forgotten already, so it looks for itself.
-func (gt *gate) answer(record string, joins uint32) {
-	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.among(joins) {
-		f.learn(record)
-	}
-	gt.tell(ErrRecorded, func(w *Turn) bool { return w.among(joins) && w.learn(record) })
 }

@@ -186,38 +186,13 @@ func (g *Group) refuse(t *Turn) {
 	g.dropAhead()
 }
 
-// releaseTogether releases the keys of ts with one request.
-func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
-	var at []int // the turns that release, by their places in ts
-	for i, t := range ts {
-		may, err := t.mayRelease(ctx)
-		if errs[i] = err; may {
-			at = append(at, i)
-		}
+// NewGroup returns the group for keys, in sorted order. The caller takes those
+// that are inside without the group. NewGroup returns nil if the keys must be
+// taken one after the other.
+func (e *Engine) NewGroup(keys []string, inside func(key string) bool, s *Settings, ev Events) *Group {
+	several, ok := e.locker.(locker.Several)
+	if !ok || len(keys) < 2 {
+		return nil
 	}
-	cs, nexts, bids := make([]*locker.Claim, len(at)), make([]*locker.Claim, len(at)), make([]*bid, len(at))
-	answered := false
-	defer func() {
-		for n, i := range at {
-			if !answered { // after a panic or Goexit of an observer or the locker
-				_ = ts[i].released(locker.Released{}, locker.ErrUnavailable, bids[n], time.Now())
-			}
-		}
-		for _, t := range ts {
-			t.passFloor()
-		}
-	}()
-	for n, i := range at {
-		cs[n] = &ts[i].grant.bid.claim
-		bids[n], nexts[n] = ts[i].nextBid(ts[i].grant)
-	}
-	if len(cs) == 0 {
-		return
-	}
-	sent, answers, failures := time.Now(), make([]locker.Released, len(cs)), make([]error, len(cs))
-	several.ReleaseAll(ctx, cs, nexts, func(n int, r locker.Released, err error) { answers[n], failures[n] = r, err })
-	answered = true
-	for n, i := range at {
-		errs[i] = ts[i].released(answers[n], failures[n], bids[n], sent)
-	}
+	return &Group{engine: e, several: several, set: s, events: ev, inside: inside, keys: keys}
 }

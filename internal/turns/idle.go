@@ -219,9 +219,6 @@ func (gt *gate) idleName() (name string, is bool) {
 
 // The methods below are those of an engine.
 
-// hears reports whether the messages of other processes are sure to arrive.
-func (e *Engine) hears() bool { return e.listener != nil && e.listener.Listens() }
-
 // Idle returns how many keys are idle, by the name of the guard that took each.
 // Idle takes the lock of one gate at a time for a moment, and none before the
 // first key that may linger.

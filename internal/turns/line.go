@@ -1,8 +1,6 @@
 package turns
 
-import (
-	"time"
-)
+import "time"
 
 // A line is the queue at a gate, with the pace at which its turns come. The
 // gate's mutex guards it.
