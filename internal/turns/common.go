@@ -7,19 +7,41 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
+// A common is what the gates, turns and grants of an engine share: the store
+// with the bounds of its requests and what is known of its answers, and what
+// this process does beside its calls. Its methods are safe for concurrent use.
+type common struct {
+	store    locker.Locker
+	listener locker.Listener  // the store; nil: no key may be idle
+	limits   *timelimit.Wheel // of requests
+	outages  outages
+	habits   habits
+
+	// paused counts the keys that this process waits for: the gates whose
+	// contender has paused.
+	paused   atomic.Int64
+	instance atomic.Pointer[string] // the store's id; nil before the first turn
+
+	calls   calls // that wait or hold
+	errands errands
+	renewer renewer
+	wardens wardens
+}
+
 // bounded returns a context with ctx's values that ends after d, for one
 // request.
-func (e *Engine) bounded(ctx context.Context, d time.Duration) context.Context {
-	return e.limits.Within(ctx, d)
+func (c *common) bounded(ctx context.Context, d time.Duration) context.Context {
+	return c.limits.Within(ctx, d)
 }
 
 // tell notes how a request for gt's key went that was no try, and tells events
 // if that is news. The request belongs to o, or to ctx if o is nil.
-func (e *Engine) tell(ctx context.Context, events Events, o Occupant, gt *gate, err error) {
-	if n, is := e.outages.note(gt.name, heard(err), err); is {
+func (c *common) tell(ctx context.Context, events Events, o Occupant, gt *gate, err error) {
+	if n, is := c.outages.note(gt.name, heard(err), err); is {
 		events.Outage(ctx, o, gt.key, n)
 	}
 }
@@ -42,17 +64,17 @@ var instances sync.Map
 
 // arrive remembers the id of the locker, which the first claim of the locker
 // tells.
-func (e *Engine) arrive(instance string) {
-	if e.instance.Load() == nil && instance != "" {
+func (c *common) arrive(instance string) {
+	if c.instance.Load() == nil && instance != "" {
 		first := instance // a pointer to the parameter would cost an allocation each time
-		e.instance.Store(&first)
+		c.instance.Store(&first)
 		instances.Store(first, nil)
 	}
 }
 
 // depart undoes arrive.
-func (e *Engine) depart() {
-	if instance := e.instance.Load(); instance != nil {
+func (c *common) depart() {
+	if instance := c.instance.Load(); instance != nil {
 		instances.Delete(*instance)
 	}
 }
@@ -143,7 +165,7 @@ func (e *errands) wait(ctx context.Context) bool {
 }
 
 // hears reports whether the messages of other processes are sure to arrive.
-func (e *Engine) hears() bool { return e.listener != nil && e.listener.Listens() }
+func (c *common) hears() bool { return c.listener != nil && c.listener.Listens() }
 
 const (
 	// A process that waits for manyWaits keys or more lets its claims rest. A

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/timelimit"
@@ -14,35 +13,20 @@ import (
 // An Engine is one locker, with all that this process wants and holds in it.
 // Its methods are safe for concurrent use.
 type Engine struct {
-	locker  locker.Locker
-	gates   gates
-	renewer renewer
-	limits  *timelimit.Wheel // of requests
-	errands errands
-	wardens wardens
-	outages outages
-	habits  habits
-
-	listener locker.Listener // the locker; nil: no key may be idle
-
-	// waits counts the keys that this process waits for: the gates whose
-	// contender has paused.
-	waits    atomic.Int64
-	instance atomic.Pointer[string] // the locker's id; nil before the first turn
-
-	calls calls // that wait or hold
+	common
+	gates gates
 }
 
 // Open opens l and returns its engine. Open sends nothing. Its errors are those
 // of the locker.
 func Open(l locker.Locker) (*Engine, error) {
-	e := &Engine{
-		locker: l,
+	e := &Engine{common: common{
+		store:  l,
 		calls:  calls{closing: make(chan struct{}), idle: make(chan struct{})},
 		limits: timelimit.New(),
-	}
-	e.gates = gates{engine: e, seed: maphash.MakeSeed()}
-	e.renewer.engine, e.wardens.engine = e, e
+	}}
+	e.gates = gates{common: &e.common, seed: maphash.MakeSeed()}
+	e.renewer.common = &e.common
 	e.habits.begin(e.gates.seed)
 	e.listener, _ = l.(locker.Listener)
 	if n, ok := l.(locker.Noder); ok {
@@ -78,6 +62,32 @@ func (e *Engine) States(now time.Time, maxWaits int) []State {
 	return all
 }
 
+// Idle returns how many keys are idle, by the name of the guard that took each.
+// Idle takes the lock of one gate at a time for a moment, and none before the
+// first key that may linger.
+func (e *Engine) Idle() map[string]int {
+	if e.habits.cells.Load() == nil {
+		return nil
+	}
+	all := make(map[string]int)
+	for _, gt := range e.gates.all() {
+		if name, is := gt.idleName(); is {
+			all[name]++
+		}
+	}
+	return all
+}
+
+// releaseIdle begins to release all idle keys of gts.
+func (e *Engine) releaseIdle(gts []*gate) {
+	if e.listener == nil {
+		return
+	}
+	for _, gt := range gts {
+		gt.missed()
+	}
+}
+
 // Close turns new calls away, releases the idle keys, waits for the others
 // until ctx ends, and then closes the locker. A second Close waits again.
 //
@@ -106,7 +116,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}
 	e.depart()
-	if closeErr := e.locker.Close(ctx); err == nil {
+	if closeErr := e.store.Close(ctx); err == nil {
 		err = closeErr
 	}
 	return err
@@ -133,24 +143,24 @@ func (e *Engine) loseCooling(ctx context.Context) {
 }
 
 // waker is what the locker calls to tell its engine.
-type waker struct{ engine *Engine }
+type waker struct{ *Engine }
 
 // Granted implements [locker.Waker].
 func (w waker) Granted(key, owner string, o locker.Offer) bool {
-	gt := w.engine.gates.find(key)
+	gt := w.gates.find(key)
 	return gt != nil && gt.granted(owner, o)
 }
 
 // Wanted implements [locker.Waker].
 func (w waker) Wanted(key string) {
-	if gt := w.engine.gates.find(key); gt != nil {
+	if gt := w.gates.find(key); gt != nil {
 		gt.want()
 	}
 }
 
 // Wake implements [locker.Waker].
 func (w waker) Wake(key string) {
-	if gt := w.engine.gates.find(key); gt != nil {
+	if gt := w.gates.find(key); gt != nil {
 		gt.wake(time.Now())
 	}
 }
@@ -158,18 +168,18 @@ func (w waker) Wake(key string) {
 // WakeAll implements [locker.Waker]. The tries of very many calls are spread,
 // because they would all run into their limits if they came at once.
 func (w waker) WakeAll() {
-	w.engine.outages.hope()
-	now, all := time.Now(), w.engine.gates.all()
-	spread := wakeSpread(w.engine.waits.Load())
+	w.outages.hope()
+	now, all := time.Now(), w.gates.all()
+	spread := wakeSpread(w.paused.Load())
 	for i, gt := range all {
 		gt.wake(now.Add(spread * time.Duration(i) / time.Duration(len(all))))
 	}
-	w.engine.releaseIdle(all)
+	w.releaseIdle(all)
 }
 
 // Revoked implements [locker.Revoker]. Revoked renews at once, to find out.
 func (w waker) Revoked(key, owner string) {
-	gt := w.engine.gates.find(key)
+	gt := w.gates.find(key)
 	if gt == nil {
 		return
 	}
@@ -182,7 +192,7 @@ func (w waker) Revoked(key, owner string) {
 
 // Recorded implements [locker.Joiner].
 func (w waker) Recorded(key, owner, value string) {
-	if gt := w.engine.gates.find(key); gt != nil {
+	if gt := w.gates.find(key); gt != nil {
 		gt.told(owner, value)
 	}
 }

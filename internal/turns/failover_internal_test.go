@@ -182,7 +182,7 @@ func TestAnOfferToAClaimThatRestsGrowsInTime(t *testing.T) {
 				store := memlocker.New()
 				e, other := open(t, store.Peer()), open(t, store.Peer())
 				before := mustTake(t, other, settings())
-				e.waits.Add(4000) // keys: each look comes after 2 to 4 s
+				e.paused.Add(4000) // keys: each look comes after 2 to 4 s
 				s := settings()
 				s.MaxWait = time.Minute
 				got := make(chan *Turn, 1)

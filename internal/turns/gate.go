@@ -27,10 +27,11 @@ import (
 // crowd. A turn that has ended has the floor only while it releases the key, or
 // in its cooldown.
 type gate struct {
-	engine *Engine
-	key    string // as the callers gave it
-	name   string // as the store knows it
-	refs   int    // guarded by the shard's mutex
+	*common
+	home *gates
+	key  string // as the callers gave it
+	name string // as the store knows it
+	refs int    // guarded by the shard's mutex
 
 	mu        lockorder.Gate // guards what follows
 	floor     *Turn
@@ -41,6 +42,12 @@ type gate struct {
 	contender contender
 	asked     bool // a turn has asked for a [Wish]
 }
+
+// retain keeps gt alive for one more leave.
+func (gt *gate) retain() { gt.home.retain(gt) }
+
+// leave undoes one enter or retain.
+func (gt *gate) leave() { gt.home.leave(gt) }
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
 // stand there. The decision rests on ahead and expected. ahead is the number of
@@ -302,7 +309,7 @@ func (gt *gate) want() {
 		gt.wantGrant(gt.grant)
 	} else {
 		gt.contender.want()
-		gt.engine.habits.busy(gt.name)
+		gt.habits.busy(gt.name)
 	}
 	if gt.crowd != nil {
 		gt.crowd.open = nil // nobody enters it any more
@@ -402,7 +409,7 @@ func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) {
 	gt.mu.Lock()
 	over := f(&gt.contender, time.Now())
 	gt.mu.Unlock()
-	over.abandon(gt.engine.locker)
+	over.abandon(gt.store)
 }
 
 // beginTry is [contender.beginTry]. beginTry also returns how many calls have

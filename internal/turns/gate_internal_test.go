@@ -98,7 +98,7 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 		{told: true, crowd: &crowd{}, want: false},
 		{crowd: &crowd{}, waiting: 3, want: true},
 	} {
-		gt := &gate{engine: &Engine{}, floor: turn, crowd: c.crowd}
+		gt := &gate{common: new(common), floor: turn, crowd: c.crowd}
 		gt.want()
 		gt.contender.openBid(&bid{terms: turn.terms(), claim: locker.Claim{Owner: "mine"}})
 		if gt.granted("mine", locker.Offer{Waiting: c.waiting}); c.told {
@@ -114,7 +114,7 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 // What an update of the contender leaves over is abandoned.
 func TestABidThatIsOverIsAbandoned(t *testing.T) {
 	l := &counter{Locker: memlocker.New()}
-	gt := &gate{engine: &Engine{locker: l}}
+	gt := &gate{common: &common{store: l}}
 	gt.contender.openBid(&bid{queued: true})
 	gt.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 	if n := l.abandons.Load(); n != 1 {
@@ -211,7 +211,7 @@ func joined(t *testing.T, e *Engine, s Settings) *Turn {
 	if !e.Enter() {
 		t.Fatal("the engine is closed")
 	}
-	turn, now := &Turn{gate: e.gates.enter("k"), set: &s, events: &party{}}, time.Now()
+	turn, now := &Turn{common: &e.common, gate: e.gates.enter("k"), set: &s, events: &party{}}, time.Now()
 	turn.waiting = waiting{ctx: t.Context(), patience: Patience{Start: now, Until: now.Add(s.MaxWait)}, joined: now}
 	if in, _, _ := turn.gate.join(turn, now); !in {
 		t.Fatal("the turn does not stand in line")

@@ -12,7 +12,7 @@ import (
 // gates finds the gate of a key. There is an entry for each key that a call of
 // this process wants or holds, and no more. Two keys never share a gate.
 type gates struct {
-	engine *Engine
+	common *common
 	seed   maphash.Seed
 	shards [64]shard
 
@@ -38,7 +38,7 @@ func (s *gates) enter(key string) *gate {
 	defer sh.mu.Unlock()
 	gt := sh.gates[name]
 	if gt == nil {
-		gt = &gate{engine: s.engine, key: key, name: name}
+		gt = &gate{common: s.common, home: s, key: key, name: name}
 		if sh.gates == nil {
 			sh.gates = make(map[string]*gate)
 		}

@@ -23,6 +23,7 @@ import (
 // while a renewal is due or in flight. renewal waits in the renewer for a part
 // of that time. A shared grant has neither a cooldown nor tokens.
 type grant struct {
+	*common
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
 	// bid has won. bid.unclear is written before the grant is shared, and by
@@ -62,7 +63,7 @@ type schedule struct {
 // fencing tokens or 0.
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64, now time.Time) *grant {
 	gr := &grant{
-		gate: t.gate, events: t.events, bid: b,
+		common: t.common, gate: t.gate, events: t.events, bid: b,
 		trust: trustFrom(sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
 	}
 	if !b.terms.noRenewal {
@@ -132,7 +133,7 @@ func (gr *grant) cool(t *Turn) bool {
 		return false
 	}
 	gr.tenure.cool(t, t.cooldownEnd())
-	gr.gate.engine.gates.retain(gr.gate) // until cooledDown or lose
+	gr.gate.retain() // until cooledDown or lose
 	gr.arm(now)
 	return true
 }
@@ -415,7 +416,7 @@ func (gr *grant) stopTimer() {
 // again before act, which may take long, so that nothing delays the deadline.
 func (gr *grant) tick() {
 	if act := gr.due(time.Now()); act != nil {
-		defer gr.gate.engine.errands.end()
+		defer gr.errands.end()
 		act()
 	}
 }
@@ -427,7 +428,7 @@ func (gr *grant) due(now time.Time) (act func()) {
 	defer gr.mu.Unlock()
 	defer func() {
 		if act != nil {
-			gr.gate.engine.errands.begin()
+			gr.errands.begin()
 		}
 	}()
 	if gr.idler != nil {
@@ -454,7 +455,7 @@ func (gr *grant) due(now time.Time) (act func()) {
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
 		gr.commit()
-		gr.gate.engine.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
+		gr.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
 	return act
@@ -483,7 +484,7 @@ func (gr *grant) renewed(sent time.Time, err error) Renewal {
 	}
 	cause := gr.taken(err)
 	if told := gr.markLost(nil, cause); len(told) > 0 {
-		errands := &gr.gate.engine.errands
+		errands := &gr.errands
 		errands.begin()
 		go func() { // an errand, because an observer may be slow; ends with it
 			defer errands.end()
@@ -541,7 +542,7 @@ func (gr *grant) tellRenewal(r Renewal) {
 	gr.mu.Unlock()
 	events.Renewed(o, gr.gate.key, r)
 	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
-	gr.gate.engine.tell(ctx, events, o, gr.gate, r.Err)
+	gr.tell(ctx, events, o, gr.gate, r.Err)
 }
 
 // awaitRenewal waits for a renewal in flight, so that afterwards only our
@@ -551,7 +552,7 @@ func (gr *grant) awaitRenewal(ctx context.Context) bool {
 	gr.mu.Lock()
 	renewing := gr.renewing
 	gr.mu.Unlock()
-	if renewing == nil || gr.gate.engine.renewer.forget(gr) {
+	if renewing == nil || gr.renewer.forget(gr) {
 		return true
 	}
 	select {
@@ -595,10 +596,10 @@ func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 
 	gr.gate.dropLost(gr)
 	if cooled != nil {
-		gr.gate.engine.gates.leave(gr.gate)
+		gr.gate.leave()
 	}
 	if retained { // until now, because rouse may have found the grant
-		gr.gate.engine.gates.leave(gr.gate)
+		gr.gate.leave()
 	}
 	return told
 }
@@ -632,7 +633,7 @@ func (gr *grant) finish() bool {
 	}
 	gr.stopTimer()
 	if gr.ended() {
-		gr.gate.engine.gates.leave(gr.gate) // which the caller has retained too
+		gr.gate.leave() // which the caller has retained too
 	}
 	return good
 }
@@ -645,7 +646,7 @@ func (gr *grant) discard() {
 }
 
 // abandon asks the locker to remove all that the grant has left in the store.
-func (gr *grant) abandon(late bool) { gr.gate.engine.locker.Abandon(&gr.bid.claim, late) }
+func (gr *grant) abandon(late bool) { gr.store.Abandon(&gr.bid.claim, late) }
 
 // Reasons why a grant ended.
 var (
@@ -758,8 +759,7 @@ func (gr *grant) reserved(t *Turn) (token uint64, fetching <-chan struct{}, err 
 // fetch reserves a block for t. A block that comes after the end of the turn is
 // thrown away.
 func (gr *grant) fetch(ctx context.Context, t *Turn) error {
-	e := gr.gate.engine
-	block, err := e.locker.Fence(e.bounded(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
+	block, err := gr.store.Fence(gr.bounded(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
 
 	gr.mu.Lock()
 	close(gr.tokens.fetching)

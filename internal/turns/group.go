@@ -108,7 +108,7 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 			break
 		}
 		t := &Turn{
-			gate: e.gates.enter(key), set: g.set, events: g.events,
+			common: &e.common, gate: e.gates.enter(key), set: g.set, events: g.events,
 			waiting: waiting{ctx: ctx, patience: p, joined: now},
 		}
 		if !t.gate.joinFree(t) {
@@ -189,8 +189,8 @@ func (g *Group) refuse(t *Turn) {
 // NewGroup returns the group for keys, in sorted order. The caller takes those
 // that are inside without the group. NewGroup returns nil if the keys must be
 // taken one after the other.
-func (e *Engine) NewGroup(keys []string, inside func(key string) bool, s *Settings, ev Events) *Group {
-	several, ok := e.locker.(locker.Several)
+func NewGroup(e *Engine, keys []string, inside func(key string) bool, s *Settings, ev Events) *Group {
+	several, ok := e.store.(locker.Several)
 	if !ok || len(keys) < 2 {
 		return nil
 	}

@@ -41,8 +41,7 @@ type idler struct {
 
 // lingers reports whether the claim of a new try of t lingers.
 func (t *Turn) lingers(now time.Time) bool {
-	e := t.gate.engine
-	return t.set.Linger > 0 && !t.recalls() && e.habits.may(t.gate.name, now) && e.hears()
+	return t.set.Linger > 0 && !t.recalls() && t.habits.may(t.gate.name, now) && t.hears()
 }
 
 // The methods below are those of a grant.
@@ -55,7 +54,7 @@ func (gr *grant) linger(t *Turn, now time.Time) {
 	if gr.bid.queued {
 		return
 	}
-	gr.idler = &idler{set: t.set, brief: true, node: gr.gate.engine.outages.domain(gr.gate.name)}
+	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.domain(gr.gate.name)}
 	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
 	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
 		gr.tenure.last = math.MaxInt
@@ -71,7 +70,7 @@ func (gr *grant) commit() {
 	if gr.isBrief() {
 		gr.idler.brief = false
 		gr.tenure.longest = limits.TenureTime
-		gr.gate.engine.habits.ended(gr.gate.name, gr.idler.taken)
+		gr.habits.ended(gr.gate.name, gr.idler.taken)
 	}
 }
 
@@ -89,7 +88,7 @@ func (gr *grant) idle(d time.Duration, now time.Time) bool {
 	gr.idler.since, gr.renewAt = now, time.Time{}
 	if !gr.idler.retained {
 		gr.idler.retained = true
-		gr.gate.engine.gates.retain(gr.gate) // until finish or lose
+		gr.gate.retain() // until finish or lose
 	}
 	gr.arm(now)
 	return true
@@ -143,7 +142,7 @@ func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
 		return false
 	}
 	select {
-	case <-gt.engine.calls.closing: // Close has looked for idle keys, or is about to
+	case <-gt.calls.closing: // Close has looked for idle keys, or is about to
 		return false
 	default:
 	}
@@ -165,7 +164,7 @@ func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 		gt.rouse()
 		return false
 	}
-	gt.engine.habits.paid()
+	gt.habits.paid()
 	gt.floor, t.idle = t, true
 	return true
 }
@@ -177,10 +176,10 @@ func (gt *gate) rouse() {
 	if gr == nil {
 		return
 	}
-	gt.engine.errands.begin() // under a grant that has not ended; until retire
-	gt.engine.gates.retain(gt)
-	gt.floor = &Turn{gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
-	gt.engine.wardens.add(gt.floor)
+	gt.errands.begin() // under a grant that has not ended; until retire
+	gt.retain()
+	gt.floor = &Turn{common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
+	gt.wardens.add(gt.floor)
 }
 
 // endIdle takes the mutex, and releases gr if gr is idle.
@@ -217,40 +216,11 @@ func (gt *gate) idleName() (name string, is bool) {
 	return "", false
 }
 
-// The methods below are those of an engine.
-
-// Idle returns how many keys are idle, by the name of the guard that took each.
-// Idle takes the lock of one gate at a time for a moment, and none before the
-// first key that may linger.
-func (e *Engine) Idle() map[string]int {
-	if e.habits.cells.Load() == nil {
-		return nil
-	}
-	all := make(map[string]int)
-	for _, gt := range e.gates.all() {
-		if name, is := gt.idleName(); is {
-			all[name]++
-		}
-	}
-	return all
-}
-
-// releaseIdle begins to release all idle keys of gts.
-func (e *Engine) releaseIdle(gts []*gate) {
-	if e.listener == nil {
-		return
-	}
-	for _, gt := range gts {
-		gt.missed()
-	}
-}
-
 // wardens release the keys of those that are due, in a row for each node, so
 // that a node that hangs delays no other. If more are due than requests may be
 // under way, each request is for several. A store that is asked to release
 // 100,000 keys one by one leaves most of them without an answer.
 type wardens struct {
-	engine  *Engine
 	working errands // the workers
 
 	mu   sync.Mutex            // guards rows and what is in them; only the mutex of working is locked inside
@@ -291,7 +261,7 @@ func (ws *wardens) work(node string, row *wardenRow) {
 	defer ws.working.end()
 	ctx := context.Background() //nolint:forbidigo // wardens have no caller
 	for some := ws.take(node, row); len(some) > 0; some = ws.take(node, row) {
-		for i, err := range ws.engine.ReleaseKeys(ctx, some) {
+		for i, err := range ReleaseKeys(ctx, some) {
 			some[i].NoteRelease(ctx, err)
 			some[i].retire()
 		}
@@ -339,7 +309,6 @@ func (ws *wardens) wait(ctx context.Context) {
 
 // retire is the last call of a warden.
 func (t *Turn) retire() {
-	e := t.gate.engine
-	e.gates.leave(t.gate)
-	e.errands.end()
+	t.gate.leave()
+	t.errands.end()
 }

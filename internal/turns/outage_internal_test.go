@@ -558,7 +558,7 @@ func TestAnOutageIsToldOnceWithItsEnd(t *testing.T) {
 // While all is well, a call costs nothing more.
 func TestAdmissionIsFreeWhileAllIsWell(t *testing.T) {
 	e := open(t, memlocker.New())
-	turn := &Turn{gate: &gate{engine: e}}
+	turn := &Turn{common: &e.common, gate: new(gate)}
 	if n := testing.AllocsPerRun(100, func() {
 		if may, err := turn.admitted(t.Context(), nil); !may || err != nil {
 			t.Error(may, err)

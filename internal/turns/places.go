@@ -267,7 +267,7 @@ func (gt *gate) giveFloor(gr *grant) {
 // 9). gt.mu is held.
 func (gt *gate) wantGrant(gr *grant) {
 	if taken, news := gr.want(gt.line.length); news {
-		gt.engine.habits.ended(gt.name, taken)
+		gt.habits.ended(gt.name, taken)
 	}
 }
 

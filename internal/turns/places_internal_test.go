@@ -499,7 +499,7 @@ func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
 				first := mustTake(t, e, s)
 				gt := e.gates.enter(stageKey)
 				in := &Turn{
-					gate: gt, set: &s, events: new(party),
+					common: &e.common, gate: gt, set: &s, events: new(party),
 					waiting: waiting{ctx: t.Context(), patience: Patience{Until: time.Now().Add(time.Hour)}},
 				}
 				gt.mu.Lock()

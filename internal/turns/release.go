@@ -20,7 +20,7 @@ import (
 // uses only the values of ctx. ReleaseKey returns nil, or an error of package
 // locker: ErrLeaseLost if the key was not ours any more, or ErrUnavailable.
 func (t *Turn) ReleaseKey(ctx context.Context) error {
-	return t.releaseKey(t.gate.engine.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)))
+	return t.releaseKey(t.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)))
 }
 
 // releaseKey is ReleaseKey, but for its limit. releaseKey blocks until ctx
@@ -82,7 +82,7 @@ func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) 
 		return t.keepKey(ctx, next, claim)
 	}
 	sent := time.Now()
-	r, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
+	r, err := t.store.Release(ctx, &t.grant.bid.claim, claim)
 	return r, next, sent, err
 }
 
@@ -110,12 +110,11 @@ func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (loc
 // keepOnce makes one request that keeps t's record. keepOnce leaves time for
 // others.
 func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
-	e := t.gate.engine
-	store, ok := e.locker.(locker.Recorder)
+	store, ok := t.store.(locker.Recorder)
 	if !ok {
 		panic("turns: a record for a locker that keeps none")
 	}
-	return store.Keep(e.bounded(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
+	return store.Keep(t.bounded(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
 }
 
 // pauses pauses after the n-th request (from 0) without an answer. pauses
@@ -142,9 +141,9 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 		_, err = usable(err)
 	}
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
-		gt.engine.outages.answered(gt.name)
+		gt.outages.answered(gt.name)
 		if gt.released(released, next, sent, t.set.Backoff) {
-			gt.engine.gates.spare(gt)
+			gt.home.spare(gt)
 		}
 	} else {
 		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
@@ -198,13 +197,14 @@ const releasers = 64
 // ReleaseKeys is [Turn.ReleaseKey] for several turns with the same TTL, in one
 // round trip if the locker can. ReleaseKeys blocks until all are answered, or
 // for the limit of one release. ReleaseKeys returns the error of each.
-func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
+func ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	errs := make([]error, len(ts))
 	if len(ts) == 0 {
 		return errs
 	}
+	e := ts[0].common
 	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
-	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
+	if several, ok := e.store.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
 		releaseTogether(ctx, several, ts, errs)
 		return errs
 	}

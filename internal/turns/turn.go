@@ -24,6 +24,7 @@ import (
 // after Take, and waits and probe are unset then. entered is nil or, once the
 // turn has begun, grant.
 type Turn struct {
+	*common
 	gate   *gate
 	set    *Settings
 	events Events
@@ -69,7 +70,7 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 		return Refusal{}, locker.ErrClosed
 	}
 	*t = Turn{
-		gate: e.gates.enter(key), set: s, events: ev,
+		common: &e.common, gate: e.gates.enter(key), set: s, events: ev,
 		waiting: waiting{ctx: ctx, patience: p, joined: time.Now()},
 	}
 	return t.take(ctx, false)
@@ -128,7 +129,7 @@ func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token
 // of t. One that waits already is enough. After a lost message w comes true at
 // the next renewal, if the locker is a [locker.Inspector].
 func (t *Turn) Ask(w *Wish) {
-	if l, ok := t.gate.engine.locker.(interface{ Listens() bool }); ok {
+	if l, ok := t.store.(interface{ Listens() bool }); ok {
 		l.Listens() // opens the way of messages
 	}
 	t.gate.ask(t, w)
@@ -157,7 +158,7 @@ func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
 // error is ErrRecorded if the key has a record, which the call's [Recall] has
 // then. Otherwise it is ErrLeaseLost or ErrUnavailable of package locker.
 func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
-	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL))
+	ctx = t.bounded(ctx, limits.Release(t.set.TTL))
 	joins := t.gate.joined()
 	found, err := t.beginOnce(ctx, mark)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
@@ -183,7 +184,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 // beginOnce makes one request that marks the key. beginOnce leaves time for
 // others.
 func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
-	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL)/3)
+	ctx = t.bounded(ctx, limits.Release(t.set.TTL)/3)
 	return t.marker().Begin(ctx, &t.grant.bid.claim, mark)
 }
 
@@ -196,7 +197,7 @@ func (t *Turn) Unmark() {
 }
 
 func (t *Turn) marker() locker.Marker {
-	store, ok := t.gate.engine.locker.(locker.Marker)
+	store, ok := t.store.(locker.Marker)
 	if !ok {
 		panic("turns: a mark for a locker that has none")
 	}
@@ -235,10 +236,9 @@ func (t *Turn) cooldownEnd() time.Time { return t.began.Add(t.set.MinHold) }
 // cooledDown ends the turn of t, whose cooldown is over, as any turn ends. The
 // caller is a goroutine of the grant's timer.
 func (t *Turn) cooledDown() {
-	e := t.gate.engine
-	if !e.Enter() { // closed: the key is left to its TTL
+	if !t.calls.enter() { // closed: the key is left to its TTL
 		t.grant.lose(errClosedUnder)
-		e.gates.leave(t.gate)
+		t.gate.leave()
 		return
 	}
 	defer t.Leave()
@@ -270,12 +270,12 @@ func (t *Turn) Discard() {
 // news. ReleaseKey does not, because no panic of a logger may end the goroutine
 // that it runs in.
 func (t *Turn) NoteRelease(ctx context.Context, err error) {
-	t.gate.engine.tell(ctx, t.events, nil, t.gate, err)
+	t.tell(ctx, t.events, nil, t.gate, err)
 }
 
 // TellUnguarded reports whether to log that a function runs although t has
 // ended without a turn.
-func (t *Turn) TellUnguarded() bool { return t.gate.engine.outages.tellUnguarded(t.gate.name) }
+func (t *Turn) TellUnguarded() bool { return t.outages.tellUnguarded(t.gate.name) }
 
 // Keeps reports whether the end of t keeps a result.
 func (t *Turn) Keeps() bool { return t.keeps() && t.patience.Recall.result }
@@ -298,13 +298,12 @@ func (t *Turn) passesOn() bool { return !t.recalls() || !t.keeps() && !t.patienc
 func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
 
 // abandonBid asks the locker to remove what b has left. b may be nil.
-func (t *Turn) abandonBid(b *bid) { b.abandon(t.gate.engine.locker) }
+func (t *Turn) abandonBid(b *bid) { b.abandon(t.store) }
 
 // Leave ends the use of the gate and the engine. Leave is the last call. Leave
 // comes after an End that asked for no release, or after the release. Drop
 // calls it itself.
 func (t *Turn) Leave() {
-	e := t.gate.engine
-	e.gates.leave(t.gate)
-	e.Leave()
+	t.gate.leave()
+	t.calls.leave()
 }

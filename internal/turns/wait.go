@@ -47,7 +47,7 @@ func (t *Turn) take(ctx context.Context, joined bool) (refusal Refusal, err erro
 	t.silent = err != nil && t.endedSilent(err)
 	begun = err == nil
 	if begun {
-		t.gate.engine.arrive(t.grant.bid.claim.Holder.Instance)
+		t.arrive(t.grant.bid.claim.Holder.Instance)
 	}
 	return refusal, err
 }
@@ -87,7 +87,7 @@ func (t *Turn) join() (Refusal, error) {
 // hopeless returns the error of a call that would stand in line behind one that
 // cannot even try, because of an outage that has lasted too long.
 func (t *Turn) hopeless() error {
-	if err := t.gate.engine.outages.refuses(t.gate.name, t.longest()); err != nil && t.gate.contends() {
+	if err := t.outages.refuses(t.gate.name, t.longest()); err != nil && t.gate.contends() {
 		return err
 	}
 	return nil
@@ -160,7 +160,7 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 		return errNoWait
 	case <-ctx.Done():
 		return ErrEnded
-	case <-t.gate.engine.calls.closing:
+	case <-t.calls.closing:
 		return locker.ErrClosed
 	}
 }
@@ -192,7 +192,7 @@ func (t *Turn) begin(gr *grant) bool {
 // stopped returns why the wait ends at once, or nil.
 func (t *Turn) stopped(ctx context.Context) error {
 	select {
-	case <-t.gate.engine.calls.closing:
+	case <-t.calls.closing:
 		return locker.ErrClosed
 	case <-ctx.Done():
 		return ErrEnded
@@ -324,9 +324,9 @@ func (t *Turn) noteWaits(waits bool) {
 	switch {
 	case t.waits == waits:
 	case waits:
-		t.gate.engine.waits.Add(1)
+		t.paused.Add(1)
 	default:
-		t.gate.engine.waits.Add(-1)
+		t.paused.Add(-1)
 	}
 	t.waits = waits
 }
@@ -338,7 +338,7 @@ func (t *Turn) sleep(ctx context.Context, d time.Duration, poke <-chan struct{})
 	case <-timer.C:
 	case <-poke:
 	case <-ctx.Done():
-	case <-t.gate.engine.calls.closing:
+	case <-t.calls.closing:
 	}
 }
 
@@ -349,7 +349,7 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 	if may, err := t.admitted(ctx, a.poke); !may {
 		return nil, err
 	}
-	e, sent, b := t.gate.engine, time.Now(), a.bid
+	sent, b := time.Now(), a.bid
 	if b == nil {
 		b = t.newBid(sent)
 		b.claim.Lingers = t.lingers(sent)
@@ -357,11 +357,11 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 	limit := t.tryLimit(sent)
 	cut := limit < limits.Try(t.set.TTL)
 	how, joins := t.gate.beginTry(b, !t.patience.Once, sent)
-	how.Rest = restFor(e.waits.Load())
-	if b.claim.Lingers && !e.hears() {
+	how.Rest = restFor(t.paused.Load())
+	if b.claim.Lingers && !t.hears() {
 		t.gate.missed() // that may have been called before the gate had the bid
 	}
-	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
+	answer, err := t.store.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	again := t.again(err, sent, limit)
 	h, err := t.heard(ctx, err, sent, limit, again)
 	refused, err := usable(err)  // if refused, trying again cannot help
@@ -376,7 +376,7 @@ func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 		}
 	case err == nil:
 		t.blocker = answer.Holder
-		e.habits.busy(t.gate.name)
+		t.habits.busy(t.gate.name)
 		if t.ask(answer, sent) {
 			return nil, nil
 		}
@@ -454,7 +454,7 @@ func (t *Turn) asksAgain(now time.Time) bool {
 
 // unsent records that a try was not sent, because of err.
 func (t *Turn) unsent(cut bool, err error) {
-	spread := min(wakeSpread(t.gate.engine.waits.Load()), locker.QueueLife/2)
+	spread := min(wakeSpread(t.paused.Load()), locker.QueueLife/2)
 	t.gate.update(func(c *contender, now time.Time) *bid {
 		c.tryUnsent(cut, err, now, t.set.Backoff, spread)
 		return nil
@@ -506,7 +506,7 @@ func (t *Turn) limited(ctx context.Context, sent time.Time, limit time.Duration)
 	if t.attempts++; t.attempts > 1 {
 		memory = new(timelimit.Limit)
 	}
-	return t.gate.engine.limits.In(ctx, memory, sent, limit)
+	return t.limits.In(ctx, memory, sent, limit)
 }
 
 // won makes a grant of a try that succeeded. won returns nil if the answer was
@@ -515,7 +515,7 @@ func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 	now := time.Now()
 	gr := newGrant(t, b, sent, b.claim.First(), token, now)
 	if t.set.Linger > 0 && t.attempts == 1 {
-		t.gate.engine.habits.took(t.gate.name)
+		t.habits.took(t.gate.name)
 	}
 	if b.claim.Lingers {
 		gr.linger(t, now)
@@ -551,7 +551,7 @@ func (t *Turn) beginAhead(ctx context.Context) bool {
 	if !has || gr == nil || t.stopped(ctx) != nil || !t.begin(gr) {
 		return false
 	}
-	t.gate.engine.arrive(gr.bid.claim.Holder.Instance)
+	t.arrive(gr.bid.claim.Holder.Instance)
 	return true
 }
 
@@ -574,7 +574,7 @@ func (t *Turn) unansweredAhead(queued bool, err error) {
 // looks again whether the wait of t is over. admitted returns the error of a
 // turn that is refused. While all is well it costs an atomic load.
 func (t *Turn) admitted(ctx context.Context, poke <-chan struct{}) (may bool, err error) {
-	os := &t.gate.engine.outages
+	os := &t.outages
 	if os.on.Load() == 0 {
 		return true, nil
 	}
@@ -594,7 +594,7 @@ func (t *Turn) admitted(ctx context.Context, poke <-chan struct{}) (may bool, er
 
 // awaitAnswer waits for the end of a silence, or until t must look again.
 func (t *Turn) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{}) {
-	defer t.gate.engine.outages.left(a.silence)
+	defer t.outages.left(a.silence)
 	last := t.lastMoment()
 	if !t.patience.Once && (t.attempts > 0 || t.stood()) {
 		last = t.patience.Until
@@ -607,7 +607,7 @@ func (t *Turn) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{
 	case <-timer.C:
 	case <-poke:
 	case <-ctx.Done():
-	case <-t.gate.engine.calls.closing:
+	case <-t.calls.closing:
 	}
 }
 
@@ -619,14 +619,14 @@ func (t *Turn) longest() time.Duration {
 // unprobe ends a probe of t, if there is one.
 func (t *Turn) unprobe(inVain bool) {
 	if t.probe != nil {
-		t.gate.engine.outages.unprobe(t.probe, inVain, t.set.Backoff)
+		t.outages.unprobe(t.probe, inVain, t.set.Backoff)
 		t.probe = nil
 	}
 }
 
 // noteTry notes what a try of t, which ended with err, has told.
 func (t *Turn) noteTry(ctx context.Context, h hearing, err error) {
-	n, is := t.gate.engine.outages.note(t.gate.name, h, err)
+	n, is := t.outages.note(t.gate.name, h, err)
 	t.unprobe(h != nothing)
 	if is {
 		t.events.Outage(ctx, nil, t.gate.key, n)
@@ -636,5 +636,5 @@ func (t *Turn) noteTry(ctx context.Context, h hearing, err error) {
 // endedSilent reports whether err, with which the wait of t has ended, is the
 // silence of the store.
 func (t *Turn) endedSilent(err error) bool {
-	return errors.Is(err, locker.ErrSilent) && t.gate.engine.outages.isSilent(t.gate.name)
+	return errors.Is(err, locker.ErrSilent) && t.outages.isSilent(t.gate.name)
 }

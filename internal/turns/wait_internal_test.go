@@ -28,7 +28,7 @@ func TestTheNextActionFitsIntoTheWait(t *testing.T) {
 	} {
 		now := time.Now()
 		turn := &Turn{
-			gate: &gate{engine: &Engine{calls: calls{closing: make(chan struct{})}}}, set: &s,
+			common: new(common), gate: new(gate), set: &s,
 			waiting: waiting{
 				attempts: c.attempts,
 				patience: Patience{Start: now.Add(min(c.left, 0)), Until: now.Add(c.left), Once: c.once},
