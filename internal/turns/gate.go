@@ -393,7 +393,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t.answered() {
+	if t.patience.Recall.answered() {
 		return a, ErrRecorded
 	}
 	a = gt.contender.next(now, t.terms())
@@ -404,12 +404,11 @@ func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 }
 
 // update changes the contender by f, under the mutex. f returns a bid that is
-// over by that, which is abandoned.
-func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) {
+// over by that. The caller must abandon it.
+func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) *bid {
 	gt.mu.Lock()
-	over := f(&gt.contender, time.Now())
-	gt.mu.Unlock()
-	over.abandon(gt.store)
+	defer gt.mu.Unlock()
+	return f(&gt.contender, time.Now())
 }
 
 // beginTry is [contender.beginTry]. beginTry also returns how many calls have
@@ -486,15 +485,16 @@ func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 	return gt.line.first
 }
 
-// released is [contender.released]. spare reports whether to keep the gate
-// though it is unused, so that the next call knows that another process has the
-// key.
-func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (spare bool) {
+// released is [contender.released]. The gate is kept for a while although it is
+// unused, so that the next call knows that another process has the key.
+func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) {
 	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	spare = r.Handed && (next == nil || gt.contender.bid != next)
+	keep := r.Handed && (next == nil || gt.contender.bid != next)
 	gt.contender.released(r, next, sent, time.Now(), b)
-	return spare
+	gt.mu.Unlock()
+	if keep {
+		gt.home.spare(gt)
+	}
 }
 
 // hangs reports whether a warden has waited so long for the answer to its
@@ -521,7 +521,7 @@ func (gt *gate) found(t *Turn) bool {
 	}
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return t.answered()
+	return t.patience.Recall.answered()
 }
 
 // foundRecord notes that a try of t, which has the floor, found a record.

@@ -114,9 +114,9 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 // What an update of the contender leaves over is abandoned.
 func TestABidThatIsOverIsAbandoned(t *testing.T) {
 	l := &counter{Locker: memlocker.New()}
-	gt := &gate{common: &common{store: l}}
-	gt.contender.openBid(&bid{queued: true})
-	gt.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
+	turn := &Turn{common: &common{store: l}, gate: new(gate)}
+	turn.gate.contender.openBid(&bid{queued: true})
+	turn.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 	if n := l.abandons.Load(); n != 1 {
 		t.Errorf("%d bids were abandoned", n)
 	}
@@ -252,7 +252,7 @@ func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
 				mem.Lose("k")
 				gr.lose(locker.ErrLeaseLost)
 				start := time.Now()
-				_, err := next.take(t.Context(), true)
+				_, err := (&waiter{Turn: next}).take(t.Context(), true)
 				if took := time.Since(start); err != nil || took > 0 {
 					t.Fatalf("the turn began after %v (%v)", took, err)
 				}

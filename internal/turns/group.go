@@ -30,7 +30,7 @@ type Group struct {
 	events  Events
 	inside  func(key string) bool // whether the caller takes key without the group, and may have to wait
 	keys    []string              // that are still to take
-	ahead   []*Turn
+	ahead   []waiter
 
 	// How a caller with one attempt was refused.
 	refused *Turn // nil: it was not
@@ -57,13 +57,14 @@ func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at s
 	if len(g.ahead) == 0 {
 		return nil, key, r, nil
 	}
-	t, g.ahead = g.ahead[0], g.ahead[1:]
-	t.ctx, t.patience = ctx, p
-	if !t.beginAhead(ctx) {
-		g.dropAhead() // before t waits
-		r, err = t.take(ctx, true)
+	w := &g.ahead[0]
+	g.ahead = g.ahead[1:]
+	w.ctx, w.patience = ctx, p
+	if !w.beginAhead(ctx) {
+		g.dropAhead() // before w waits
+		r, err = w.take(ctx, true)
 	}
-	return t, key, r, err
+	return w.Turn, key, r, err
 }
 
 // Drop gives up the turns that were not taken.
@@ -78,9 +79,9 @@ func (g *Group) dropAhead() {
 	g.ahead = nil
 }
 
-func quitAll(ts []*Turn) {
-	for _, t := range ts {
-		t.quit()
+func quitAll(ws []waiter) {
+	for i := range ws {
+		ws[i].quit()
 	}
 }
 
@@ -101,7 +102,7 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 
 // floors takes the floors of the next gates, up to the first that is not free,
 // or the first key that is inside.
-func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
+func (g *Group) floors(ctx context.Context, p Patience) (ws []waiter) {
 	e, now := g.engine, time.Now()
 	for _, key := range g.keys[:min(len(g.keys), locker.MaxSeveral)] {
 		if g.inside(key) || !e.Enter() {
@@ -115,20 +116,21 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 			t.Leave()
 			break
 		}
-		ts = append(ts, t)
+		ws = append(ws, waiter{Turn: t})
 	}
-	return ts
+	return ws
 }
 
 // ask asks for the keys of ahead, which have their floors, in one request.
 // Those that go on stay ahead: the turns with a grant, and behind them the one
 // that has to wait. ask ends the others. After a panic Drop ends what is ahead.
 func (g *Group) ask(ctx context.Context) {
-	ts := g.ahead
-	first, bids, claims := ts[0], make([]*bid, len(ts)), make([]*locker.Claim, len(ts))
+	ws := g.ahead
+	first, bids, claims := &ws[0], make([]*bid, len(ws)), make([]*locker.Claim, len(ws))
 	sent := time.Now()
 	limit := first.tryLimit(sent)
-	for i, t := range ts {
+	for i := range ws {
+		t := ws[i].Turn
 		bids[i] = t.newBid(sent)
 		claims[i] = &bids[i].claim
 		t.gate.beginTry(bids[i], false, sent)
@@ -136,53 +138,53 @@ func (g *Group) ask(ctx context.Context) {
 	}
 	as, held, err := g.several.AcquireAll(g.engine.bounded(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
-	if err != nil && !g.engine.outages.together(ts) {
+	if err != nil && !g.engine.outages.together(claims) {
 		h = nothing // one error of several nodes does not tell which of them
 	}
 	_, err = usable(err)
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
-	n := g.answered(ts, bids, sent, as, held, err)
-	if n < len(ts) && first.patience.Once && held < len(as) && as[held].Lingers {
+	n := g.answered(ws, bids, sent, as, held, err)
+	if n < len(ws) && first.patience.Once && held < len(as) && as[held].Lingers {
 		g.dropAhead()
 		g.keys = g.keys[:1] // the caller asks for one key after the other
 		return
 	}
-	if n < len(ts) && first.patience.Once {
-		g.refuse(ts[max(n, held%len(ts))])
+	if n < len(ws) && first.patience.Once {
+		g.refuse(&ws[max(n, held%len(ws))])
 		return
 	}
-	last := min(n+1, len(ts))
-	g.ahead = ts[:last]
-	quitAll(ts[last:])
+	last := min(n+1, len(ws))
+	g.ahead = ws[:last]
+	quitAll(ws[last:])
 }
 
-// answered tells the gates of ts what AcquireAll has answered. answered returns
+// answered tells the gates of ws what AcquireAll has answered. answered returns
 // how many turns in front have a grant.
-func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.Answer, held int, err error) (n int) {
-	for i, t := range ts {
-		switch {
+func (g *Group) answered(ws []waiter, bids []*bid, sent time.Time, as []locker.Answer, held int, err error) (n int) {
+	for i := range ws {
+		switch w := &ws[i]; {
 		case err != nil:
-			t.unansweredAhead(i < len(as) && as[i].Queued, err)
+			w.unansweredAhead(i < len(as) && as[i].Queued, err)
 		case i == held:
-			t.heldAhead(as[i])
+			w.heldAhead(as[i])
 		case !as[i].Acquired:
 			// The store may give it back by itself. Its owner id must not be
 			// used again (law 2).
-			t.gate.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
+			w.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 		case i > n: // behind an answer that was too slow
-			t.unansweredAhead(false, fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
-		case t.won(bids[i], sent, as[i].Token) != nil:
+			w.unansweredAhead(false, fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
+		case w.won(bids[i], sent, as[i].Token) != nil:
 			n++
 		}
 	}
 	return n
 }
 
-// refuse ends the group of a caller with one attempt, at t.
-func (g *Group) refuse(t *Turn) {
-	g.refused = t
-	g.refusal, g.err = t.refusal(time.Now())
-	t.silent = t.endedSilent(g.err)
+// refuse ends the group of a caller with one attempt, at w.
+func (g *Group) refuse(w *waiter) {
+	g.refused = w.Turn
+	g.refusal, g.err = w.refusal(time.Now())
+	w.silent = w.endedSilent(g.err)
 	g.dropAhead()
 }
 

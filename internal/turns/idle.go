@@ -39,11 +39,6 @@ type idler struct {
 	armed    time.Time // when the grant's timer fires at the latest; zero: it has fired
 }
 
-// lingers reports whether the claim of a new try of t lingers.
-func (t *Turn) lingers(now time.Time) bool {
-	return t.set.Linger > 0 && !t.recalls() && t.habits.may(t.gate.name, now) && t.hears()
-}
-
 // The methods below are those of a grant.
 
 // linger makes gr, which t has just won by a claim that lingers, one that may

@@ -43,6 +43,10 @@ type spot struct {
 	verdict error
 }
 
+// among reports whether the turn is one of the first joins calls. The counts
+// may wrap.
+func (s *spot) among(joins uint32) bool { return int32(joins-s.order) >= 0 }
+
 func (l *list) push(w *Turn) {
 	w.prev, w.next, w.listed = l.last, nil, true
 	if l.last == nil {

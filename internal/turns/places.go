@@ -314,7 +314,7 @@ func (gt *gate) tellOnce(verdict error, those func(w *Turn) bool) {
 // record was forgotten already, so it looks for itself.
 func (gt *gate) answer(record string, joins uint32) {
 	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.among(joins) {
-		f.learn(record)
+		f.patience.Recall.learn(record)
 	}
-	gt.tell(ErrRecorded, func(w *Turn) bool { return w.among(joins) && w.learn(record) })
+	gt.tell(ErrRecorded, func(w *Turn) bool { return w.among(joins) && w.patience.Recall.learn(record) })
 }

@@ -517,7 +517,7 @@ func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
 				if !e.Enter() {
 					t.Fatal("closed")
 				}
-				in.quit()
+				(&waiter{Turn: in}).quit()
 				if limit == locker.NoLimit {
 					mustEnd(t, first)
 				} else {

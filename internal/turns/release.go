@@ -3,7 +3,6 @@ package turns
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -11,142 +10,104 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ReleaseKey releases the key of t's grant, or hands it to the next process,
-// and passes the floor on. ReleaseKey comes after an End that asked for it. If
-// a call of this process still waits, the release queues it behind the others
-// (law 9).
-//
-// ReleaseKey blocks until the answer, or for the limit of a release. ReleaseKey
-// uses only the values of ctx. ReleaseKey returns nil, or an error of package
-// locker: ErrLeaseLost if the key was not ours any more, or ErrUnavailable.
-func (t *Turn) ReleaseKey(ctx context.Context) error {
-	return t.releaseKey(t.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)))
+// A release gives the key of a turn that has ended back to the store, or hands
+// it to the next process.
+type release struct {
+	*Turn
+	next *bid      // that the release queues for the first in line; nil: none
+	sent time.Time // the last request of it
+	done bool      // its answer is noted
+
+	// The answer, where one request releases several keys.
+	answer locker.Released
+	failed error
 }
 
-// releaseKey is ReleaseKey, but for its limit. releaseKey blocks until ctx
-// ends.
-func (t *Turn) releaseKey(ctx context.Context) error {
+// releaseKey is [Turn.ReleaseKey], but for its limit. releaseKey blocks until
+// ctx ends.
+func releaseKey(ctx context.Context, t *Turn) error {
 	defer t.passFloor()
 	if may, err := t.mayRelease(ctx); !may {
 		return err
 	}
-	var next *bid
-	answered := false
-	defer func() {
-		if !answered { // after a panic or Goexit of an observer or the locker
-			_ = t.released(locker.Released{}, locker.ErrUnavailable, next, time.Now())
-		}
-	}()
-	next, claim := t.nextBid(t.grant)
-	r, next, sent, err := t.sendRelease(ctx, next, claim)
-	answered = true
-	return t.released(r, err, next, sent)
+	r := release{Turn: t}
+	defer r.settle()
+	return r.note(r.send(ctx, r.queue()))
 }
 
-// mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
-// mayRelease returns false if there is no key to release, or none that can be
-// released now.
-func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
-	gr := t.grant
-	switch {
-	case !gr.finish():
-		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
-		return false, nil
-	case !gr.awaitRenewal(ctx):
-		gr.abandon(true)
-		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
-	}
-	return true, nil
-}
-
-// nextBid makes the bid that the release queues for the first in line. nextBid
+// queue makes the bid that the release queues for the first in line. queue
 // returns nil if nobody is there, or if that call recalls. Such a call must
 // look for a record before it is queued (law 17).
-func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
-	next := t.gate.beginRelease(gr)
+func (r *release) queue() *locker.Claim {
+	next := r.gate.beginRelease(r.grant)
 	if next == nil || next.recalls() {
-		return nil, nil
+		return nil
 	}
-	b := next.newBid(time.Now())
-	t.gate.update(func(c *contender, _ time.Time) *bid { c.beginQueuing(b); return nil })
-	return b, &b.claim
+	r.next = next.newBid(time.Now())
+	r.update(func(c *contender, _ time.Time) *bid { c.beginQueuing(r.next); return nil })
+	return &r.next.claim
 }
 
-// sendRelease asks the locker to release t's key, and to keep t's record if
-// there is one. sendRelease returns the answer, the bid that may be queued by
-// it, and when it was sent.
-func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time,
-	error,
-) {
-	if t.keeps() {
-		return t.keepKey(ctx, next, claim)
+// send asks the locker to release the key, and to keep the record of the turn
+// if there is one. next is the claim to queue.
+func (r *release) send(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	if r.patience.Recall.keeps() {
+		return r.keep(ctx, next)
 	}
-	sent := time.Now()
-	r, err := t.store.Release(ctx, &t.grant.bid.claim, claim)
-	return r, next, sent, err
+	r.sent = time.Now()
+	return r.store.Release(ctx, &r.grant.bid.claim, next)
 }
 
-// keepKey is sendRelease for a turn with a record. keepKey repeats a request
-// without an answer, after the pauses of the backoff, until ctx ends (law 19).
-func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time, error) {
-	gt, b, joins := t.gate, t.grant.bid, t.gate.joined()
-	sent := time.Now()
-	released, err := t.keepOnce(ctx, claim)
-	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
-		b.unclear = true
-		// Nobody knows whether it is in the queue.
-		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
-		next, sent = nil, time.Now()
-		released, err = t.keepOnce(ctx, nil)
+// keep is send for a turn with a record. keep repeats a request without an
+// answer, after the pauses of the backoff, until ctx ends (law 19).
+func (r *release) keep(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	joins := r.gate.joined()
+	answer, err := r.keepOnce(ctx, next)
+	for n := 0; errors.Is(err, locker.ErrUnavailable) && r.pauses(ctx, n); n++ {
+		r.grant.bid.unclear = true
+		r.cancel() // nobody knows whether it is in the queue
+		answer, err = r.keepOnce(ctx, nil)
 	}
 	if err == nil {
-		r := t.patience.Recall
-		r.recorded = true
-		gt.recorded(r.keep.Value, joins)
+		recall := r.patience.Recall
+		recall.recorded = true
+		r.gate.recorded(recall.keep.Value, joins)
 	}
-	return released, next, sent, err
+	return answer, err
 }
 
-// keepOnce makes one request that keeps t's record. keepOnce leaves time for
+// keepOnce makes one request that keeps the record. keepOnce leaves time for
 // others.
-func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
-	store, ok := t.store.(locker.Recorder)
+func (r *release) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	store, ok := r.store.(locker.Recorder)
 	if !ok {
 		panic("turns: a record for a locker that keeps none")
 	}
-	return store.Keep(t.bounded(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
+	r.sent = time.Now()
+	ctx = r.bounded(ctx, limits.Release(r.set.TTL)/3)
+	return store.Keep(ctx, &r.grant.bid.claim, next, r.patience.Recall.keep)
 }
 
-// pauses pauses after the n-th request (from 0) without an answer. pauses
-// returns false if ctx has ended.
-func (t *Turn) pauses(ctx context.Context, n int) bool {
-	timer := time.NewTimer(t.set.Backoff.Pause(n))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+// cancel takes back the bid of a release without an answer.
+func (r *release) cancel() {
+	r.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(r.next) })
+	r.next = nil
 }
 
-// released notes the answer to a release that was sent at the given time. next
-// is the bid that it was to queue, or nil. released returns the error of
-// ReleaseKey.
-func (t *Turn) released(released locker.Released, err error, next *bid, sent time.Time) error {
-	gr, gt := t.grant, t.gate
+// note notes the answer. note returns the error of [Turn.ReleaseKey].
+func (r *release) note(answer locker.Released, err error) error {
+	r.done = true
+	gr, gt := r.grant, r.gate
 	if errors.Is(err, locker.ErrLeaseLost) {
 		err = gr.taken(err)
 	} else {
 		_, err = usable(err)
 	}
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
-		gt.outages.answered(gt.name)
-		if gt.released(released, next, sent, t.set.Backoff) {
-			gt.home.spare(gt)
-		}
+		r.outages.answered(gt.name)
+		gt.released(answer, r.next, r.sent, r.set.Backoff)
 	} else {
-		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
+		r.cancel()
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {
@@ -155,39 +116,46 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 	return err
 }
 
-// releaseTogether releases the keys of ts with one request.
+// settle notes that there is no answer, after a panic or Goexit of an observer
+// or the locker.
+func (r *release) settle() {
+	if !r.done {
+		_ = r.note(locker.Released{}, locker.ErrUnavailable)
+	}
+}
+
+// releaseTogether is releaseKey for several turns, with one request. The result
+// has the error of each.
 func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
+	rs := make([]release, len(ts))
 	var at []int // the turns that release, by their places in ts
 	for i, t := range ts {
 		may, err := t.mayRelease(ctx)
+		rs[i] = release{Turn: t, done: !may}
 		if errs[i] = err; may {
 			at = append(at, i)
 		}
 	}
-	cs, nexts, bids := make([]*locker.Claim, len(at)), make([]*locker.Claim, len(at)), make([]*bid, len(at))
-	answered := false
 	defer func() {
-		for n, i := range at {
-			if !answered { // after a panic or Goexit of an observer or the locker
-				_ = ts[i].released(locker.Released{}, locker.ErrUnavailable, bids[n], time.Now())
-			}
-		}
-		for _, t := range ts {
-			t.passFloor()
+		for i := range rs {
+			rs[i].settle()
+			rs[i].passFloor()
 		}
 	}()
-	for n, i := range at {
-		cs[n] = &ts[i].grant.bid.claim
-		bids[n], nexts[n] = ts[i].nextBid(ts[i].grant)
-	}
-	if len(cs) == 0 {
+	if len(at) == 0 {
 		return
 	}
-	sent, answers, failures := time.Now(), make([]locker.Released, len(cs)), make([]error, len(cs))
-	several.ReleaseAll(ctx, cs, nexts, func(n int, r locker.Released, err error) { answers[n], failures[n] = r, err })
-	answered = true
+	cs, nexts := make([]*locker.Claim, len(at)), make([]*locker.Claim, len(at))
 	for n, i := range at {
-		errs[i] = ts[i].released(answers[n], failures[n], bids[n], sent)
+		cs[n], nexts[n] = &rs[i].grant.bid.claim, rs[i].queue()
+	}
+	sent := time.Now()
+	several.ReleaseAll(ctx, cs, nexts, func(n int, answer locker.Released, err error) {
+		rs[at[n]].answer, rs[at[n]].failed = answer, err
+	})
+	for _, i := range at {
+		rs[i].sent = sent
+		errs[i] = rs[i].note(rs[i].answer, rs[i].failed)
 	}
 }
 
@@ -217,7 +185,7 @@ func ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	for range min(len(ts), releasers) {
 		wg.Go(func() { // ends when nothing is left to do
 			for i := range todo {
-				errs[i] = ts[i].releaseKey(ctx)
+				errs[i] = releaseKey(ctx, ts[i])
 			}
 		})
 	}

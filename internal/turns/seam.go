@@ -157,6 +157,26 @@ func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, fa
 // ReleaseKey.
 func (r *Recall) Recorded() bool { return r.recorded }
 
+// answered reports whether the call, if it recalls, has got a record. The
+// gate's mutex is held.
+func (r *Recall) answered() bool { return r != nil && r.record != "" }
+
+// learn gives a record to the call that waited, and reports whether it waits
+// for one. The gate's mutex is held.
+func (r *Recall) learn(record string) bool {
+	if r != nil && r.record == "" {
+		r.record, r.joined = record, true
+	}
+	return r != nil
+}
+
+// keeps reports whether the end of the turn keeps a record.
+func (r *Recall) keeps() bool { return r != nil && r.keep.Value != "" }
+
+// passesOn reports whether the grant may pass to another turn. That would keep
+// a record from the store, or leave a mark there.
+func (r *Recall) passesOn() bool { return !r.keeps() && (r == nil || !r.undone) }
+
 // State describes one key that calls of this process want, as far as the
 // process knows it.
 type State struct {

@@ -3,10 +3,12 @@ package turns
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -46,17 +48,11 @@ type waiting struct {
 	patience Patience
 	joined   time.Time     // when the wait began
 	attempts int           // tries sent
-	waits    bool          // it has paused while it contends: one of the engine's waits
-	asks     bool          // it has one attempt, and waits for a key that may be idle elsewhere
-	asked    bool          // it has looked for such a key at the end of that wait
-	early    time.Time     // when its one attempt began, if that is made again; else zero
 	second   bool          // it stands right behind a warden, which is no wait for a turn
 	warden   bool          // it has no caller, see [idler]
 	idle     bool          // it took a grant that was idle
 	blocker  locker.Holder // the last holder seen
-	fault    error         // the most telling of the tries without an answer
 	silent   bool          // the wait ended because the store gave no answer
-	probe    *silence      // set while the try of the turn is the probe in this silence
 }
 
 // Take waits for a turn on key, and begins it. Take ends by max(p.Until, try
@@ -73,7 +69,8 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 		common: &e.common, gate: e.gates.enter(key), set: s, events: ev,
 		waiting: waiting{ctx: ctx, patience: p, joined: time.Now()},
 	}
-	return t.take(ctx, false)
+	w := waiter{Turn: t}
+	return w.take(ctx, false)
 }
 
 // Tried tells how the wait of t went. Tried returns the number of tries,
@@ -222,7 +219,7 @@ func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 		cause = overLong(t.set.MaxHold)
 	case cools: // cooledDown ends it later
 	case cause == nil:
-		back = !t.passesOn() || !t.gate.handOff(t, time.Now())
+		back = !t.patience.Recall.passesOn() || !t.gate.handOff(t, time.Now())
 	case t.gate.exitGrant(gr) && !leftToTTL(alone, cause):
 		gr.discard()
 	}
@@ -266,6 +263,47 @@ func (t *Turn) Discard() {
 	t.passFloor()
 }
 
+// ReleaseKey releases the key of t's grant, or hands it to the next process,
+// and passes the floor on. ReleaseKey comes after an End that asked for it. If
+// a call of this process still waits, the release queues it behind the others
+// (law 9).
+//
+// ReleaseKey blocks until the answer, or for the limit of a release. ReleaseKey
+// uses only the values of ctx. ReleaseKey returns nil, or an error of package
+// locker: ErrLeaseLost if the key was not ours any more, or ErrUnavailable.
+func (t *Turn) ReleaseKey(ctx context.Context) error {
+	return releaseKey(t.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)), t)
+}
+
+// mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
+// mayRelease returns false if there is no key to release, or none that can be
+// released now.
+func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
+	gr := t.grant
+	switch {
+	case !gr.finish():
+		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		return false, nil
+	case !gr.awaitRenewal(ctx):
+		gr.abandon(true)
+		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
+	}
+	return true, nil
+}
+
+// pauses pauses after the n-th request (from 0) without an answer. pauses
+// returns false if ctx has ended.
+func (t *Turn) pauses(ctx context.Context, n int) bool {
+	timer := time.NewTimer(t.set.Backoff.Pause(n))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // NoteRelease notes an error of ReleaseKey, and tells the events if that is
 // news. ReleaseKey does not, because no panic of a logger may end the goroutine
 // that it runs in.
@@ -278,7 +316,7 @@ func (t *Turn) NoteRelease(ctx context.Context, err error) {
 func (t *Turn) TellUnguarded() bool { return t.outages.tellUnguarded(t.gate.name) }
 
 // Keeps reports whether the end of t keeps a result.
-func (t *Turn) Keeps() bool { return t.keeps() && t.patience.Recall.result }
+func (t *Turn) Keeps() bool { return t.patience.Recall.keeps() && t.patience.Recall.result }
 
 // Recorded reports whether the release of t has recorded a result.
 func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded }
@@ -286,16 +324,15 @@ func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded 
 // recalls reports whether a record would end the wait of t.
 func (t *Turn) recalls() bool { return t.patience.Recall != nil }
 
-// keeps reports whether the end of t keeps a record.
-func (t *Turn) keeps() bool { return t.recalls() && t.patience.Recall.keep.Value != "" }
-
-// passesOn reports whether the grant may pass from t to another turn, unless
-// that would keep a record from the store, or leave the mark of t there.
-func (t *Turn) passesOn() bool { return !t.recalls() || !t.keeps() && !t.patience.Recall.undone }
-
 // passFloor gives the floor to the next in line. A bid that nobody is left to
 // go on with is abandoned.
 func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
+
+// update changes the contender of the gate by f, under its mutex. f returns a
+// bid that is over by that, which is abandoned.
+func (t *Turn) update(f func(c *contender, now time.Time) (over *bid)) {
+	t.abandonBid(t.gate.update(f))
+}
 
 // abandonBid asks the locker to remove what b has left. b may be nil.
 func (t *Turn) abandonBid(b *bid) { b.abandon(t.store) }
@@ -306,4 +343,49 @@ func (t *Turn) abandonBid(b *bid) { b.abandon(t.store) }
 func (t *Turn) Leave() {
 	t.gate.leave()
 	t.calls.leave()
+}
+
+// mayWait decides whether t may stand in line. The first in line always may, so
+// that there are turns to learn from.
+func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
+	tooLong := ahead > 0 && expected > 0 && expected >= t.patience.Until.Sub(now) &&
+		!t.recalls() // one turn may answer them all
+	return !t.patience.Once && !t.full(ahead) && !tooLong
+}
+
+// full reports whether ahead is all that may stand in line.
+func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.set.MaxWaiters }
+
+// stood reports whether t has stood in line behind another call.
+func (t *Turn) stood() bool { return t.given != nil && !t.second }
+
+// asksBeside reports whether t has one attempt, and need not be alone.
+func (t *Turn) asksBeside() bool { return t.patience.Once && t.set.Limit != 0 }
+
+// alsoFor reports for whom in line the answer to a try of t is one, too. Those
+// are the first joins calls, which had joined when the try was sent. If t goes
+// on to wait they are all, because nobody overtakes t.
+func (t *Turn) alsoFor(joins uint32) func(w *Turn) bool {
+	return func(w *Turn) bool { return !t.patience.Once || w.among(joins) }
+}
+
+// newBid makes a bid under an owner id that was never used before (law 2).
+// newBid names the trace of t's call.
+func (t *Turn) newBid(now time.Time) *bid {
+	s := t.set
+	return &bid{terms: t.terms(), claim: locker.Claim{
+		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing, Limit: s.Limit,
+		Recall: t.recalls(),
+		Holder: locker.Holder{
+			Host: hostname(), PID: pid, Since: now, Name: s.Name,
+			Traceparent: t.events.Traceparent(t.ctx),
+		},
+	}}
+}
+
+// terms are what t asks for.
+func (t *Turn) terms() terms {
+	all := t.set.terms()
+	all.recall = t.recalls()
+	return all
 }
