@@ -16,16 +16,6 @@ import (
 //
 // Its methods take the mutex for a few instructions, and never across I/O or a
 // callback. Package lockorder says what may be locked inside.
-//
-// Invariant: grant and the contender's bid are never both set. If floor is nil,
-// the bid is nil, and the line is empty, or its first turn waits for a permit
-// of this process. grant is an exclusive one, and nil while the floor contends
-// or releases. Without a floor the grant is idle, and the line is empty. Turns
-// that need not be alone have theirs in crowd, without the floor.
-//
-// A turn is in at most one place: on the floor, in line, or in a grant of
-// crowd. A turn that has ended has the floor only while it releases the key, or
-// in its cooldown.
 type gate struct {
 	*common
 	home *gates
@@ -33,14 +23,8 @@ type gate struct {
 	name string // as the store knows it
 	refs int    // guarded by the shard's mutex
 
-	mu        lockorder.Gate // guards what follows
-	floor     *Turn
-	grant     *grant // of the floor
-	line      line
-	crowd     *crowd  // of turns that need not be alone; nil if there has been none
-	strays    []*Turn // whose functions run on without the key
-	contender contender
-	asked     bool // a turn has asked for a [Wish]
+	mu lockorder.Gate // guards what follows
+	standing
 }
 
 // retain keeps gt alive for one more leave.
@@ -226,18 +210,48 @@ func (gt *gate) dropLost(gr *grant) {
 	}
 }
 
-// holding returns the grant that this process has of the key, or nil.
-func (gt *gate) holding() *grant {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.grant
-}
-
 // contends reports whether the turn on the floor has no grant yet.
 func (gt *gate) contends() bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	return gt.floor != nil && gt.grant == nil
+}
+
+// expel takes t out of gr, unless t is not on gr any more or is alone there.
+// expel reports whether nobody is left on gr. The caller must discard it then.
+func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if !gr.endOneOf(t) {
+		return false, false
+	}
+	gt.strays = append(gt.strays, t)
+	if last = gt.exit(gr); last {
+		gt.crowd.forget(gr)
+		gt.advance()
+	}
+	return true, last
+}
+
+// exitGrant takes a turn that has ended out of gr, which is lost. exitGrant
+// reports whether nobody is left on gr.
+func (gt *gate) exitGrant(gr *grant) (last bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return !gr.crowded() || gt.exit(gr)
+}
+
+// grants returns all grants that this process has of the key.
+func (gt *gate) grants() (all []*grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.grant != nil {
+		all = append(all, gt.grant)
+	}
+	if gt.crowd != nil {
+		all = append(all, gt.crowd.grants...)
+	}
+	return all
 }
 
 // began records that t's turn begins.
@@ -255,17 +269,26 @@ func (gt *gate) began(t *Turn, now time.Time) {
 // if the last try got no answer.
 func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 	gt.mu.Lock()
-	gr, seen, fault := gt.grant, gt.contender.seen, gt.contender.fault
-	r.Expected = gt.line.expect()
-	if gt.crowd != nil {
-		r.Remaining = gt.crowd.lasts(now)
+	defer gt.mu.Unlock()
+	return gt.standing.known(now)
+}
+
+// refusal is known for t, which goes without the key. The next call will hardly
+// have a shorter wait than t had in vain, unless the end of a cooldown is known.
+func (gt *gate) refusal(t *Turn, now time.Time) (r Refusal, fault error) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	r, fault = gt.standing.known(now)
+	r.Expected = max(r.Expected, now.Sub(t.joined))
+	if gr := gt.grant; gr != nil {
+		r.Here, r.Cooldown = gr.keptFrom(t, now)
+	} else {
+		_, here := instances.Load(r.Holder.Instance)
+		r.Here = here && !r.Holder.Since.After(t.joined)
+		r.Cooldown = t.set.cooldownElsewhere(r.Holder, now)
 	}
-	gt.mu.Unlock()
-	switch {
-	case gr != nil:
-		r.Holder, r.Remaining = gr.heldBy(now)
-	case !seen.at.IsZero():
-		r.Holder, r.Remaining = seen.holder, seen.left(now)
+	if alone := gt.line.length == 0 || gt.line.length == 1 && t.listed; alone && r.Cooldown > 0 {
+		r.Expected = 0
 	}
 	return r, fault
 }
@@ -275,30 +298,6 @@ func (gt *gate) unheard() bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	return gt.contender.seen.at.IsZero() && gt.contender.fault == nil
-}
-
-// othersWait reports whether a call other than t stands in line.
-func (gt *gate) othersWait(t *Turn) bool {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.line.length > 1 || gt.line.length == 1 && !t.listed
-}
-
-// heldHere reports whether one call of this process has had the key since the
-// given time. The call that asks may run inside it, with another context. A key
-// that WithMinHold keeps is nobody's.
-func (gt *gate) heldHere(since time.Time) bool {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gr := gt.grant; gr != nil {
-		return gr.heldSince(since)
-	}
-	seen := gt.contender.seen
-	if seen.at.IsZero() || seen.holder.Since.After(since) {
-		return false
-	}
-	_, here := instances.Load(seen.holder.Instance)
-	return here
 }
 
 // want records that other processes wait for the key.
@@ -318,6 +317,14 @@ func (gt *gate) want() {
 		}
 	}
 	gt.rouse()
+}
+
+// wantGrant ends the tenure of gr after one pass over the calls in line now (law
+// 9). gt.mu is held.
+func (gt *gate) wantGrant(gr *grant) {
+	if taken, news := gr.want(gt.line.length); news {
+		gt.habits.ended(gt.name, taken)
+	}
 }
 
 // ask is [Turn.Ask].
@@ -412,7 +419,7 @@ func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) *bid {
 }
 
 // beginTry is [contender.beginTry]. beginTry also returns how many calls have
-// joined the gate by now, see [gate.answer].
+// joined the gate by now, see [standing.answer].
 func (gt *gate) beginTry(b *bid, wait bool, now time.Time) (how locker.Try, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -448,7 +455,7 @@ func (gt *gate) tryHeld(t *Turn, a locker.Answer, sent time.Time, joins uint32) 
 		gt.contender.bid.joins = joins
 		gt.tellLine()
 	}
-	gt.tellOnce(errNoWait, t.alsoFor(joins))
+	gt.line.tellOnce(errNoWait, t.alsoFor(joins))
 	return over
 }
 
@@ -459,11 +466,11 @@ func (gt *gate) tryFailed(t *Turn, err error, joins uint32, final bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if !final {
-		gt.tellOnce(err, t.alsoFor(joins))
+		gt.line.tellOnce(err, t.alsoFor(joins))
 		return
 	}
 	terms := t.terms()
-	gt.tell(err, func(w *Turn) bool { return w.terms() == terms })
+	gt.line.tell(err, func(w *Turn) bool { return w.terms() == terms })
 	gt.contender.alarm.sleep(time.Now())
 }
 
@@ -526,7 +533,7 @@ func (gt *gate) found(t *Turn) bool {
 
 // foundRecord notes that a try of t, which has the floor, found a record.
 // foundRecord answers those of the first joins calls that wait for one, see
-// [gate.answer]. foundRecord returns the bid, which is over.
+// [standing.answer]. foundRecord returns the bid, which is over.
 func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -538,21 +545,15 @@ func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 	return gt.contender.withdraw()
 }
 
-// foundBeside records that t, which has the key, has found a record there.
-// foundBeside answers those of the first joins calls that wait for one, see
-// [gate.answer].
-func (gt *gate) foundBeside(t *Turn, record string, joins uint32) {
+// recorded notes that a turn has kept a record, or has found one that it takes
+// itself. recorded answers those of the first joins calls that wait for one, see
+// [standing.answer].
+func (gt *gate) recorded(record string, joins uint32, found *Recall) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	t.patience.Recall.record = record
-	gt.answer(record, joins)
-}
-
-// recorded notes that a release of this process has kept a record. recorded
-// answers those of the first joins calls that wait for one, see [gate.answer].
-func (gt *gate) recorded(record string, joins uint32) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
+	if found != nil {
+		found.record = record
+	}
 	gt.answer(record, joins)
 }
 

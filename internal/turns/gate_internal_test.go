@@ -16,7 +16,7 @@ import (
 func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	s := settings()
 	floor, waiter, back := &Turn{set: &s}, &Turn{set: &s}, &Turn{set: &s}
-	gt := &gate{floor: floor}
+	gt := &gate{standing: standing{floor: floor}}
 	gt.line.push(waiter)
 	gt.rejoin(back, nil)
 	if gt.line.first != back || back.next != waiter || gt.line.length != 2 {
@@ -44,7 +44,7 @@ func TestBehindOneAttemptThatIsRefusedTheNextContends(t *testing.T) {
 		"nobody":          nil,
 	} {
 		once := &Turn{set: &permit, waiting: waiting{patience: Patience{Once: true}}}
-		gt := &gate{floor: &Turn{set: &permit}, crowd: &crowd{grants: taken}}
+		gt := &standing{floor: &Turn{set: &permit}, crowd: &crowd{grants: taken}}
 		for _, w := range append([]*Turn{once}, behind...) {
 			w.given = make(chan struct{}, 1)
 			gt.line.push(w)
@@ -68,7 +68,7 @@ func TestATurnThatRejoinsWantsTheGrantOfTheFloor(t *testing.T) {
 	floor, back, wish := &Turn{set: &s}, &Turn{set: &s}, new(Wish)
 	floor.grant = &grant{tenure: newTenure(time.Now())}
 	floor.grant.tenure.begin(floor, time.Now())
-	gt := &gate{floor: floor, grant: floor.grant}
+	gt := &gate{standing: standing{floor: floor, grant: floor.grant}}
 	heard := wish.C(func() { gt.ask(floor, wish) })
 	if wish.told.Load() {
 		t.Error("told before anybody waits")
@@ -98,7 +98,7 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 		{told: true, crowd: &crowd{}, want: false},
 		{crowd: &crowd{}, waiting: 3, want: true},
 	} {
-		gt := &gate{common: new(common), floor: turn, crowd: c.crowd}
+		gt := &gate{common: new(common), standing: standing{floor: turn, crowd: c.crowd}}
 		gt.want()
 		gt.contender.openBid(&bid{terms: turn.terms(), claim: locker.Claim{Owner: "mine"}})
 		if gt.granted("mine", locker.Offer{Waiting: c.waiting}); c.told {

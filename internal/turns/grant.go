@@ -284,29 +284,25 @@ func (gr *grant) heldBy(now time.Time) (locker.Holder, time.Duration) {
 	return gr.bid.claim.Holder, max(0, gr.trust.expiry().Sub(now))
 }
 
-// heldSince reports whether the current turn began before the given time.
-func (gr *grant) heldSince(since time.Time) bool {
+// keptFrom reports whether the current turn has kept the key from w during its
+// whole wait. A key that WithMinHold keeps is nobody's. cooldown is how long
+// MinHold alone keeps the key.
+func (gr *grant) keptFrom(w *Turn, now time.Time) (here bool, cooldown time.Duration) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	t := gr.tenure.on.first
-	return t != nil && t.occupant != nil && !t.began.After(since)
-}
-
-// cooldown returns how long the turn on gr will keep the key at least.
-func (gr *grant) cooldown(now time.Time) time.Duration {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	t := gr.tenure.on.first
+	here = t != nil && t.occupant != nil && !t.began.After(w.joined)
 	if gr.tenure.cooling != nil {
 		t = gr.tenure.cooling
 	}
 	switch {
 	case t == nil:
-		return 0
 	case t.occupant == nil: // the turn has just begun
-		return t.set.MinHold
+		cooldown = t.set.MinHold
+	default:
+		cooldown = max(0, t.cooldownEnd().Sub(now))
 	}
-	return max(0, t.cooldownEnd().Sub(now))
+	return here, cooldown
 }
 
 // state describes t, which has or had its turn on gr.

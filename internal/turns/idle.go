@@ -121,14 +121,6 @@ func (gr *grant) idleState() HoldState {
 // The methods below are those of a gate. The mutex is held, unless they say
 // that they take it.
 
-// idle returns the grant that is idle, or nil.
-func (gt *gate) idle() *grant {
-	if gt.floor != nil {
-		return nil
-	}
-	return gt.grant
-}
-
 // leaveIdle leaves gr, which t has on the floor with nobody in line and does not
 // use any longer, to the next call. leaveIdle returns false if the key must be
 // released.

@@ -14,6 +14,26 @@ type line struct {
 // that is not known.
 func (l *line) expect() time.Duration { return l.pace.expect(l.turns() + 1) }
 
+// tell ends the wait of those turns with a verdict.
+func (l *line) tell(verdict error, those func(w *Turn) bool) {
+	for w := l.first; w != nil; {
+		next := w.next
+		if those(w) {
+			l.remove(w)
+			w.verdict = verdict
+			w.given <- struct{}{} // buffered, and sent once: never blocks
+		}
+		w = next
+	}
+}
+
+// tellOnce is tell for those with one attempt.
+func (l *line) tellOnce(verdict error, those func(w *Turn) bool) {
+	if l.once > 0 {
+		l.tell(verdict, func(w *Turn) bool { return w.patience.Once && those(w) })
+	}
+}
+
 // A list is a row of turns. A turn can leave from the middle.
 type list struct {
 	first, last *Turn

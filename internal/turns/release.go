@@ -71,7 +71,7 @@ func (r *release) keep(ctx context.Context, next *locker.Claim) (locker.Released
 	if err == nil {
 		recall := r.patience.Recall
 		recall.recorded = true
-		r.gate.recorded(recall.keep.Value, joins)
+		r.gate.recorded(recall.keep.Value, joins, nil)
 	}
 	return answer, err
 }

@@ -167,7 +167,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 		err = t.grant.taken(err)
 		t.grant.lose(err)
 	case err == nil && found != "":
-		t.gate.foundBeside(t, found, joins)
+		t.gate.recorded(found, joins, t.patience.Recall)
 		err = ErrRecorded
 	default:
 		_, err = usable(err)

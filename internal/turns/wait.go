@@ -85,8 +85,8 @@ func (w *waiter) join() (Refusal, error) {
 	case w.patience.Once:
 		return w.refusal(now)
 	}
-	holder, _ := w.gate.known(now)
-	r := Refusal{Expected: max(expected, w.cooldown(holder.Holder, now))}
+	known, _ := w.gate.refusal(w.Turn, now)
+	r := Refusal{Expected: max(expected, known.Cooldown)}
 	if w.full(ahead) {
 		r.Ahead = ahead
 	}
@@ -206,29 +206,14 @@ func (w *waiter) lastMoment() time.Time {
 }
 
 // refusal describes why w goes without the key, now that it does not wait any
-// longer. The next call will hardly have a shorter wait than w had in vain.
+// longer.
 func (w *waiter) refusal(now time.Time) (Refusal, error) {
-	r, fault := w.gate.known(now)
+	r, fault := w.gate.refusal(w.Turn, now)
 	if fault != nil {
 		return Refusal{}, cmp.Or(w.fault, fault)
 	}
-	r.Expected = max(r.Expected, now.Sub(w.joined))
-	r.Here = !w.patience.Once && !w.asks && w.gate.heldHere(w.joined)
-	r.Cooldown = w.cooldown(r.Holder, now)
-	if r.Cooldown > 0 && !w.gate.othersWait(w.Turn) {
-		r.Expected = 0 // the end of MinHold is known
-	}
+	r.Here = r.Here && !w.patience.Once && !w.asks
 	return r, ErrHeld
-}
-
-// cooldown returns how long MinHold alone keeps the key that w goes without, or
-// 0. The result is exact for a turn of this process. For another process that
-// does the same work it may be too long, but not too short.
-func (w *waiter) cooldown(holder locker.Holder, now time.Time) time.Duration {
-	if gr := w.gate.holding(); gr != nil {
-		return gr.cooldown(now)
-	}
-	return w.set.cooldownElsewhere(holder, now)
 }
 
 // contend does what the contender of the gate needs, until w has a grant or its
