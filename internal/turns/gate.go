@@ -218,19 +218,20 @@ func (gt *gate) contends() bool {
 }
 
 // expel takes t out of gr, unless t is not on gr any more or is alone there.
-// expel reports whether nobody is left on gr. The caller must discard it then.
-func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
+// expel returns the occupant of t, if there is one, and reports whether nobody
+// is left on gr. The caller must discard it then.
+func (gt *gate) expel(t *Turn, gr *grant) (expelled bool, o Occupant, last bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if !gr.endOneOf(t) {
-		return false, false
+	if expelled, o = gr.endOneOf(t); !expelled {
+		return false, nil, false
 	}
 	gt.strays = append(gt.strays, t)
 	if last = gt.exit(gr); last {
 		gt.crowd.forget(gr)
 		gt.advance()
 	}
-	return true, last
+	return true, o, last
 }
 
 // exitGrant takes a turn that has ended out of gr, which is lost. exitGrant
@@ -367,7 +368,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 		}
 	}
 	if gr := gt.idle(); gr != nil {
-		s.Holds = append(s.Holds, gr.idleState())
+		s.Holds = append(s.Holds, gr.state(nil))
 	}
 	if t := gt.floor; t != nil && !t.warden {
 		hold, holds := HoldState{}, false

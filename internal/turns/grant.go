@@ -26,19 +26,14 @@ type grant struct {
 	*common
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
-	// bid has won. bid.unclear is written before the grant is shared, and by
-	// its release.
-	bid *bid
 
-	// mu guards what follows. A method holds mu for a few instructions,
-	// never across I/O or a callback.
-	mu     lockorder.Grant
-	trust  trust
+	// mu guards what follows, but for the bid. A method holds mu for a few
+	// instructions, never across I/O or a callback.
+	mu lockorder.Grant
+	validity
 	tenure tenure
 	tokens tokens
-	schedule
 	timer  *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
-	cause  error       // why it ended; nil while it has not
 	wanted bool        // another process waits for the key, or did during this grant
 
 	idler *idler // nil: it is never idle; set before the grant is shared
@@ -50,24 +45,13 @@ type grant struct {
 	renewal renewal // the renewer's, guarded by its mutex
 }
 
-// A schedule says when a grant is renewed. The grant's mutex guards it.
-type schedule struct {
-	renewAt  time.Time     // zero: never
-	renewing chan struct{} // closed when the renewal is answered
-	revoked  time.Time     // when the key may have been released by force; zero: not since the last renewal was sent
-	fault    error         // of the renewals since the last that succeeded, see moreTelling
-}
-
 // newGrant returns the grant that b has won for t, now. The grant has a lease
 // of the given length, counted from when its request was sent, and a block of
 // fencing tokens or 0.
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64, now time.Time) *grant {
 	gr := &grant{
-		common: t.common, gate: t.gate, events: t.events, bid: b,
-		trust: trustFrom(sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
-	}
-	if !b.terms.noRenewal {
-		gr.renewAt = limits.RenewalTime(sent, length)
+		common: t.common, gate: t.gate, events: t.events,
+		validity: validityFrom(b, sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
 	}
 	if gr.shared() {
 		gr.tenure.last = math.MaxInt
@@ -80,12 +64,12 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 func (gr *grant) begin(t *Turn, now time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if gr.cause != nil || !gr.trust.enough(now) {
+	if !gr.good(now) {
 		return false
 	}
 	earlier := gr.tenure.begin(t, now)
 	t.grant, t.number = gr, gr.tenure.begun
-	if gr.isBrief() { // a turn that ends soon costs no renewal
+	if gr.idler.mayIdle() { // a turn that ends soon costs no renewal
 		gr.renewAt, earlier = gr.firstRenewal(now), true
 	}
 	if earlier || gr.timer == nil {
@@ -118,11 +102,13 @@ func (gr *grant) endTurn(t *Turn, may bool) (on, cools bool, cause error) {
 	return on, cools, gr.cause
 }
 
-// endOneOf ends t's turn if the grant is good and others are on it too.
-func (gr *grant) endOneOf(t *Turn) bool {
+// endOneOf ends t's turn if the grant is good and others are on it too, and
+// returns the occupant of t.
+func (gr *grant) endOneOf(t *Turn) (ended bool, o Occupant) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.cause == nil && gr.tenure.on.length > 1 && gr.tenure.end(t)
+	ended = gr.cause == nil && gr.tenure.on.length > 1 && gr.tenure.end(t)
+	return ended, t.occupant
 }
 
 // cool begins the cooldown of t, which has just ended, if it is too early to
@@ -143,7 +129,7 @@ func (gr *grant) mayGoOn() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	now := time.Now()
-	return gr.cause == nil && gr.tenure.open(now) && gr.trust.enough(now)
+	return gr.good(now) && gr.tenure.open(now)
 }
 
 // shorten lets the tenure end after the turns of the calls that wait now.
@@ -160,11 +146,11 @@ func (gr *grant) want(waiting int) (taken int, news bool) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	gr.tenure.shorten(waiting)
-	if news = gr.isBrief() && !gr.wanted; news {
+	if news = gr.idler.mayIdle() && !gr.wanted; news {
 		taken = gr.idler.taken
 	}
 	gr.wanted = true
-	gr.tellLocked()
+	gr.tenure.tellWishes()
 	return taken, news
 }
 
@@ -172,16 +158,7 @@ func (gr *grant) want(waiting int) (taken int, news bool) {
 func (gr *grant) tellWishes() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	gr.tellLocked()
-}
-
-// tellLocked is tellWishes. gr.mu is held.
-func (gr *grant) tellLocked() {
-	for t := gr.tenure.on.first; t != nil; t = t.next {
-		if !t.set.Lead {
-			t.wishes.tell()
-		}
-	}
+	gr.tenure.tellWishes()
 }
 
 // ask is [gate.ask] without the line.
@@ -215,19 +192,11 @@ func (gr *grant) listens() bool {
 	return false
 }
 
-// everyone returns the turns that are on. gr.mu is held.
-func (gr *grant) everyone() (all []*Turn) {
-	for t := gr.tenure.on.first; t != nil; t = t.next {
-		all = append(all, t)
-	}
-	return all
-}
-
 // current returns the turns that are on.
 func (gr *grant) current() []*Turn {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.everyone()
+	return gr.tenure.on.all()
 }
 
 // err returns why t cannot be trusted, or nil.
@@ -239,17 +208,10 @@ func (gr *grant) err(t *Turn) error {
 
 // errLocked is err. gr.mu is held.
 func (gr *grant) errLocked(t *Turn) error {
-	switch {
-	case !t.listed:
+	if !t.listed {
 		return locker.ErrLeaseLost
-	case gr.cause != nil:
-		return gr.cause
 	}
-	// The timer has yet to fire, or the machine slept.
-	if now := time.Now(); gr.trust.left(now) <= 0 {
-		return gr.overdue(now)
-	}
-	return nil
+	return gr.validity.err()
 }
 
 // causeOf returns why t cannot go on, as far as it was told; or nil. t has
@@ -305,11 +267,17 @@ func (gr *grant) keptFrom(w *Turn, now time.Time) (here bool, cooldown time.Dura
 	return here, cooldown
 }
 
-// state describes t, which has or had its turn on gr.
+// state describes t, which has or had its turn on gr. If t is nil, nobody has
+// one, and gr is idle.
 func (gr *grant) state(t *Turn) HoldState {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.stateLocked(t)
+	if t != nil {
+		return gr.stateLocked(t)
+	}
+	return HoldState{
+		Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
+	}
 }
 
 // states describes the turns on a grant with a limit, and the one that cools
@@ -317,7 +285,7 @@ func (gr *grant) state(t *Turn) HoldState {
 func (gr *grant) states() (all []HoldState) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	on := gr.everyone()
+	on := gr.tenure.on.all()
 	if gr.tenure.cooling != nil {
 		on = append(on, gr.tenure.cooling)
 	}
@@ -335,47 +303,6 @@ func (gr *grant) stateLocked(t *Turn) HoldState {
 		Occupant: t.occupant, Name: t.set.Name, Owner: gr.bid.claim.Owner, Since: t.began, MaxHold: t.set.MaxHold,
 		Until: gr.trust.mono, Err: gr.causeOf(t), Cooldown: gr.tenure.cooling == t, Limit: t.set.Limit,
 	}
-}
-
-// occupantOf returns who has t's turn, or nil.
-func (gr *grant) occupantOf(t *Turn) Occupant {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	return t.occupant
-}
-
-// shared reports whether any number of turns may be on gr at once.
-func (gr *grant) shared() bool { return gr.bid.terms.limit == locker.NoLimit }
-
-// crowded reports whether others may own the key beside gr.
-func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }
-
-// renewSoon makes the first renewal of an offer due early, because the lease is
-// shorter than its TTL until then and a pause may cost it. A turn that ends
-// before that costs no renewal. The grant is not shared yet.
-func (gr *grant) renewSoon(now time.Time) {
-	if gr.renews() {
-		gr.renewAt = gr.firstRenewal(now)
-	}
-}
-
-// renews reports whether gr is to be renewed. WithoutRenewal allows the
-// renewals that bring the full TTL. gr.mu is held, or gr is not shared yet.
-func (gr *grant) renews() bool {
-	return !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl
-}
-
-// firstRenewal returns when the first renewal of an offer is due, now that a
-// turn is about to begin. Of a very short one half of what is left is for that.
-func (gr *grant) firstRenewal(now time.Time) time.Time {
-	return now.Add(min(limits.OfferRenewal, gr.trust.left(now)/2))
-}
-
-// nextRenewal returns when the next renewal is due after one that was sent at
-// the given time. An offer may be older than its message, and must grow while
-// it is trusted. gr.mu is held.
-func (gr *grant) nextRenewal(sent, now time.Time) time.Time {
-	return earlier(limits.RenewalTime(sent, gr.trust.length), now.Add(gr.trust.left(now)/2))
 }
 
 // arm sets the timer to whatever is due next. gr.mu is held.
@@ -398,13 +325,6 @@ func (gr *grant) arm(now time.Time) {
 		gr.timer = time.AfterFunc(next, gr.tick)
 	} else {
 		gr.timer.Reset(next)
-	}
-}
-
-// stopTimer keeps tick from firing again. gr.mu is held.
-func (gr *grant) stopTimer() {
-	if gr.timer != nil {
-		gr.timer.Stop()
 	}
 }
 
@@ -501,26 +421,8 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	r = Renewal{Err: err, Left: left, Late: left < limits.Trusted(gr.trust.length)/2}
 	close(gr.renewing)
 	gr.renewing = nil
-	if gr.cause != nil {
-		return r, false
-	}
-	switch {
-	case err == nil:
-		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.renewed()))
-		gr.renewAt, gr.fault = time.Time{}, nil
-		if gr.revoked.Before(sent) { // otherwise the answer may be older
-			gr.revoked = time.Time{}
-		}
-		switch {
-		case !gr.revoked.IsZero():
-			gr.renewAt = now
-		case gr.renews():
-			gr.renewAt = gr.nextRenewal(sent, now)
-		}
-	case errors.Is(err, locker.ErrLeaseLost):
-		return r, true
-	default: // the deadline decides; until then try again
-		gr.renewAt, gr.fault = now.Add(limits.Jitter(gr.trust.length/20)+time.Millisecond), moreTelling(gr.fault, err)
+	if gr.cause != nil || gr.answered(sent, now, err) {
+		return r, gr.cause == nil
 	}
 	gr.arm(now)
 	return r, false
@@ -580,14 +482,13 @@ func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 		gr.mu.Unlock()
 		return nil
 	}
-	gr.cause = cause
-	gr.stopTimer()
-	for _, t := range gr.everyone() {
+	gr.end(cause)
+	for _, t := range gr.tenure.on.all() {
 		if t.occupant != nil { // otherwise attach will return the cause
 			told = append(told, t.occupant)
 		}
 	}
-	cooled, retained := gr.tenure.endCooldown(), gr.ended()
+	cooled, retained := gr.tenure.endCooldown(), gr.idler.end()
 	gr.mu.Unlock()
 
 	gr.gate.dropLost(gr)
@@ -600,12 +501,20 @@ func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 	return told
 }
 
+// end ends the grant, and keeps tick from firing again. gr.mu is held.
+func (gr *grant) end(cause error) {
+	gr.cause = cause
+	if gr.timer != nil {
+		gr.timer.Stop()
+	}
+}
+
 // expel ends the turn of t, which has lasted longer than MaxHold. The other
 // members stay. If there are none, the grant is lost as one with a single turn
 // is.
 func (gr *grant) expel(t *Turn) {
 	cause := overLong(t.set.MaxHold)
-	expelled, last := gr.gate.expel(t, gr)
+	expelled, o, last := gr.gate.expel(t, gr)
 	if !expelled {
 		gr.loseBy(t, cause)
 		return
@@ -613,7 +522,7 @@ func (gr *grant) expel(t *Turn) {
 	if last {
 		gr.discard()
 	}
-	if o := gr.occupantOf(t); o != nil {
+	if o != nil { // otherwise attach will return the cause
 		o.Lost(cause)
 	}
 }
@@ -625,10 +534,9 @@ func (gr *grant) finish() bool {
 	defer gr.mu.Unlock()
 	good := gr.cause == nil
 	if good {
-		gr.cause = errFinished
+		gr.end(errFinished)
 	}
-	gr.stopTimer()
-	if gr.ended() {
+	if gr.idler.end() {
 		gr.gate.leave() // which the caller has retained too
 	}
 	return good
@@ -643,36 +551,6 @@ func (gr *grant) discard() {
 
 // abandon asks the locker to remove all that the grant has left in the store.
 func (gr *grant) abandon(late bool) { gr.store.Abandon(&gr.bid.claim, late) }
-
-// Reasons why a grant ended.
-var (
-	errFinished    = errors.New("guard: the grant was released")
-	errClosedUnder = errnote.With(fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed), errnote.Closed)
-	errOutlived    = errnote.With(
-		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost), errnote.Outlived)
-)
-
-// overLong is the cause of a grant whose turn has lasted longer than MaxHold.
-func overLong(maxHold time.Duration) error {
-	return errnote.With(fmt.Errorf("%w: %v", errnote.ErrMaxHold, maxHold), errnote.MaxHold)
-}
-
-// overdue is the cause of a grant that was not renewed before its deadline.
-// gr.mu is held.
-func (gr *grant) overdue(now time.Time) error {
-	since := now.Sub(gr.trust.sent()).Round(time.Millisecond)
-	why := fmt.Sprintf("no renewal for %v: the store gave no answer, or this process was stopped", since)
-	switch {
-	case gr.bid.terms.noRenewal:
-		why = "WithoutRenewal, it ends with its TTL"
-	case gr.trust.mono.After(now):
-		why = "the machine slept, or its clock was set forward"
-	case gr.fault != nil: // the store may have answered; it is text only, because the lease is lost whatever it says
-		why = fmt.Sprintf("no renewal succeeded for %v: %v", since, gr.fault)
-	}
-	err := fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why)
-	return errnote.With(err, errnote.Deadline)
-}
 
 // taken is the cause of a grant whose claim does not own its key any more. err
 // is what the store has said.
@@ -711,45 +589,46 @@ func (b *tokens) of(number int) uint64 {
 	return 0
 }
 
+// reserved returns the token of the turn with the given number, if there is one,
+// or the fetch to wait for. If there is neither, and the turn is good, the
+// caller fetches.
+func (b *tokens) reserved(number int, good bool) (token uint64, fetching <-chan struct{}) {
+	switch token = b.of(number); {
+	case !good:
+		return 0, nil
+	case token != 0:
+		return token, nil
+	case b.fetching != nil:
+		return 0, b.fetching
+	}
+	b.fetching = make(chan struct{})
+	return 0, nil
+}
+
 // token returns the fencing token of t, which is its place in the block that
 // was reserved in its turn or an earlier one. Only the turn itself fetches a
 // block, one at a time, so a number can neither repeat nor fall behind.
 func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 	for {
-		token, fetching, err := gr.reserved(t)
-		if err != nil || token != 0 {
+		gr.mu.Lock()
+		err := gr.errLocked(t)
+		token, fetching := gr.tokens.reserved(t.number, err == nil)
+		gr.mu.Unlock()
+		switch {
+		case err != nil || token != 0:
 			return token, err
-		}
-		if fetching != nil { // by another caller of this turn, or a late one of a turn before
-			select {
-			case <-fetching:
-				continue
-			case <-ctx.Done():
-				return 0, context.Cause(ctx)
+		case fetching == nil:
+			if err := gr.fetch(ctx, t); err != nil {
+				return 0, err
 			}
+			continue
 		}
-		if err := gr.fetch(ctx, t); err != nil {
-			return 0, err
+		select { // another caller of this turn fetches, or a late one of a turn before
+		case <-fetching:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
 		}
 	}
-}
-
-// reserved returns t's token if there is one, or the fetch to wait for. If all
-// results are zero, the caller fetches.
-func (gr *grant) reserved(t *Turn) (token uint64, fetching <-chan struct{}, err error) {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	if err := gr.errLocked(t); err != nil {
-		return 0, nil, err
-	}
-	if token := gr.tokens.of(t.number); token != 0 {
-		return token, nil, nil
-	}
-	if gr.tokens.fetching != nil {
-		return 0, gr.tokens.fetching, nil
-	}
-	gr.tokens.fetching = make(chan struct{})
-	return 0, nil, nil
 }
 
 // fetch reserves a block for t. A block that comes after the end of the turn is

@@ -39,6 +39,18 @@ type idler struct {
 	armed    time.Time // when the grant's timer fires at the latest; zero: it has fired
 }
 
+// mayIdle reports whether the grant may be idle. l may be nil.
+func (l *idler) mayIdle() bool { return l != nil && l.brief }
+
+// end reports whether the gate is retained, which the caller must leave then. l
+// may be nil.
+func (l *idler) end() (retained bool) {
+	if l != nil {
+		retained, l.retained = l.retained, false
+	}
+	return retained
+}
+
 // The methods below are those of a grant.
 
 // linger makes gr, which t has just won by a claim that lingers, one that may
@@ -56,13 +68,10 @@ func (gr *grant) linger(t *Turn, now time.Time) {
 	}
 }
 
-// isBrief reports whether gr may be idle. gr.mu is held.
-func (gr *grant) isBrief() bool { return gr.idler != nil && gr.idler.brief }
-
 // commit ends that gr may be idle, because it is about to get its full TTL. A
 // key whose turns are that long need not linger. gr.mu is held.
 func (gr *grant) commit() {
-	if gr.isBrief() {
+	if gr.idler.mayIdle() {
 		gr.idler.brief = false
 		gr.tenure.longest = limits.TenureTime
 		gr.habits.ended(gr.gate.name, gr.idler.taken)
@@ -76,7 +85,7 @@ func (gr *grant) idle(d time.Duration, now time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	end := earlier(now.Add(d), gr.trust.sent().Add(limits.Idle(gr.trust.length)))
-	if gr.cause != nil || !gr.isBrief() || !gr.tenure.open(now) || !now.Before(end) {
+	if gr.cause != nil || !gr.idler.mayIdle() || !gr.tenure.open(now) || !now.Before(end) {
 		return false
 	}
 	gr.tenure.stay(end)
@@ -93,29 +102,11 @@ func (gr *grant) idle(d time.Duration, now time.Time) bool {
 func (gr *grant) resume(now time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if gr.cause != nil || !gr.tenure.open(now) || !gr.trust.enough(now) {
+	if !gr.good(now) || !gr.tenure.open(now) {
 		return false
 	}
 	gr.idler.taken++
 	return true
-}
-
-// ended reports whether idle has retained the gate, which the caller must leave
-// then. gr.mu is held.
-func (gr *grant) ended() (retained bool) {
-	if l := gr.idler; l != nil {
-		retained, l.retained = l.retained, false
-	}
-	return retained
-}
-
-// idleState describes gr, which is idle.
-func (gr *grant) idleState() HoldState {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	return HoldState{
-		Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
-	}
 }
 
 // The methods below are those of a gate. The mutex is held, unless they say

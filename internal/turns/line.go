@@ -117,6 +117,14 @@ func (l *list) count(w *Turn, n int) {
 	}
 }
 
+// all returns the turns of the list.
+func (l *list) all() (all []*Turn) {
+	for t := l.first; t != nil; t = t.next {
+		all = append(all, t)
+	}
+	return all
+}
+
 // turns returns how many turns there will be, one after the other. Shared ones
 // come together.
 func (l *list) turns() int { return l.length - l.shared + min(l.shared, 1) }

@@ -57,7 +57,7 @@ func TestAnOfferIsRenewedSoon(t *testing.T) {
 		"an offer, without renewal": {3 * time.Second, true, true},
 		"an offer of its full TTL":  {10 * time.Second, true, false},
 	} {
-		gr := &grant{
+		gr := &validity{
 			bid:   &bid{terms: terms{ttl: 10 * time.Second, noRenewal: c.noRenewal}},
 			trust: trustFrom(now, c.length),
 		}

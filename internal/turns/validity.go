@@ -1,10 +1,140 @@
 package turns
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/locker"
 )
+
+// A validity says until when a grant is good, when it is renewed, and why it
+// has ended. The grant's mutex guards it.
+type validity struct {
+	// bid has won. bid.unclear is written before the grant is shared, and by
+	// its release. The rest of bid does not change.
+	bid      *bid
+	trust    trust
+	renewAt  time.Time     // zero: never
+	renewing chan struct{} // closed when the renewal is answered
+	revoked  time.Time     // when the key may have been released by force; zero: not since the last renewal was sent
+	fault    error         // of the renewals since the last that succeeded, see moreTelling
+	cause    error         // why the grant ended; nil while it has not
+}
+
+// validityFrom returns the validity of a lease of the given length, which b has
+// won by a request that was sent at the given time.
+func validityFrom(b *bid, sent time.Time, length time.Duration) validity {
+	v := validity{bid: b, trust: trustFrom(sent, length)}
+	if !b.terms.noRenewal {
+		v.renewAt = limits.RenewalTime(sent, length)
+	}
+	return v
+}
+
+// good reports whether a turn may begin now.
+func (v *validity) good(now time.Time) bool { return v.cause == nil && v.trust.enough(now) }
+
+// err returns why the grant cannot be trusted, or nil.
+func (v *validity) err() error {
+	if v.cause != nil {
+		return v.cause
+	}
+	// The timer has yet to fire, or the machine slept.
+	if now := time.Now(); v.trust.left(now) <= 0 {
+		return v.overdue(now)
+	}
+	return nil
+}
+
+// shared reports whether any number of turns may be on v at once.
+func (v *validity) shared() bool { return v.bid.terms.limit == locker.NoLimit }
+
+// crowded reports whether others may own the key beside v.
+func (v *validity) crowded() bool { return v.bid.terms.limit > 1 }
+
+// renewSoon makes the first renewal of an offer due early, because the lease is
+// shorter than its TTL until then and a pause may cost it. A turn that ends
+// before that costs no renewal. The grant is not shared yet.
+func (v *validity) renewSoon(now time.Time) {
+	if v.renews() {
+		v.renewAt = v.firstRenewal(now)
+	}
+}
+
+// renews reports whether v is to be renewed. WithoutRenewal allows the
+// renewals that bring the full TTL.
+func (v *validity) renews() bool {
+	return !v.bid.terms.noRenewal || v.trust.length < v.bid.terms.ttl
+}
+
+// firstRenewal returns when the first renewal of an offer is due, now that a
+// turn is about to begin. Of a very short one half of what is left is for that.
+func (v *validity) firstRenewal(now time.Time) time.Time {
+	return now.Add(min(limits.OfferRenewal, v.trust.left(now)/2))
+}
+
+// nextRenewal returns when the next renewal is due after one that was sent at
+// the given time. An offer may be older than its message, and must grow while
+// it is trusted.
+func (v *validity) nextRenewal(sent, now time.Time) time.Time {
+	return earlier(limits.RenewalTime(sent, v.trust.length), now.Add(v.trust.left(now)/2))
+}
+
+// answered takes the answer to a renewal that was sent at the given time. It
+// reports whether the grant is lost.
+func (v *validity) answered(sent, now time.Time, err error) (lost bool) {
+	switch {
+	case err == nil:
+		v.trust = v.trust.renewed(trustFrom(sent, v.bid.renewed()))
+		v.renewAt, v.fault = time.Time{}, nil
+		if v.revoked.Before(sent) { // otherwise the answer may be older
+			v.revoked = time.Time{}
+		}
+		switch {
+		case !v.revoked.IsZero():
+			v.renewAt = now
+		case v.renews():
+			v.renewAt = v.nextRenewal(sent, now)
+		}
+	case errors.Is(err, locker.ErrLeaseLost):
+		return true
+	default: // the deadline decides; until then try again
+		v.renewAt, v.fault = now.Add(limits.Jitter(v.trust.length/20)+time.Millisecond), moreTelling(v.fault, err)
+	}
+	return false
+}
+
+// Reasons why a grant ended.
+var (
+	errFinished    = errors.New("guard: the grant was released")
+	errClosedUnder = errnote.With(fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed), errnote.Closed)
+	errOutlived    = errnote.With(
+		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost), errnote.Outlived)
+)
+
+// overLong is the cause of a grant whose turn has lasted longer than MaxHold.
+func overLong(maxHold time.Duration) error {
+	return errnote.With(fmt.Errorf("%w: %v", errnote.ErrMaxHold, maxHold), errnote.MaxHold)
+}
+
+// overdue is the cause of a grant that was not renewed before its deadline.
+func (v *validity) overdue(now time.Time) error {
+	since := now.Sub(v.trust.sent()).Round(time.Millisecond)
+	why := fmt.Sprintf("no renewal for %v: the store gave no answer, or this process was stopped", since)
+	switch {
+	case v.bid.terms.noRenewal:
+		why = "WithoutRenewal, it ends with its TTL"
+	case v.trust.mono.After(now):
+		why = "the machine slept, or its clock was set forward"
+	case v.fault != nil: // the store may have answered; it is text only, because the lease is lost whatever it says
+		why = fmt.Sprintf("no renewal succeeded for %v: %v", since, v.fault)
+	}
+	err := fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why)
+	return errnote.With(err, errnote.Deadline)
+}
 
 // trust is the time until which a lease may be relied on, with two deadlines.
 // One is on the monotonic clock, which nobody can set. The other is on the wall

@@ -15,9 +15,9 @@ import (
 func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)
 	t := &Turn{set: &Settings{}}
-	gr := &grant{
+	gr := &grant{validity: validity{
 		bid: &bid{}, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
-	}
+	}}
 	gr.tenure.begin(t, time.Now())
 	return gr, t
 }
@@ -52,7 +52,7 @@ func TestALossCountsFromTheDeadlineIfThatHasPassed(t *testing.T) {
 	now := time.Now()
 	for left, want := range map[time.Duration]time.Duration{time.Second: 0, 0: 0, -time.Minute: -time.Minute} {
 		end := now.Add(left)
-		gr := &grant{trust: trust{mono: end, wall: end.Round(0)}}
+		gr := &grant{validity: validity{trust: trust{mono: end, wall: end.Round(0)}}}
 		if got := gr.endedBy(now).Sub(now); got != want {
 			t.Errorf("with %v left it ended %v from now, want %v", left, got, want)
 		}
