@@ -579,3 +579,85 @@ func (gt *gate) told(owner, record string) {
 	}
 	gt.contender.wake(time.Now())
 }
+
+// leaveIdle leaves gr, which t has on the floor with nobody in line and does not
+// use any longer, to the next call. leaveIdle returns false if the key must be
+// released.
+func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
+	if gr.idler == nil {
+		return false
+	}
+	select {
+	case <-gt.calls.closing: // Close has looked for idle keys, or is about to
+		return false
+	default:
+	}
+	if !gr.idle(t.set.Linger, now) {
+		return false
+	}
+	gt.floor = nil
+	return true
+}
+
+// joinIdle gives t the floor with the idle grant, if t may use that. Otherwise
+// a warden releases the key.
+func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
+	gr := gt.idle()
+	if gr == nil {
+		return false
+	}
+	if !gr.bid.terms.serve(t.terms()) || !gr.resume(now) {
+		gt.rouse()
+		return false
+	}
+	gt.habits.paid()
+	gt.floor, t.idle = t, true
+	return true
+}
+
+// rouse gives the floor to a new warden, which releases the idle grant. rouse
+// does nothing if there is none.
+func (gt *gate) rouse() {
+	gr := gt.idle()
+	if gr == nil {
+		return
+	}
+	gt.errands.begin() // under a grant that has not ended; until retire
+	gt.retain()
+	gt.floor = &Turn{common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
+	gt.wardens.add(gt.floor)
+}
+
+// endIdle takes the mutex, and releases gr if gr is idle.
+func (gt *gate) endIdle(gr *grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.idle() == gr {
+		gt.rouse()
+	}
+}
+
+// missed takes the mutex. It notes that the message of a process that wants the
+// key may have been missed, and releases an idle key.
+func (gt *gate) missed() {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	switch gr, b := gt.grant, gt.contender.bid; {
+	case gr != nil && gr.idler != nil:
+		gr.shorten(gt.line.length)
+	case b != nil && b.claim.Lingers && !b.queued:
+		b.wanted = true // its answer may be on the way
+	}
+	gt.rouse()
+}
+
+// idleName takes the mutex. It returns the name of the guard that took the key,
+// if the key is idle.
+func (gt *gate) idleName() (name string, is bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gr := gt.idle(); gr != nil {
+		return gr.idler.set.Name, true
+	}
+	return "", false
+}

@@ -650,3 +650,59 @@ func (gr *grant) fetch(ctx context.Context, t *Turn) error {
 	}
 	return err
 }
+
+// linger makes gr, which t has just won by a claim that lingers, one that may
+// be idle. gr is not shared yet. A grant that came by way of the queue ends as
+// any other: an offer must be confirmed, and others want the key.
+func (gr *grant) linger(t *Turn, now time.Time) {
+	gr.renewSoon(now)
+	if gr.bid.queued {
+		return
+	}
+	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.domain(gr.gate.name)}
+	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
+	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
+		gr.tenure.last = math.MaxInt
+	}
+}
+
+// commit ends that gr may be idle, because it is about to get its full TTL. A
+// key whose turns are that long need not linger. gr.mu is held.
+func (gr *grant) commit() {
+	if gr.idler.mayIdle() {
+		gr.idler.brief = false
+		gr.tenure.longest = limits.TenureTime
+		gr.habits.ended(gr.gate.name, gr.idler.taken)
+	}
+}
+
+// idle begins the time in which nobody has a turn on gr, for d at most. idle
+// returns false if gr must be released. The tenure is over if another process
+// wants the key, or messages may have been missed.
+func (gr *grant) idle(d time.Duration, now time.Time) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	end := earlier(now.Add(d), gr.trust.sent().Add(limits.Idle(gr.trust.length)))
+	if gr.cause != nil || !gr.idler.mayIdle() || !gr.tenure.open(now) || !now.Before(end) {
+		return false
+	}
+	gr.tenure.stay(end)
+	gr.idler.since, gr.renewAt = now, time.Time{}
+	if !gr.idler.retained {
+		gr.idler.retained = true
+		gr.gate.retain() // until finish or lose
+	}
+	gr.arm(now)
+	return true
+}
+
+// resume reports whether another turn may begin on gr, which is idle.
+func (gr *grant) resume(now time.Time) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if !gr.good(now) || !gr.tenure.open(now) {
+		return false
+	}
+	gr.idler.taken++
+	return true
+}

@@ -2,8 +2,9 @@ package turns
 
 import (
 	"context"
-	"math"
+	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -51,147 +52,119 @@ func (l *idler) end() (retained bool) {
 	return retained
 }
 
-// The methods below are those of a grant.
+// habits remember for which keys it pays to linger, so that keys that processes
+// share at random cost nothing. Keys whose hashes are equal share a cell, which
+// costs some of them time. habits allocate nothing before the first key that
+// may linger. Its methods are safe for concurrent use. An update that two of
+// them make at once may be lost.
+type habits struct {
+	seed  maphash.Seed
+	start time.Time
+	cells atomic.Pointer[[1 << 14]atomic.Uint64]
 
-// linger makes gr, which t has just won by a claim that lingers, one that may
-// be idle. gr is not shared yet. A grant that came by way of the queue ends as
-// any other: an offer must be confirmed, and others want the key.
-func (gr *grant) linger(t *Turn, now time.Time) {
-	gr.renewSoon(now)
-	if gr.bid.queued {
+	// credit is for all keys together. Hand-overs that did not pay take from
+	// it, and each turn that took an idle key gives some back. Below 0, one of
+	// so many tries may linger as there is debt.
+	credit atomic.Int64
+}
+
+const (
+	habitRow    = 3           // takes in a row of a free key before it lingers
+	habitPays   = 4           // turns on an idle key that make good for one hand-over
+	habitPause  = time.Second // after a hand-over; doubled each time that it did not pay
+	habitLevel  = 6           // doublings at most
+	habitCredit = 64
+	habitDebt   = 512 // credit is never below -habitDebt
+)
+
+// A habit is what a cell has of its keys.
+type habit struct {
+	row   uint8  // takes in a row of a free key by a first try
+	level uint8  // hand-overs in a row that did not pay
+	until uint64 // no key lingers before, in ms since start
+}
+
+func unpackHabit(v uint64) habit { return habit{uint8(v), uint8(v >> 8), v >> 16} }
+
+func (h habit) pack() uint64 { return uint64(h.row) | uint64(h.level)<<8 | h.until<<16 }
+
+// begin makes h ready for use.
+func (h *habits) begin(seed maphash.Seed) {
+	h.seed, h.start = seed, time.Now()
+	h.credit.Store(habitCredit)
+}
+
+// change gives f the habit of a key, and the key the one that f returns.
+func (h *habits) change(name string, f func(b habit) habit) {
+	cells := h.cells.Load()
+	if cells == nil {
 		return
 	}
-	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.domain(gr.gate.name)}
-	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
-	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
-		gr.tenure.last = math.MaxInt
+	cell := &cells[maphash.String(h.seed, name)%uint64(len(cells))]
+	v := cell.Load()
+	if next := f(unpackHabit(v)).pack(); next != v {
+		cell.Store(next)
 	}
 }
 
-// commit ends that gr may be idle, because it is about to get its full TTL. A
-// key whose turns are that long need not linger. gr.mu is held.
-func (gr *grant) commit() {
-	if gr.idler.mayIdle() {
-		gr.idler.brief = false
-		gr.tenure.longest = limits.TenureTime
-		gr.habits.ended(gr.gate.name, gr.idler.taken)
-	}
-}
+// ms returns the time from the start until t.
+func (h *habits) ms(t time.Time) uint64 { return uint64(max(0, t.Sub(h.start).Milliseconds())) }
 
-// idle begins the time in which nobody has a turn on gr, for d at most. idle
-// returns false if gr must be released. The tenure is over if another process
-// wants the key, or messages may have been missed.
-func (gr *grant) idle(d time.Duration, now time.Time) bool {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	end := earlier(now.Add(d), gr.trust.sent().Add(limits.Idle(gr.trust.length)))
-	if gr.cause != nil || !gr.idler.mayIdle() || !gr.tenure.open(now) || !now.Before(end) {
+// may reports whether to linger with a key that is about to be tried.
+func (h *habits) may(name string, now time.Time) (may bool) {
+	if h.cells.Load() == nil {
+		h.cells.CompareAndSwap(nil, new([1 << 14]atomic.Uint64))
+	}
+	if c := h.credit.Load(); c < 0 && limits.Jitter(time.Duration(-c)) != 0 {
 		return false
 	}
-	gr.tenure.stay(end)
-	gr.idler.since, gr.renewAt = now, time.Time{}
-	if !gr.idler.retained {
-		gr.idler.retained = true
-		gr.gate.retain() // until finish or lose
-	}
-	gr.arm(now)
-	return true
+	h.change(name, func(b habit) habit {
+		may = b.row >= habitRow && h.ms(now) >= b.until
+		return b
+	})
+	return may
 }
 
-// resume reports whether another turn may begin on gr, which is idle.
-func (gr *grant) resume(now time.Time) bool {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	if !gr.good(now) || !gr.tenure.open(now) {
-		return false
-	}
-	gr.idler.taken++
-	return true
+// took notes that a first try took the key.
+func (h *habits) took(name string) {
+	h.change(name, func(b habit) habit {
+		b.row = min(b.row+1, habitRow)
+		return b
+	})
 }
 
-// The methods below are those of a gate. The mutex is held, unless they say
-// that they take it.
-
-// leaveIdle leaves gr, which t has on the floor with nobody in line and does not
-// use any longer, to the next call. leaveIdle returns false if the key must be
-// released.
-func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
-	if gr.idler == nil {
-		return false
-	}
-	select {
-	case <-gt.calls.closing: // Close has looked for idle keys, or is about to
-		return false
-	default:
-	}
-	if !gr.idle(t.set.Linger, now) {
-		return false
-	}
-	gt.floor = nil
-	return true
+// busy notes that another process has or wants the key.
+func (h *habits) busy(name string) {
+	h.change(name, func(b habit) habit {
+		b.row = 0
+		return b
+	})
 }
 
-// joinIdle gives t the floor with the idle grant, if t may use that. Otherwise
-// a warden releases the key.
-func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
-	gr := gt.idle()
-	if gr == nil {
-		return false
-	}
-	if !gr.bid.terms.serve(t.terms()) || !gr.resume(now) {
-		gt.rouse()
-		return false
-	}
-	gt.habits.paid()
-	gt.floor, t.idle = t, true
-	return true
-}
-
-// rouse gives the floor to a new warden, which releases the idle grant. rouse
-// does nothing if there is none.
-func (gt *gate) rouse() {
-	gr := gt.idle()
-	if gr == nil {
-		return
-	}
-	gt.errands.begin() // under a grant that has not ended; until retire
-	gt.retain()
-	gt.floor = &Turn{common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
-	gt.wardens.add(gt.floor)
-}
-
-// endIdle takes the mutex, and releases gr if gr is idle.
-func (gt *gate) endIdle(gr *grant) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gt.idle() == gr {
-		gt.rouse()
+// paid notes that a turn took an idle key.
+func (h *habits) paid() {
+	if h.credit.Load() < habitCredit {
+		h.credit.Add(1)
 	}
 }
 
-// missed takes the mutex. It notes that the message of a process that wants the
-// key may have been missed, and releases an idle key.
-func (gt *gate) missed() {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	switch gr, b := gt.grant, gt.contender.bid; {
-	case gr != nil && gr.idler != nil:
-		gr.shorten(gt.line.length)
-	case b != nil && b.claim.Lingers && !b.queued:
-		b.wanted = true // its answer may be on the way
+// ended notes that a key cannot be idle any longer, because another process
+// wants it or a turn takes long. taken is how often a turn took it when it was.
+func (h *habits) ended(name string, taken int) {
+	bad := taken < habitPays
+	if bad && h.credit.Load() > -habitDebt {
+		h.credit.Add(-2 * habitPays)
 	}
-	gt.rouse()
-}
-
-// idleName takes the mutex. It returns the name of the guard that took the key,
-// if the key is idle.
-func (gt *gate) idleName() (name string, is bool) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gr := gt.idle(); gr != nil {
-		return gr.idler.set.Name, true
-	}
-	return "", false
+	now := time.Now()
+	h.change(name, func(b habit) habit {
+		if b.row = 0; bad {
+			b.level = min(b.level+1, habitLevel)
+		} else {
+			b.level = 0
+		}
+		b.until = h.ms(now.Add(habitPause << b.level / 2))
+		return b
+	})
 }
 
 // wardens release the keys of those that are due, in a row for each node, so
