@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"hash/maphash"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,18 @@ type common struct {
 	errands errands
 	renewer renewer
 	wardens wardens
+}
+
+// begin makes c ready for use with l.
+func (c *common) begin(l locker.Locker) {
+	c.store, c.limits = l, timelimit.New()
+	c.calls = calls{closing: make(chan struct{}), idle: make(chan struct{})}
+	c.renewer.common = c
+	c.habits.begin(maphash.MakeSeed())
+	c.listener, _ = l.(locker.Listener)
+	if n, ok := l.(locker.Noder); ok {
+		c.outages.node = n.Node
+	}
 }
 
 // bounded returns a context with ctx's values that ends after d, for one

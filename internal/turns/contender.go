@@ -423,6 +423,12 @@ type terms struct {
 	recall bool
 }
 
+// shared reports whether any number of turns may be on the grant at once.
+func (t terms) shared() bool { return t.limit == locker.NoLimit }
+
+// crowded reports whether others may own the key beside the grant.
+func (t terms) crowded() bool { return t.limit > 1 }
+
 // serve reports whether a grant on terms t serves a call that asks for u.
 func (t terms) serve(u terms) bool {
 	same := t.ttl == u.ttl && t.noRenewal == u.noRenewal && t.limit == u.limit

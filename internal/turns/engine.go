@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -20,18 +19,9 @@ type Engine struct {
 // Open opens l and returns its engine. Open sends nothing. Its errors are those
 // of the locker.
 func Open(l locker.Locker) (*Engine, error) {
-	e := &Engine{common: common{
-		store:  l,
-		calls:  calls{closing: make(chan struct{}), idle: make(chan struct{})},
-		limits: timelimit.New(),
-	}}
+	e := &Engine{}
+	e.begin(l)
 	e.gates = gates{common: &e.common, seed: maphash.MakeSeed()}
-	e.renewer.common = &e.common
-	e.habits.begin(e.gates.seed)
-	e.listener, _ = l.(locker.Listener)
-	if n, ok := l.(locker.Noder); ok {
-		e.outages.node = n.Node
-	}
 	if err := l.Open(waker{e}); err != nil {
 		return nil, err
 	}
@@ -71,8 +61,10 @@ func (e *Engine) Idle() map[string]int {
 	}
 	all := make(map[string]int)
 	for _, gt := range e.gates.all() {
-		if name, is := gt.idleName(); is {
-			all[name]++
+		for _, h := range gt.state(time.Now(), 0).Holds {
+			if h.Idle {
+				all[h.Name]++
+			}
 		}
 	}
 	return all
@@ -104,14 +96,14 @@ func (e *Engine) Close(ctx context.Context) error {
 		select {
 		case <-e.calls.idle:
 		case <-ctx.Done():
-			e.loseAll()
+			e.lose(ctx)
 			err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 		}
 	}
-	e.loseCooling(ctx)
+	e.lose(ctx) // those that cool down when no call is left
 	if !e.errands.wait(ctx) && err == nil {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}
@@ -122,23 +114,11 @@ func (e *Engine) Close(ctx context.Context) error {
 	return err
 }
 
-// loseAll ends every turn that is on.
-func (e *Engine) loseAll() {
+// lose ends all grants, and leaves their keys to the TTL. lose waits for their
+// renewals in flight until ctx ends.
+func (e *Engine) lose(ctx context.Context) {
 	for _, gt := range e.gates.all() {
-		for _, gr := range gt.grants() {
-			gr.lose(errClosedUnder)
-		}
-	}
-}
-
-// loseCooling ends the grants that cool down when no call is left, and leaves
-// their keys to the TTL.
-func (e *Engine) loseCooling(ctx context.Context) {
-	for _, gt := range e.gates.all() {
-		for _, gr := range gt.grants() {
-			gr.lose(errClosedUnder)
-			gr.awaitRenewal(ctx)
-		}
+		gt.lose(ctx)
 	}
 }
 
@@ -179,14 +159,8 @@ func (w waker) WakeAll() {
 
 // Revoked implements [locker.Revoker]. Revoked renews at once, to find out.
 func (w waker) Revoked(key, owner string) {
-	gt := w.gates.find(key)
-	if gt == nil {
-		return
-	}
-	for _, gr := range gt.grants() {
-		if gr.bid.claim.Owner == owner {
-			gr.doubt()
-		}
+	if gt := w.gates.find(key); gt != nil {
+		gt.revoked(owner)
 	}
 }
 

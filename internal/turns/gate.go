@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -59,7 +60,7 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 	if !t.second && !gt.awaitsAnswer(t) && !t.mayWait(ahead, expected, now) {
 		return false, ahead, expected
 	}
-	t.given = make(chan struct{}, 1)
+	t.given = make(chan error, 1)
 	gt.line.push(t)
 	gt.tellLine()
 	return true, ahead, expected
@@ -101,7 +102,7 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	case nil:
 		gt.floor = t
 	default:
-		t.given = make(chan struct{}, 1)
+		t.given = make(chan error, 1)
 		gt.line.pushFront(t)
 		gt.tellLine()
 	}
@@ -109,14 +110,15 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 }
 
 // stand reports whether t has the floor, and with which grant. If not, given
-// tells when t gets it.
-func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
+// tells when t gets it. recorded reports that a record ends the wait of t.
+func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan error, recorded bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	recorded = t.patience.Recall.answered()
 	if t.entered != nil {
-		return t.entered, true, nil
+		return t.entered, true, nil, recorded
 	}
-	return gt.grant, gt.floor == t, t.given
+	return gt.grant, gt.floor == t, t.given, recorded
 }
 
 // quit takes t out of the line or off the floor. The floor goes on as after a
@@ -157,7 +159,7 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t.grant.crowded() {
+	if t.grant.bid.terms.crowded() {
 		return !gt.exit(t.grant) || gt.handPermit(t.grant)
 	}
 	if gt.floor != t || gt.grant != t.grant {
@@ -181,7 +183,7 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gr := t.grant; gr != nil && gr.crowded() {
+	if gr := t.grant; gr != nil && gr.bid.terms.crowded() {
 		gt.crowd.forget(gr)
 		gt.advance()
 		return nil
@@ -239,7 +241,7 @@ func (gt *gate) expel(t *Turn, gr *grant) (expelled bool, o Occupant, last bool)
 func (gt *gate) exitGrant(gr *grant) (last bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return !gr.crowded() || gt.exit(gr)
+	return !gr.bid.terms.crowded() || gt.exit(gr)
 }
 
 // grants returns all grants that this process has of the key.
@@ -253,6 +255,24 @@ func (gt *gate) grants() (all []*grant) {
 		all = append(all, gt.crowd.grants...)
 	}
 	return all
+}
+
+// lose ends the grants of the key because the engine closes, and waits for their
+// renewals in flight until ctx ends.
+func (gt *gate) lose(ctx context.Context) {
+	for _, gr := range gt.grants() {
+		gr.lose(errClosedUnder)
+		gr.awaitRenewal(ctx)
+	}
+}
+
+// revoked records that the key may have been taken from owner by force.
+func (gt *gate) revoked(owner string) {
+	for _, gr := range gt.grants() {
+		if gr.bid.claim.Owner == owner {
+			gr.doubt()
+		}
+	}
 }
 
 // began records that t's turn begins.
@@ -440,7 +460,7 @@ func (gt *gate) tryWon(gr *grant) {
 	if gr.bid.wanted {
 		gt.wantGrant(gr)
 	}
-	if gr.crowded() {
+	if gr.bid.terms.crowded() {
 		gt.disperse(gr)
 	} else {
 		gt.grant = gr
@@ -481,7 +501,7 @@ func (gt *gate) tryFailed(t *Turn, err error, joins uint32, final bool) {
 func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gr.crowded() {
+	if gr.bid.terms.crowded() {
 		return nil
 	}
 	if gt.grant == gr {
@@ -520,16 +540,6 @@ func (gt *gate) turnReturned(t *Turn) {
 	if i := slices.Index(gt.strays, t); i >= 0 {
 		gt.strays = slices.Delete(gt.strays, i, i+1)
 	}
-}
-
-// found reports whether a record ends the wait of t.
-func (gt *gate) found(t *Turn) bool {
-	if !t.recalls() {
-		return false
-	}
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return t.patience.Recall.answered()
 }
 
 // foundRecord notes that a try of t, which has the floor, found a record.
@@ -649,15 +659,4 @@ func (gt *gate) missed() {
 		b.wanted = true // its answer may be on the way
 	}
 	gt.rouse()
-}
-
-// idleName takes the mutex. It returns the name of the guard that took the key,
-// if the key is idle.
-func (gt *gate) idleName() (name string, is bool) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gr := gt.idle(); gr != nil {
-		return gr.idler.set.Name, true
-	}
-	return "", false
 }

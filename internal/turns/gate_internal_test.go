@@ -46,12 +46,12 @@ func TestBehindOneAttemptThatIsRefusedTheNextContends(t *testing.T) {
 		once := &Turn{set: &permit, waiting: waiting{patience: Patience{Once: true}}}
 		gt := &standing{floor: &Turn{set: &permit}, crowd: &crowd{grants: taken}}
 		for _, w := range append([]*Turn{once}, behind...) {
-			w.given = make(chan struct{}, 1)
+			w.given = make(chan error, 1)
 			gt.line.push(w)
 		}
 		gt.giveFloor(nil)
-		if !errors.Is(once.verdict, errNoWait) || len(once.given) != 1 {
-			t.Errorf("%s: the verdict is %v", name, once.verdict)
+		if len(once.given) != 1 || !errors.Is(<-once.given, errNoWait) {
+			t.Errorf("%s: the call with one attempt is not refused", name)
 		}
 		if first := gt.line.first; gt.floor == nil && first != nil && !gt.crowd.full(first, 0) {
 			t.Errorf("%s: nobody has the floor, and the first in line waits for no permit", name)
@@ -245,7 +245,7 @@ func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
 				mem := memlocker.New()
 				e := open(t, mem)
 				next := on(t, e)
-				gr, has, _ := next.gate.stand(next)
+				gr, has, _, _ := next.gate.stand(next)
 				if !has || gr == nil {
 					t.Fatal("the turn has no grant: the test tests nothing")
 				}

@@ -27,7 +27,11 @@ type grant struct {
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
 
-	// mu guards what follows, but for the bid. A method holds mu for a few
+	// bid has won. bid.unclear is written before the grant is shared, and by
+	// its release.
+	bid *bid
+
+	// mu guards what follows. A method holds mu for a few
 	// instructions, never across I/O or a callback.
 	mu lockorder.Grant
 	validity
@@ -50,12 +54,38 @@ type grant struct {
 // fencing tokens or 0.
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64, now time.Time) *grant {
 	gr := &grant{
-		common: t.common, gate: t.gate, events: t.events,
-		validity: validityFrom(b, sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
+		common: t.common, gate: t.gate, events: t.events, bid: b,
+		validity: validityFrom(b.terms, sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
 	}
-	if gr.shared() {
+	if gr.bid.terms.shared() {
 		gr.tenure.last = math.MaxInt
 	}
+	return gr
+}
+
+// grantWon returns the grant that b has won for t by a try that was sent at the
+// given time, or nil if the answer was too slow.
+func grantWon(t *Turn, b *bid, sent time.Time, token uint64) *grant {
+	now := time.Now()
+	gr := newGrant(t, b, sent, b.claim.First(), token, now)
+	if b.claim.Lingers {
+		gr.linger(t, now)
+	}
+	if !gr.good(now) {
+		return nil
+	}
+	return gr
+}
+
+// grantOffered returns the grant of an offer that may be trusted since the given
+// time, or nil if too little of it is left.
+func grantOffered(t *Turn, b *bid, since time.Time, o locker.Offer) *grant {
+	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
+	gr := newGrant(t, b, since, length, o.Token, now)
+	if !gr.good(now) {
+		return nil
+	}
+	gr.renewSoon(now)
 	return gr
 }
 
@@ -217,7 +247,7 @@ func (gr *grant) errLocked(t *Turn) error {
 // causeOf returns why t cannot go on, as far as it was told; or nil. t has
 // begun and was not ended. gr.mu is held.
 func (gr *grant) causeOf(t *Turn) error {
-	if gr.cause == nil && gr.shared() && !t.listed { // expelled
+	if gr.cause == nil && gr.bid.terms.shared() && !t.listed { // expelled
 		return overLong(t.set.MaxHold)
 	}
 	return gr.cause
@@ -371,7 +401,7 @@ func (gr *grant) due(now time.Time) (act func()) {
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
 		gr.commit()
-		gr.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
+		gr.renewer.add(gr, &gr.bid.claim, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
 	return act
@@ -421,7 +451,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	r = Renewal{Err: err, Left: left, Late: left < limits.Trusted(gr.trust.length)/2}
 	close(gr.renewing)
 	gr.renewing = nil
-	if gr.cause != nil || gr.answered(sent, now, err) {
+	if gr.cause != nil || gr.answered(sent, now, gr.bid.renewed(), err) {
 		return r, gr.cause == nil
 	}
 	gr.arm(now)
@@ -543,14 +573,11 @@ func (gr *grant) finish() bool {
 }
 
 // discard ends a grant that nobody will use, or use any longer, and leaves its
-// release to the locker (law 3).
+// release, with all that it has left in the store, to the locker (law 3).
 func (gr *grant) discard() {
 	gr.finish()
-	gr.abandon(gr.bid.unclear)
+	gr.store.Abandon(&gr.bid.claim, gr.bid.unclear)
 }
-
-// abandon asks the locker to remove all that the grant has left in the store.
-func (gr *grant) abandon(late bool) { gr.store.Abandon(&gr.bid.claim, late) }
 
 // taken is the cause of a grant whose claim does not own its key any more. err
 // is what the store has said.
@@ -564,6 +591,19 @@ func (gr *grant) taken(err error) error {
 		err = fmt.Errorf("%w: the key is not ours any more", err)
 	}
 	return errnote.With(err, errnote.Taken)
+}
+
+// Reasons why a grant ended.
+var (
+	errFinished    = errors.New("guard: the grant was released")
+	errClosedUnder = errnote.With(fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed), errnote.Closed)
+	errOutlived    = errnote.With(
+		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost), errnote.Outlived)
+)
+
+// overLong is the cause of a grant whose turn has lasted longer than MaxHold.
+func overLong(maxHold time.Duration) error {
+	return errnote.With(fmt.Errorf("%w: %v", errnote.ErrMaxHold, maxHold), errnote.MaxHold)
 }
 
 // leftToTTL reports whether a key that was lost for the given cause is left to

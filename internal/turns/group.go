@@ -103,20 +103,18 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 // floors takes the floors of the next gates, up to the first that is not free,
 // or the first key that is inside.
 func (g *Group) floors(ctx context.Context, p Patience) (ws []waiter) {
-	e, now := g.engine, time.Now()
+	e := g.engine
 	for _, key := range g.keys[:min(len(g.keys), locker.MaxSeveral)] {
 		if g.inside(key) || !e.Enter() {
 			break
 		}
-		t := &Turn{
-			common: &e.common, gate: e.gates.enter(key), set: g.set, events: g.events,
-			waiting: waiting{ctx: ctx, patience: p, joined: now},
-		}
-		if !t.gate.joinFree(t) {
+		t := newTurn(ctx, e, key, g.set, g.events, p)
+		w := waiter{Turn: &t}
+		if !t.gate.joinFree(w.Turn) {
 			t.Leave()
 			break
 		}
-		ws = append(ws, waiter{Turn: t})
+		ws = append(ws, w)
 	}
 	return ws
 }

@@ -20,8 +20,7 @@ func (l *line) tell(verdict error, those func(w *Turn) bool) {
 		next := w.next
 		if those(w) {
 			l.remove(w)
-			w.verdict = verdict
-			w.given <- struct{}{} // buffered, and sent once: never blocks
+			w.given <- verdict // buffered, and sent once: never blocks
 		}
 		w = next
 	}
@@ -54,13 +53,11 @@ type spot struct {
 	halfTold   bool          // half of its MaxHold was reported
 	onFrom     time.Duration // when the turn began, counted from the begin of the tenure
 	entered    *grant        // the grant that the turn was given without the floor
-	// given has one signal when the turn is given the floor, or a grant
-	// without it, or a verdict. The channel is buffered, made anew each time
-	// the turn joins the line, and nil if the turn never stood in line.
-	given chan struct{}
-	// verdict is what ends the wait in line, as the try of another turn has
-	// told. It is set before the signal, and read after it.
-	verdict error
+	// given has nil when the turn is given the floor, or a grant without it,
+	// or the verdict that ends its wait in line, as the try of another turn has
+	// told. The channel is buffered, made anew each time the turn joins the
+	// line, and nil if the turn never stood in line.
+	given chan error
 }
 
 // among reports whether the turn is one of the first joins calls. The counts

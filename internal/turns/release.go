@@ -111,7 +111,7 @@ func (r *release) note(answer locker.Released, err error) error {
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {
-		gr.abandon(true)
+		r.store.Abandon(&gr.bid.claim, true)
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	}
 	e := ts[0].common
 	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
-	if several, ok := e.store.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
+	if several, ok := e.store.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.bid.terms.crowded() {
 		releaseTogether(ctx, several, ts, errs)
 		return errs
 	}

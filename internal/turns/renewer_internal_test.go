@@ -18,7 +18,7 @@ func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
 	r := &renewer{classes: map[int]*renewals{8: class}}
 	for range 1000 {
 		left := 300*time.Millisecond + rand.N(300*time.Millisecond)
-		r.add(&grant{}, 166*time.Millisecond, now.Add(left))
+		r.add(&grant{}, nil, 166*time.Millisecond, now.Add(left))
 	}
 	gone := class.due[500].grant
 	if !r.forget(gone) || r.forget(gone) {
@@ -58,7 +58,7 @@ func TestAnOfferIsRenewedSoon(t *testing.T) {
 		"an offer of its full TTL":  {10 * time.Second, true, false},
 	} {
 		gr := &validity{
-			bid:   &bid{terms: terms{ttl: 10 * time.Second, noRenewal: c.noRenewal}},
+			terms: terms{ttl: 10 * time.Second, noRenewal: c.noRenewal},
 			trust: trustFrom(now, c.length),
 		}
 		if gr.renewSoon(now); gr.renewAt.IsZero() == c.renewed || gr.renewAt.Sub(now) > limits.OfferRenewal {

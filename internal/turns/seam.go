@@ -116,6 +116,9 @@ var (
 	ErrFull  = errors.New("turns: waiting for it is hopeless") // with a Refusal
 )
 
+// errNoWait ends a wait without the key, and becomes a Refusal.
+var errNoWait = errors.New("guard: would have to wait")
+
 // A Refusal describes the key that a call goes without.
 type Refusal struct {
 	Ahead     int           // calls in line, if they are too many; 0: they would take too long

@@ -109,7 +109,7 @@ func (st *standing) enterFirst(gr *grant) { st.enterFromLine(st.line.first, gr) 
 func (st *standing) enterFromLine(t *Turn, gr *grant) {
 	st.line.remove(t)
 	st.enter(t, gr)
-	t.given <- struct{}{} // buffered, and sent once: never blocks
+	t.given <- nil // buffered, and sent once: never blocks
 }
 
 // enterFront lets the shared turns in front of the line enter the open grant.
@@ -129,7 +129,7 @@ func (st *standing) disperse(gr *grant) {
 	}
 	st.crowd.grants = append(st.crowd.grants, gr)
 	st.enter(st.floor, gr)
-	if gr.shared() {
+	if gr.bid.terms.shared() {
 		st.crowd.open = gr
 		for t := st.line.first; t != nil; {
 			next := t.next
@@ -180,7 +180,7 @@ func (st *standing) exit(gr *grant) (last bool) {
 // goes on at most. The turn has its place in the store's queue meanwhile, and
 // gr ends after one pass over the line if somebody waits there (law 9).
 func (st *standing) handPermit(gr *grant) bool {
-	if gr.shared() || !st.nextMayUse(gr) {
+	if gr.bid.terms.shared() || !st.nextMayUse(gr) {
 		return false
 	}
 	st.enterFirst(gr)
@@ -240,7 +240,7 @@ func (st *standing) giveFloor(gr *grant) {
 	st.floor, st.grant = next, gr
 	if next != nil {
 		st.line.remove(next)
-		next.given <- struct{}{} // buffered, and sent once: never blocks
+		next.given <- nil // buffered, and sent once: never blocks
 	}
 	st.tellLine()
 }

@@ -65,12 +65,17 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 	if !e.Enter() {
 		return Refusal{}, locker.ErrClosed
 	}
-	*t = Turn{
+	*t = newTurn(ctx, e, key, s, ev, p)
+	w := waiter{Turn: t}
+	return w.take(ctx, false)
+}
+
+// newTurn returns a turn on key that has yet to join its gate.
+func newTurn(ctx context.Context, e *Engine, key string, s *Settings, ev Events, p Patience) Turn {
+	return Turn{
 		common: &e.common, gate: e.gates.enter(key), set: s, events: ev,
 		waiting: waiting{ctx: ctx, patience: p, joined: time.Now()},
 	}
-	w := waiter{Turn: t}
-	return w.take(ctx, false)
 }
 
 // Tried tells how the wait of t went. Tried returns the number of tries,
@@ -282,10 +287,10 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	gr := t.grant
 	switch {
 	case !gr.finish():
-		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		t.store.Abandon(&gr.bid.claim, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
 		return false, nil
 	case !gr.awaitRenewal(ctx):
-		gr.abandon(true)
+		t.store.Abandon(&gr.bid.claim, true)
 		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	}
 	return true, nil

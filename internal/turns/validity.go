@@ -13,9 +13,7 @@ import (
 // A validity says until when a grant is good, when it is renewed, and why it
 // has ended. The grant's mutex guards it.
 type validity struct {
-	// bid has won. bid.unclear is written before the grant is shared, and by
-	// its release. The rest of bid does not change.
-	bid      *bid
+	terms    terms // those of the bid that has won
 	trust    trust
 	renewAt  time.Time     // zero: never
 	renewing chan struct{} // closed when the renewal is answered
@@ -24,11 +22,11 @@ type validity struct {
 	cause    error         // why the grant ended; nil while it has not
 }
 
-// validityFrom returns the validity of a lease of the given length, which b has
-// won by a request that was sent at the given time.
-func validityFrom(b *bid, sent time.Time, length time.Duration) validity {
-	v := validity{bid: b, trust: trustFrom(sent, length)}
-	if !b.terms.noRenewal {
+// validityFrom returns the validity of a lease of the given length on these
+// terms, whose request was sent at the given time.
+func validityFrom(ts terms, sent time.Time, length time.Duration) validity {
+	v := validity{terms: ts, trust: trustFrom(sent, length)}
+	if !ts.noRenewal {
 		v.renewAt = limits.RenewalTime(sent, length)
 	}
 	return v
@@ -49,12 +47,6 @@ func (v *validity) err() error {
 	return nil
 }
 
-// shared reports whether any number of turns may be on v at once.
-func (v *validity) shared() bool { return v.bid.terms.limit == locker.NoLimit }
-
-// crowded reports whether others may own the key beside v.
-func (v *validity) crowded() bool { return v.bid.terms.limit > 1 }
-
 // renewSoon makes the first renewal of an offer due early, because the lease is
 // shorter than its TTL until then and a pause may cost it. A turn that ends
 // before that costs no renewal. The grant is not shared yet.
@@ -67,7 +59,7 @@ func (v *validity) renewSoon(now time.Time) {
 // renews reports whether v is to be renewed. WithoutRenewal allows the
 // renewals that bring the full TTL.
 func (v *validity) renews() bool {
-	return !v.bid.terms.noRenewal || v.trust.length < v.bid.terms.ttl
+	return !v.terms.noRenewal || v.trust.length < v.terms.ttl
 }
 
 // firstRenewal returns when the first renewal of an offer is due, now that a
@@ -83,12 +75,12 @@ func (v *validity) nextRenewal(sent, now time.Time) time.Time {
 	return earlier(limits.RenewalTime(sent, v.trust.length), now.Add(v.trust.left(now)/2))
 }
 
-// answered takes the answer to a renewal that was sent at the given time. It
-// reports whether the grant is lost.
-func (v *validity) answered(sent, now time.Time, err error) (lost bool) {
+// answered takes the answer to a renewal that was sent at the given time, for a
+// lease of the given length. answered reports whether the grant is lost.
+func (v *validity) answered(sent, now time.Time, length time.Duration, err error) (lost bool) {
 	switch {
 	case err == nil:
-		v.trust = v.trust.renewed(trustFrom(sent, v.bid.renewed()))
+		v.trust = v.trust.renewed(trustFrom(sent, length))
 		v.renewAt, v.fault = time.Time{}, nil
 		if v.revoked.Before(sent) { // otherwise the answer may be older
 			v.revoked = time.Time{}
@@ -107,25 +99,12 @@ func (v *validity) answered(sent, now time.Time, err error) (lost bool) {
 	return false
 }
 
-// Reasons why a grant ended.
-var (
-	errFinished    = errors.New("guard: the grant was released")
-	errClosedUnder = errnote.With(fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed), errnote.Closed)
-	errOutlived    = errnote.With(
-		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost), errnote.Outlived)
-)
-
-// overLong is the cause of a grant whose turn has lasted longer than MaxHold.
-func overLong(maxHold time.Duration) error {
-	return errnote.With(fmt.Errorf("%w: %v", errnote.ErrMaxHold, maxHold), errnote.MaxHold)
-}
-
 // overdue is the cause of a grant that was not renewed before its deadline.
 func (v *validity) overdue(now time.Time) error {
 	since := now.Sub(v.trust.sent()).Round(time.Millisecond)
 	why := fmt.Sprintf("no renewal for %v: the store gave no answer, or this process was stopped", since)
 	switch {
-	case v.bid.terms.noRenewal:
+	case v.terms.noRenewal:
 		why = "WithoutRenewal, it ends with its TTL"
 	case v.trust.mono.After(now):
 		why = "the machine slept, or its clock was set forward"

@@ -25,9 +25,6 @@ type waiter struct {
 	probe   *silence  // set while the try of the turn is the probe in this silence
 }
 
-// errNoWait ends a wait without the key, and becomes a Refusal.
-var errNoWait = errors.New("guard: would have to wait")
-
 // These end a wait right behind a warden, or for the answer to another call.
 var (
 	errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
@@ -106,11 +103,10 @@ func (w *waiter) hopeless() error {
 // not last until then.
 func (w *waiter) wait(ctx context.Context) (_ Refusal, err error) {
 	for err == nil {
-		gr, has, given := w.gate.stand(w.Turn)
+		gr, has, given, recorded := w.gate.stand(w.Turn)
 		switch {
-		case w.gate.found(w.Turn):
-			err = ErrRecorded
-			continue
+		case recorded:
+			return Refusal{}, ErrRecorded
 		case !has:
 			err = w.standInLine(ctx, given)
 			continue
@@ -128,17 +124,19 @@ func (w *waiter) wait(ctx context.Context) (_ Refusal, err error) {
 			}
 		}
 	}
-	switch {
-	case w.gate.found(w.Turn): // whatever else ended the wait
-		return Refusal{}, ErrRecorded
-	case errors.Is(err, errNoWait):
+	if w.recalls() {
+		if _, _, _, recorded := w.gate.stand(w.Turn); recorded { // whatever else ended the wait
+			return Refusal{}, ErrRecorded
+		}
+	}
+	if errors.Is(err, errNoWait) {
 		return w.refusal(time.Now())
 	}
 	return Refusal{}, err
 }
 
 // standInLine waits until w is given the floor.
-func (w *waiter) standInLine(ctx context.Context, given <-chan struct{}) error {
+func (w *waiter) standInLine(ctx context.Context, given <-chan error) error {
 	until := w.patience.Until
 	if w.second || w.asksBeside() { // these wait for an answer
 		until = w.lastMoment()
@@ -146,8 +144,8 @@ func (w *waiter) standInLine(ctx context.Context, given <-chan struct{}) error {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case <-given:
-		return w.verdict
+	case verdict := <-given:
+		return verdict
 	case <-timer.C:
 		switch {
 		case w.second: // nobody has the key
@@ -449,19 +447,15 @@ func (w *waiter) limited(ctx context.Context, sent time.Time, limit time.Duratio
 // won makes a grant of a try that succeeded. won returns nil if the answer was
 // too slow.
 func (w *waiter) won(b *bid, sent time.Time, token uint64) *grant {
-	now := time.Now()
-	gr := newGrant(w.Turn, b, sent, b.claim.First(), token, now)
+	gr := grantWon(w.Turn, b, sent, token)
 	if w.set.Linger > 0 && w.attempts == 1 {
 		w.habits.took(w.gate.name)
 	}
-	if b.claim.Lingers {
-		gr.linger(w.Turn, now)
-	}
-	if gr.trust.enough(now) {
+	if gr != nil {
 		w.gate.tryWon(gr)
 		return gr
 	}
-	err := fmt.Errorf("%w: the answer took %v of a lease of %v", locker.ErrUnavailable, now.Sub(sent), gr.trust.length)
+	err := fmt.Errorf("%w: the answer took %v of a lease of %v", locker.ErrUnavailable, time.Since(sent), b.claim.First())
 	b.unclear = true
 	w.unanswered(true, false, err)
 	return nil
@@ -471,20 +465,17 @@ func (w *waiter) won(b *bid, sent time.Time, token uint64) *grant {
 // left, accept returns nil, and the next try acquires the key again under the
 // same owner id (law 1).
 func (w *waiter) accept(a action) *grant {
-	now, length := time.Now(), min(a.offer.Length, a.bid.claim.LongOffer())
-	if !trustFrom(a.since, length).enough(now) {
-		return nil
+	gr := grantOffered(w.Turn, a.bid, a.since, a.offer)
+	if gr != nil {
+		w.gate.tryWon(gr)
 	}
-	gr := newGrant(w.Turn, a.bid, a.since, length, a.offer.Token, now)
-	gr.renewSoon(now)
-	w.gate.tryWon(gr)
 	return gr
 }
 
 // beginAhead begins w on the grant that its group has got. beginAhead returns
 // false if there is none, or if w must look again why its wait ends.
 func (w *waiter) beginAhead(ctx context.Context) bool {
-	gr, has, _ := w.gate.stand(w.Turn)
+	gr, has, _, _ := w.gate.stand(w.Turn)
 	if !has || gr == nil || w.stopped(ctx) != nil || !w.begin(gr) {
 		return false
 	}
