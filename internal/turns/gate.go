@@ -201,7 +201,7 @@ func (gt *gate) passFloor(t *Turn) *bid {
 func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.strays = append(gt.strays, gr.current()...) // not those whose function has returned
+	gt.keyless = append(gt.keyless, gr.current()...) // not those whose function has returned
 	switch {
 	case gt.grant == gr && gt.floor != nil && gt.floor.grant == nil:
 		gt.grant = nil
@@ -228,7 +228,7 @@ func (gt *gate) expel(t *Turn, gr *grant) (expelled bool, o Occupant, last bool)
 	if expelled, o = gr.endOneOf(t); !expelled {
 		return false, nil, false
 	}
-	gt.strays = append(gt.strays, t)
+	gt.keyless = append(gt.keyless, t)
 	if last = gt.exit(gr); last {
 		gt.crowd.forget(gr)
 		gt.advance()
@@ -379,7 +379,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	s := State{Key: gt.key}
-	for _, t := range gt.strays {
+	for _, t := range gt.keyless {
 		s.Holds = append(s.Holds, t.grant.state(t))
 	}
 	wait := func(t *Turn) {
@@ -410,7 +410,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	for t := gt.line.first; t != nil; t = t.next {
 		wait(t)
 	}
-	if seen := gt.contender.seen; len(s.Holds) == len(gt.strays) && !seen.at.IsZero() {
+	if seen := gt.contender.seen; len(s.Holds) == len(gt.keyless) && !seen.at.IsZero() {
 		s.Blocker, s.BlockedFor = seen.holder, seen.left(now)
 	}
 	return s
@@ -537,8 +537,8 @@ func (gt *gate) hangs(now time.Time, long time.Duration) bool {
 func (gt *gate) turnReturned(t *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if i := slices.Index(gt.strays, t); i >= 0 {
-		gt.strays = slices.Delete(gt.strays, i, i+1)
+	if i := slices.Index(gt.keyless, t); i >= 0 {
+		gt.keyless = slices.Delete(gt.keyless, i, i+1)
 	}
 }
 

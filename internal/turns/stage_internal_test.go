@@ -249,7 +249,7 @@ func (p *process) known() string {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	var known []string
-	for _, t := range gt.strays {
+	for _, t := range gt.keyless {
 		known = append(known, t.set.Name+" runs on without the key")
 	}
 	switch t := gt.floor; {

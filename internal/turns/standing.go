@@ -22,7 +22,7 @@ type standing struct {
 	grant     *grant // of the floor
 	line      line
 	crowd     *crowd  // of turns that need not be alone; nil if there has been none
-	strays    []*Turn // whose functions run on without the key
+	keyless   []*Turn // whose functions run on without the key
 	contender contender
 	asked     bool // a turn has asked for a [Wish]
 }
