@@ -108,7 +108,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 	}
 	e.lose(ctx) // those that cool down when no call is left
-	if !e.errands.wait(ctx) && err == nil {
+	if !e.background.wait(ctx) && err == nil {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}
 	e.depart()
@@ -190,10 +190,10 @@ type common struct {
 	paused   atomic.Int64
 	instance atomic.Pointer[string] // the store's id; nil before the first turn
 
-	calls   calls // that wait or hold
-	errands errands
-	renewer renewer
-	wardens wardens
+	calls      calls // that wait or hold
+	background background
+	renewer    renewer
+	wardens    wardens
 }
 
 // begin makes c ready for use with l.
@@ -297,22 +297,23 @@ func (c *calls) shut() {
 	})
 }
 
-// errands are the engine's own goroutines: renewals in flight, and timers with
-// something to do. Each begins under another errand or under a grant that has
-// not ended. All grants have ended before wait, so none begins after it.
-type errands struct {
+// background is the goroutines of the engine itself: renewals in flight, and
+// timers with something to do. Each begins under another of them or under a
+// grant that has not ended. All grants have ended before wait, so none begins
+// after it.
+type background struct {
 	mu      sync.Mutex // guards what follows; nothing is locked inside
 	running int
-	over    chan struct{} // made by wait, closed by the last errand
+	over    chan struct{} // made by wait, closed by the last
 }
 
-func (e *errands) begin() {
+func (e *background) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running++
 }
 
-func (e *errands) end() {
+func (e *background) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running--; e.running == 0 && e.over != nil {
@@ -322,7 +323,7 @@ func (e *errands) end() {
 }
 
 // wait returns true when no errand is left, or false when ctx ends.
-func (e *errands) wait(ctx context.Context) bool {
+func (e *background) wait(ctx context.Context) bool {
 	e.mu.Lock()
 	if e.running > 0 && e.over == nil {
 		e.over = make(chan struct{})

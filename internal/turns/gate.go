@@ -632,7 +632,7 @@ func (gt *gate) rouse() {
 	if gr == nil {
 		return
 	}
-	gt.errands.begin() // under a grant that has not ended; until retire
+	gt.background.begin() // under a grant that has not ended; until retire
 	gt.retain()
 	gt.floor = &Turn{common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
 	gt.wardens.add(gt.floor)

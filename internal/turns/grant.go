@@ -362,19 +362,19 @@ func (gr *grant) arm(now time.Time) {
 // again before act, which may take long, so that nothing delays the deadline.
 func (gr *grant) tick() {
 	if act := gr.due(time.Now()); act != nil {
-		defer gr.errands.end()
+		defer gr.background.end()
 		act()
 	}
 }
 
 // due hands a renewal that is due to the renewer. If something else is due, it
-// returns that as act, an errand for the caller to run without gr.mu.
+// returns that as act, for the caller to run in the background without gr.mu.
 func (gr *grant) due(now time.Time) (act func()) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	defer func() {
 		if act != nil {
-			gr.errands.begin()
+			gr.background.begin()
 		}
 	}()
 	if gr.idler != nil {
@@ -430,10 +430,10 @@ func (gr *grant) renewed(sent time.Time, err error) Renewal {
 	}
 	cause := gr.taken(err)
 	if told := gr.markLost(nil, cause); len(told) > 0 {
-		errands := &gr.errands
-		errands.begin()
-		go func() { // an errand, because an observer may be slow; ends with it
-			defer errands.end()
+		background := &gr.background
+		background.begin()
+		go func() { // in the background, because an observer may be slow; ends with it
+			defer background.end()
 			for _, o := range told {
 				o.Lost(cause)
 			}

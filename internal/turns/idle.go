@@ -172,7 +172,7 @@ func (h *habits) ended(name string, taken int) {
 // under way, each request is for several. A store that is asked to release
 // 100,000 keys one by one leaves most of them without an answer.
 type wardens struct {
-	working errands // the workers
+	working background // the workers
 
 	mu   sync.Mutex            // guards rows and what is in them; only the mutex of working is locked inside
 	rows map[string]*wardenRow // by node; each has a worker
@@ -187,7 +187,7 @@ type wardenRow struct {
 // more would keep the requests of calls from being sent.
 const wardenWorkers = 8
 
-// add lets w, an errand, release its key.
+// add lets w release its key in the background.
 func (ws *wardens) add(w *Turn) {
 	node := w.grant.idler.node
 	ws.mu.Lock()
@@ -261,5 +261,5 @@ func (ws *wardens) wait(ctx context.Context) {
 // retire is the last call of a warden.
 func (t *Turn) retire() {
 	t.gate.leave()
-	t.errands.end()
+	t.background.end()
 }

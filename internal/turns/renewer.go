@@ -47,7 +47,8 @@ type renewer struct {
 }
 
 // add queues gr, which owns its key by claim, for renewal. A try has the given
-// limit, and gr is trusted until end. gr.renewed will be called once, unless gr is forgotten.
+// limit, and gr is trusted until end. gr.renewed will be called once, unless gr
+// is forgotten.
 func (r *renewer) add(gr *grant, claim *locker.Claim, limit time.Duration, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,9 +82,9 @@ func (r *renewer) gather(class *renewals) {
 	if len(class.due) >= renewBatch {
 		pause = 0
 	}
-	r.common.errands.begin() // Close waits for it
+	r.common.background.begin() // Close waits for it
 	time.AfterFunc(pause, func() {
-		defer r.common.errands.end()
+		defer r.common.background.end()
 		r.send(class)
 	})
 }
