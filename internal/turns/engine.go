@@ -92,7 +92,7 @@ func (e *Engine) releaseIdle(gts []*gate) {
 func (e *Engine) Close(ctx context.Context) error {
 	e.calls.shut()
 	e.releaseIdle(e.gates.all())
-	e.wardens.wait(ctx)
+	e.idleReleasers.wait(ctx)
 	var err error
 	select {
 	case <-e.calls.idle:
@@ -190,10 +190,10 @@ type common struct {
 	paused   atomic.Int64
 	instance atomic.Pointer[string] // the store's id; nil before the first turn
 
-	calls      calls // that wait or hold
-	background background
-	renewer    renewer
-	wardens    wardens
+	calls         calls // that wait or hold
+	background    background
+	renewer       renewer
+	idleReleasers idleReleasers
 }
 
 // begin makes c ready for use with l.

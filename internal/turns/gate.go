@@ -56,7 +56,7 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 		}
 	}
 	ahead, expected = gt.line.length, gt.line.expect()
-	t.second = ahead == 0 && gt.floor != nil && gt.floor.warden
+	t.second = ahead == 0 && gt.floor != nil && gt.floor.idleReleaser
 	if !t.second && !gt.awaitsAnswer(t) && !t.mayWait(ahead, expected, now) {
 		return false, ahead, expected
 	}
@@ -390,7 +390,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	if gr := gt.idle(); gr != nil {
 		s.Holds = append(s.Holds, gr.state(nil))
 	}
-	if t := gt.floor; t != nil && !t.warden {
+	if t := gt.floor; t != nil && !t.idleReleaser {
 		hold, holds := HoldState{}, false
 		if gt.grant != nil {
 			hold = gt.grant.state(t)
@@ -506,7 +506,7 @@ func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 	}
 	if gt.grant == gr {
 		gt.grant = nil
-		if gt.floor.warden {
+		if gt.floor.idleReleaser {
 			gt.floor.joined = time.Now() // see hangs
 		}
 	}
@@ -525,12 +525,12 @@ func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff
 	}
 }
 
-// hangs reports whether a warden has waited so long for the answer to its
-// release.
+// hangs reports whether an idle releaser has waited so long for the answer to
+// its release.
 func (gt *gate) hangs(now time.Time, long time.Duration) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.floor != nil && gt.floor.warden && gt.grant == nil && now.Sub(gt.floor.joined) >= long
+	return gt.floor != nil && gt.floor.idleReleaser && gt.grant == nil && now.Sub(gt.floor.joined) >= long
 }
 
 // turnReturned forgets t, whose function has returned after its grant was lost.
@@ -610,7 +610,7 @@ func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
 }
 
 // joinIdle gives t the floor with the idle grant, if t may use that. Otherwise
-// a warden releases the key.
+// an idle releaser releases the key.
 func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 	gr := gt.idle()
 	if gr == nil {
@@ -625,8 +625,8 @@ func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 	return true
 }
 
-// rouse gives the floor to a new warden, which releases the idle grant. rouse
-// does nothing if there is none.
+// rouse gives the floor to a new idle releaser, which releases the idle grant.
+// rouse does nothing if there is none.
 func (gt *gate) rouse() {
 	gr := gt.idle()
 	if gr == nil {
@@ -634,8 +634,8 @@ func (gt *gate) rouse() {
 	}
 	gt.background.begin() // under a grant that has not ended; until retire
 	gt.retain()
-	gt.floor = &Turn{common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
-	gt.wardens.add(gt.floor)
+	gt.floor = &Turn{common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{idleReleaser: true}}
+	gt.idleReleasers.add(gt.floor)
 }
 
 // endIdle takes the mutex, and releases gr if gr is idle.

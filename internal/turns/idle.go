@@ -20,10 +20,10 @@ import (
 //	                    │ another process wants the key, Linger or the tenure
 //	                    │ is over, messages may be missed, a call on other terms
 //	                    ▼ joins, somebody releases the key by force, Close
-//	                  released, by a warden
+//	                  released, by an idle releaser
 //
-// A warden is a turn without a caller. It has the floor while it releases the
-// key, so a call that comes meanwhile stands in line behind it.
+// An idle releaser is a turn without a caller. It has the floor while it
+// releases the key, so a call that comes meanwhile stands in line behind it.
 //
 // The grant's mutex guards all but set.
 type idler struct {
@@ -167,50 +167,50 @@ func (h *habits) ended(name string, taken int) {
 	})
 }
 
-// wardens release the keys of those that are due, in a row for each node, so
-// that a node that hangs delays no other. If more are due than requests may be
-// under way, each request is for several. A store that is asked to release
+// idleReleasers release the keys of those that are due, in a row for each node,
+// so that a node that hangs delays no other. If more are due than requests may
+// be under way, each request is for several. A store that is asked to release
 // 100,000 keys one by one leaves most of them without an answer.
-type wardens struct {
+type idleReleasers struct {
 	working background // the workers
 
-	mu   sync.Mutex            // guards rows and what is in them; only the mutex of working is locked inside
-	rows map[string]*wardenRow // by node; each has a worker
+	mu   sync.Mutex              // guards rows and what is in them; only the mutex of working is locked inside
+	rows map[string]*releaserRow // by node; each has a worker
 }
 
-type wardenRow struct {
+type releaserRow struct {
 	due     []*Turn
 	workers int
 }
 
-// wardenWorkers is how many requests of a row are under way at a time. Many
+// releaserWorkers is how many requests of a row are under way at a time. Many
 // more would keep the requests of calls from being sent.
-const wardenWorkers = 8
+const releaserWorkers = 8
 
 // add lets w release its key in the background.
-func (ws *wardens) add(w *Turn) {
+func (ws *idleReleasers) add(w *Turn) {
 	node := w.grant.idler.node
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	row := ws.rows[node]
 	if row == nil {
 		if ws.rows == nil {
-			ws.rows = make(map[string]*wardenRow)
+			ws.rows = make(map[string]*releaserRow)
 		}
-		row = &wardenRow{}
+		row = &releaserRow{}
 		ws.rows[node] = row
 	}
 	row.due = append(row.due, w)
-	if row.workers < wardenWorkers {
+	if row.workers < releaserWorkers {
 		row.workers++
 		ws.working.begin()
 		go ws.work(node, row) // ends when nothing is due
 	}
 }
 
-func (ws *wardens) work(node string, row *wardenRow) {
+func (ws *idleReleasers) work(node string, row *releaserRow) {
 	defer ws.working.end()
-	ctx := context.Background() //nolint:forbidigo // wardens have no caller
+	ctx := context.Background() //nolint:forbidigo // they have no caller
 	for some := ws.take(node, row); len(some) > 0; some = ws.take(node, row) {
 		for i, err := range ReleaseKeys(ctx, some) {
 			some[i].NoteRelease(ctx, err)
@@ -219,9 +219,9 @@ func (ws *wardens) work(node string, row *wardenRow) {
 	}
 }
 
-// take takes wardens that are due in a row and have the same TTL. If there are
-// none, the caller is a worker no more.
-func (ws *wardens) take(node string, row *wardenRow) (some []*Turn) {
+// take takes idle releasers that are due in a row and have the same TTL. If
+// there are none, the caller is a worker no more.
+func (ws *idleReleasers) take(node string, row *releaserRow) (some []*Turn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	n := 0
@@ -241,7 +241,7 @@ func (ws *wardens) take(node string, row *wardenRow) (some []*Turn) {
 
 // wait waits until nothing is due. If ctx ends first, the rest is left to the
 // locker, and wait blocks until the requests under way have ended.
-func (ws *wardens) wait(ctx context.Context) {
+func (ws *idleReleasers) wait(ctx context.Context) {
 	if ws.working.wait(ctx) {
 		return
 	}
@@ -258,7 +258,7 @@ func (ws *wardens) wait(ctx context.Context) {
 	ws.working.wait(context.WithoutCancel(ctx))
 }
 
-// retire is the last call of a warden.
+// retire is the last call of an idle releaser.
 func (t *Turn) retire() {
 	t.gate.leave()
 	t.background.end()

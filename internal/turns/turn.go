@@ -44,15 +44,15 @@ type Turn struct {
 
 // waiting is the wait of a turn, and the result of its tries.
 type waiting struct {
-	ctx      context.Context // also for a bid that is made on behalf of the turn
-	patience Patience
-	joined   time.Time     // when the wait began
-	attempts int           // tries sent
-	second   bool          // it stands right behind a warden, which is no wait for a turn
-	warden   bool          // it has no caller, see [idler]
-	idle     bool          // it took a grant that was idle
-	blocker  locker.Holder // the last holder seen
-	silent   bool          // the wait ended because the store gave no answer
+	ctx          context.Context // also for a bid that is made on behalf of the turn
+	patience     Patience
+	joined       time.Time     // when the wait began
+	attempts     int           // tries sent
+	second       bool          // it stands right behind an idle releaser, which is no wait for a turn
+	idleReleaser bool          // it has no caller, see [idler]
+	idle         bool          // it took a grant that was idle
+	blocker      locker.Holder // the last holder seen
+	silent       bool          // the wait ended because the store gave no answer
 }
 
 // Take waits for a turn on key, and begins it. Take ends by max(p.Until, try

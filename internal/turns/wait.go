@@ -25,11 +25,12 @@ type waiter struct {
 	probe   *silence  // set while the try of the turn is the probe in this silence
 }
 
-// These end a wait right behind a warden, or for the answer to another call.
+// These end a wait right behind an idle releaser, or for the answer to another
+// call.
 var (
-	errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
+	errIdleReleaseHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
 		locker.ErrUnavailable, locker.ErrSilent)
-	errWardenWaits = fmt.Errorf("%w: the key was idle, and its release has yet to be answered",
+	errIdleReleaseWaits = fmt.Errorf("%w: the key was idle, and its release has yet to be answered",
 		locker.ErrUnavailable)
 	errAnswerWaits = fmt.Errorf("%w: another call here asks for the key, and has yet to be answered",
 		locker.ErrUnavailable)
@@ -149,7 +150,7 @@ func (w *waiter) standInLine(ctx context.Context, given <-chan error) error {
 	case <-timer.C:
 		switch {
 		case w.second: // nobody has the key
-			return w.wardenHangs(ctx)
+			return w.idleReleaseHangs(ctx)
 		case w.asksBeside() && w.gate.unheard():
 			return errAnswerWaits
 		}
@@ -161,15 +162,16 @@ func (w *waiter) standInLine(ctx context.Context, given <-chan error) error {
 	}
 }
 
-// wardenHangs returns why w has waited for a warden in vain. If the release was
-// under way as long as w waited, that is silence, as that of a try.
-func (w *waiter) wardenHangs(ctx context.Context) error {
+// idleReleaseHangs returns why w has waited for an idle releaser in vain. If
+// the release was under way as long as w waited, that is silence, as that of a
+// try.
+func (w *waiter) idleReleaseHangs(ctx context.Context) error {
 	now, limit := time.Now(), limits.Try(w.set.TTL)
 	if !w.gate.hangs(now, limit-timelimit.Short) {
-		return errWardenWaits
+		return errIdleReleaseWaits
 	}
-	w.noteTry(ctx, heardByTry(errWardenHangs, now.Sub(w.joined), limit, true), errWardenHangs)
-	return errWardenHangs
+	w.noteTry(ctx, heardByTry(errIdleReleaseHangs, now.Sub(w.joined), limit, true), errIdleReleaseHangs)
+	return errIdleReleaseHangs
 }
 
 // begin starts w's turn on gr. begin returns false if too little of gr is left.
