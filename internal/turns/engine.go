@@ -322,7 +322,7 @@ func (e *background) end() {
 	}
 }
 
-// wait returns true when no errand is left, or false when ctx ends.
+// wait returns true when none is left, or false when ctx ends.
 func (e *background) wait(ctx context.Context) bool {
 	e.mu.Lock()
 	if e.running > 0 && e.over == nil {

@@ -86,7 +86,7 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	unused = true
-	gt.rouse() // t does not have the floor then
+	gt.releaseIdle() // t does not have the floor then
 	if t.entered != nil {
 		t.entered = nil
 		if gt.crowd.open == gr {
@@ -337,7 +337,7 @@ func (gt *gate) want() {
 			gt.wantGrant(gr)
 		}
 	}
-	gt.rouse()
+	gt.releaseIdle()
 }
 
 // wantGrant ends the tenure of gr after one pass over the calls in line now (law
@@ -617,7 +617,7 @@ func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 		return false
 	}
 	if !gr.bid.terms.serve(t.terms()) || !gr.resume(now) {
-		gt.rouse()
+		gt.releaseIdle()
 		return false
 	}
 	gt.habits.paid()
@@ -625,9 +625,9 @@ func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 	return true
 }
 
-// rouse gives the floor to a new idle releaser, which releases the idle grant.
-// rouse does nothing if there is none.
-func (gt *gate) rouse() {
+// releaseIdle gives the floor to a new idle releaser, which releases the idle
+// grant. releaseIdle does nothing if there is none.
+func (gt *gate) releaseIdle() {
 	gr := gt.idle()
 	if gr == nil {
 		return
@@ -643,7 +643,7 @@ func (gt *gate) endIdle(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if gt.idle() == gr {
-		gt.rouse()
+		gt.releaseIdle()
 	}
 }
 
@@ -658,5 +658,5 @@ func (gt *gate) missed() {
 	case b != nil && b.claim.Lingers && !b.queued:
 		b.wanted = true // its answer may be on the way
 	}
-	gt.rouse()
+	gt.releaseIdle()
 }

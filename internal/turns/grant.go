@@ -525,7 +525,7 @@ func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 	if cooled != nil {
 		gr.gate.leave()
 	}
-	if retained { // until now, because rouse may have found the grant
+	if retained { // until now, because releaseIdle may have found the grant
 		gr.gate.leave()
 	}
 	return told

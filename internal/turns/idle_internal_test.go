@@ -365,7 +365,7 @@ func TestAnIdleReleaserOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
 	for gr.err(&Turn{spot: spot{listed: true}}) == nil {
 		runtime.Gosched()
 	}
-	gt.rouse()
+	gt.releaseIdle()
 	next := e.gates.enter("k")
 	gt.mu.Unlock()
 	<-lost
