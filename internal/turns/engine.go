@@ -60,7 +60,7 @@ func (e *Engine) States(now time.Time, maxWaits int) []State {
 // Idle takes the lock of one gate at a time for a moment, and none before the
 // first key that may linger.
 func (e *Engine) Idle() map[string]int {
-	if e.habits.cells.Load() == nil {
+	if e.lingerStats.cells.Load() == nil {
 		return nil
 	}
 	all := make(map[string]int)
@@ -179,11 +179,11 @@ func (w waker) Recorded(key, owner, value string) {
 // with the bounds of its requests and what is known of its answers, and what
 // this process does beside its calls. Its methods are safe for concurrent use.
 type common struct {
-	store    locker.Locker
-	listener locker.Listener  // the store; nil: no key may be idle
-	limits   *timelimit.Wheel // of requests
-	outages  outages
-	habits   habits
+	store       locker.Locker
+	listener    locker.Listener  // the store; nil: no key may be idle
+	limits      *timelimit.Wheel // of requests
+	outages     outages
+	lingerStats lingerStats
 
 	// paused counts the keys that this process waits for: the gates whose
 	// contender has paused.
@@ -201,7 +201,7 @@ func (c *common) begin(l locker.Locker) {
 	c.store, c.limits = l, timelimit.New()
 	c.calls = calls{closing: make(chan struct{}), idle: make(chan struct{})}
 	c.renewer.common = c
-	c.habits.begin(maphash.MakeSeed())
+	c.lingerStats.begin(maphash.MakeSeed())
 	c.listener, _ = l.(locker.Listener)
 	if n, ok := l.(locker.Noder); ok {
 		c.outages.node = n.Node

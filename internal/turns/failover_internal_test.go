@@ -80,7 +80,7 @@ func shortLeases() map[string]func(t *testing.T, p, other *Engine) *Turn {
 // lingersFirst returns a turn that acquired a key that lingers.
 func lingersFirst(t *testing.T, p, _ *Engine) *Turn {
 	t.Helper()
-	for range habitRow {
+	for range lingerRow {
 		mustEnd(t, mustTake(t, p, lingering()))
 	}
 	return mustTake(t, p, lingering())

@@ -329,7 +329,7 @@ func (gt *gate) want() {
 		gt.wantGrant(gt.grant)
 	} else {
 		gt.contender.want()
-		gt.habits.busy(gt.name)
+		gt.lingerStats.busy(gt.name)
 	}
 	if gt.crowd != nil {
 		gt.crowd.open = nil // nobody enters it any more
@@ -344,7 +344,7 @@ func (gt *gate) want() {
 // 9). gt.mu is held.
 func (gt *gate) wantGrant(gr *grant) {
 	if taken, news := gr.want(gt.line.length); news {
-		gt.habits.ended(gt.name, taken)
+		gt.lingerStats.ended(gt.name, taken)
 	}
 }
 
@@ -620,7 +620,7 @@ func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 		gt.releaseIdle()
 		return false
 	}
-	gt.habits.paid()
+	gt.lingerStats.paid()
 	gt.floor, t.idle = t, true
 	return true
 }

@@ -712,7 +712,7 @@ func (gr *grant) commit() {
 	if gr.idler.mayIdle() {
 		gr.idler.brief = false
 		gr.tenure.longest = limits.TenureTime
-		gr.habits.ended(gr.gate.name, gr.idler.taken)
+		gr.lingerStats.ended(gr.gate.name, gr.idler.taken)
 	}
 }
 

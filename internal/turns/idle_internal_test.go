@@ -31,7 +31,7 @@ func settle(t *testing.T, e *Engine) *grant {
 
 func settleKey(t *testing.T, e *Engine, key string) *grant {
 	t.Helper()
-	for range habitRow + 1 {
+	for range lingerRow + 1 {
 		turn, err := new(party).take(t.Context(), e, key, lingering())
 		if err != nil {
 			t.Fatal(err)
@@ -281,7 +281,7 @@ func TestATurnOnAnIdleKeyAllocatesOnlyItself(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range habitRow + 1 {
+	for range lingerRow + 1 {
 		take()
 	}
 	if n := testing.AllocsPerRun(100, take); n > 1 && idleAt(e, "k") != nil {

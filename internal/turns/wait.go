@@ -329,7 +329,7 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 		}
 	case err == nil:
 		w.blocker = answer.Holder
-		w.habits.busy(w.gate.name)
+		w.lingerStats.busy(w.gate.name)
 		if w.ask(answer, sent) {
 			return nil, nil
 		}
@@ -425,7 +425,7 @@ func (w *waiter) unanswered(queued, cut bool, err error) {
 
 // lingers reports whether the claim of a new try of w lingers.
 func (w *waiter) lingers(now time.Time) bool {
-	return w.set.Linger > 0 && !w.recalls() && w.habits.may(w.gate.name, now) && w.hears()
+	return w.set.Linger > 0 && !w.recalls() && w.lingerStats.may(w.gate.name, now) && w.hears()
 }
 
 // tryLimit bounds the next try, so that the wait ends in time.
@@ -451,7 +451,7 @@ func (w *waiter) limited(ctx context.Context, sent time.Time, limit time.Duratio
 func (w *waiter) won(b *bid, sent time.Time, token uint64) *grant {
 	gr := grantWon(w.Turn, b, sent, token)
 	if w.set.Linger > 0 && w.attempts == 1 {
-		w.habits.took(w.gate.name)
+		w.lingerStats.took(w.gate.name)
 	}
 	if gr != nil {
 		w.gate.tryWon(gr)
