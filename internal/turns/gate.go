@@ -521,7 +521,7 @@ func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff
 	gt.contender.released(r, next, sent, time.Now(), b)
 	gt.mu.Unlock()
 	if keep {
-		gt.home.spare(gt)
+		gt.home.keepBriefly(gt)
 	}
 }
 

@@ -72,7 +72,7 @@ func mustEnd(t *testing.T, turns ...*Turn) {
 // closed closes e, and checks that nothing is left at its gates.
 func closed(t *testing.T, e *Engine) {
 	t.Helper()
-	time.Sleep(time.Second) // a gate may be spare for a moment
+	time.Sleep(time.Second) // a gate may be kept for a moment
 	if n := len(e.gates.all()); n != 0 {
 		t.Errorf("%d gates are left", n)
 	}

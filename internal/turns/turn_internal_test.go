@@ -71,7 +71,7 @@ func TestACooldownLeavesNothingBehind(t *testing.T) {
 				}
 				until(t.Context(), e, mem)
 				synctest.Wait()
-				time.Sleep(time.Second) // a gate may be spare for a moment
+				time.Sleep(time.Second) // a gate may be kept for a moment
 				if n := len(e.gates.all()); n != 0 {
 					t.Errorf("%d gates are left", n)
 				}
