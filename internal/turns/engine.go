@@ -63,9 +63,9 @@ func (e *Engine) Idle() map[string]int {
 	if e.lingerStats.cells.Load() == nil {
 		return nil
 	}
-	all := make(map[string]int)
+	now, all := time.Now(), make(map[string]int)
 	for _, gt := range e.gates.all() {
-		for _, h := range gt.state(time.Now(), 0).Holds {
+		for _, h := range gt.state(now, 0).Holds {
 			if h.Idle {
 				all[h.Name]++
 			}

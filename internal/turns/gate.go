@@ -60,7 +60,7 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 	if !t.second && !gt.awaitsAnswer(t) && !t.mayWait(ahead, expected, now) {
 		return false, ahead, expected
 	}
-	t.given = make(chan error, 1)
+	t.given = make(chan struct{}, 1)
 	gt.line.push(t)
 	gt.tellLine()
 	return true, ahead, expected
@@ -102,7 +102,7 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	case nil:
 		gt.floor = t
 	default:
-		t.given = make(chan error, 1)
+		t.given = make(chan struct{}, 1)
 		gt.line.pushFront(t)
 		gt.tellLine()
 	}
@@ -111,7 +111,7 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 
 // stand reports whether t has the floor, and with which grant. If not, given
 // tells when t gets it. recorded reports that a record ends the wait of t.
-func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan error, recorded bool) {
+func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}, recorded bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	recorded = t.patience.Recall.answered()

@@ -46,11 +46,11 @@ func TestBehindOneAttemptThatIsRefusedTheNextContends(t *testing.T) {
 		once := &Turn{set: &permit, waiting: waiting{patience: Patience{Once: true}}}
 		gt := &standing{floor: &Turn{set: &permit}, crowd: &crowd{grants: taken}}
 		for _, w := range append([]*Turn{once}, behind...) {
-			w.given = make(chan error, 1)
+			w.given = make(chan struct{}, 1)
 			gt.line.push(w)
 		}
 		gt.giveFloor(nil)
-		if len(once.given) != 1 || !errors.Is(<-once.given, errNoWait) {
+		if len(once.given) != 1 || !errors.Is(once.verdict, errNoWait) {
 			t.Errorf("%s: the call with one attempt is not refused", name)
 		}
 		if first := gt.line.first; gt.floor == nil && first != nil && !gt.crowd.full(first, 0) {

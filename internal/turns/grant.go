@@ -55,7 +55,7 @@ type grant struct {
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64, now time.Time) *grant {
 	gr := &grant{
 		common: t.common, gate: t.gate, events: t.events, bid: b,
-		validity: validityFrom(b.terms, sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
+		validity: validityFrom(&b.terms, sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
 	}
 	if gr.bid.terms.shared() {
 		gr.tenure.last = math.MaxInt

@@ -94,7 +94,7 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 	g.ahead = g.floors(ctx, p)
 	switch whole := len(g.ahead) == min(len(g.keys), locker.MaxSeveral); {
 	case p.Once && !whole:
-		g.dropAhead() // it ends at a key that is busy here, see Turn.join
+		g.dropAhead() // it ends at a key that is busy here, see waiter.join
 	case len(g.ahead) > 1:
 		g.ask(ctx)
 	}
@@ -103,8 +103,9 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 // floors takes the floors of the next gates, up to the first that is not free,
 // or the first key that is inside.
 func (g *Group) floors(ctx context.Context, p Patience) (ws []waiter) {
-	e := g.engine
-	for _, key := range g.keys[:min(len(g.keys), locker.MaxSeveral)] {
+	e, keys := g.engine, g.keys[:min(len(g.keys), locker.MaxSeveral)]
+	ws = make([]waiter, 0, len(keys))
+	for _, key := range keys {
 		if g.inside(key) || !e.Enter() {
 			break
 		}

@@ -58,7 +58,7 @@ func TestAnOfferIsRenewedSoon(t *testing.T) {
 		"an offer of its full TTL":  {10 * time.Second, true, false},
 	} {
 		gr := &validity{
-			terms: terms{ttl: 10 * time.Second, noRenewal: c.noRenewal},
+			terms: &terms{ttl: 10 * time.Second, noRenewal: c.noRenewal},
 			trust: trustFrom(now, c.length),
 		}
 		if gr.renewSoon(now); gr.renewAt.IsZero() == c.renewed || gr.renewAt.Sub(now) > limits.OfferRenewal {

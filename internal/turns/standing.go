@@ -109,7 +109,7 @@ func (st *standing) enterFirst(gr *grant) { st.enterFromLine(st.line.first, gr) 
 func (st *standing) enterFromLine(t *Turn, gr *grant) {
 	st.line.remove(t)
 	st.enter(t, gr)
-	t.given <- nil // buffered, and sent once: never blocks
+	t.given <- struct{}{} // buffered, and sent once: never blocks
 }
 
 // enterFront lets the shared turns in front of the line enter the open grant.
@@ -240,7 +240,7 @@ func (st *standing) giveFloor(gr *grant) {
 	st.floor, st.grant = next, gr
 	if next != nil {
 		st.line.remove(next)
-		next.given <- nil // buffered, and sent once: never blocks
+		next.given <- struct{}{} // buffered, and sent once: never blocks
 	}
 	st.tellLine()
 }
@@ -314,7 +314,8 @@ func (l *line) tell(verdict error, those func(w *Turn) bool) {
 		next := w.next
 		if those(w) {
 			l.remove(w)
-			w.given <- verdict // buffered, and sent once: never blocks
+			w.verdict = verdict
+			w.given <- struct{}{} // buffered, and sent once: never blocks
 		}
 		w = next
 	}
@@ -347,11 +348,13 @@ type spot struct {
 	halfTold   bool          // half of its MaxHold was reported
 	onFrom     time.Duration // when the turn began, counted from the begin of the tenure
 	entered    *grant        // the grant that the turn was given without the floor
-	// given has nil when the turn is given the floor, or a grant without it,
-	// or the verdict that ends its wait in line, as the try of another turn has
-	// told. The channel is buffered, made anew each time the turn joins the
-	// line, and nil if the turn never stood in line.
-	given chan error
+	// given has one signal when the turn is given the floor, or a grant
+	// without it, or a verdict. The channel is buffered, made anew each time
+	// the turn joins the line, and nil if the turn never stood in line.
+	given chan struct{}
+	// verdict is what ends the wait in line, as the try of another turn has
+	// told. It is set before the signal, and read after it.
+	verdict error
 }
 
 // among reports whether the turn is one of the first joins calls. The counts

@@ -507,7 +507,7 @@ func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
 					gt.enter(in, first.grant)
 					gt.mu.Unlock()
 				} else { // the permit of the first one
-					in.given = make(chan error, 1)
+					in.given = make(chan struct{}, 1)
 					gt.line.push(in)
 					gt.mu.Unlock()
 					if back, cause := first.End(true, true); back || cause != nil {

@@ -23,8 +23,7 @@ import (
 //
 // Invariant: grant is nil until the turn begins, and does not change
 // afterwards. occupant is nil until Attach. The fields of waiting do not change
-// after Take, and waits and probe are unset then. entered is nil or, once the
-// turn has begun, grant.
+// after Take. entered is nil or, once the turn has begun, grant.
 type Turn struct {
 	*common
 	gate   *gate
@@ -42,7 +41,8 @@ type Turn struct {
 	began    time.Time // when the occupant came; guarded by grant.mu
 }
 
-// waiting is the wait of a turn, and the result of its tries.
+// waiting is what others see of the wait of a turn, and its result. What only
+// the wait itself needs is in its [waiter].
 type waiting struct {
 	ctx          context.Context // also for a bid that is made on behalf of the turn
 	patience     Patience
@@ -51,8 +51,8 @@ type waiting struct {
 	second       bool          // it stands right behind an idle releaser, which is no wait for a turn
 	idleReleaser bool          // it has no caller, see [idler]
 	idle         bool          // it took a grant that was idle
-	blocker      locker.Holder // the last holder seen
 	silent       bool          // the wait ended because the store gave no answer
+	blocker      locker.Holder // the last holder seen
 }
 
 // Take waits for a turn on key, and begins it. Take ends by max(p.Until, try
@@ -403,9 +403,9 @@ type release struct {
 	sent time.Time // the last request of it
 	done bool      // its answer is noted
 
-	// The answer, where one request releases several keys.
+	// The answer and its error, where one request releases several keys.
 	answer locker.Released
-	failed error
+	err    *error
 }
 
 // releaseKey is [Turn.ReleaseKey], but for its limit. releaseKey blocks until
@@ -509,38 +509,39 @@ func (r *release) settle() {
 	}
 }
 
-// releaseTogether is releaseKey for several turns, with one request. The result
-// has the error of each.
+// releaseTogether is releaseKey for several turns, with one request. errs gets
+// the error of each.
 func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
-	rs := make([]release, len(ts))
-	var at []int // the turns that release, by their places in ts
+	rs := make([]release, 0, len(ts)) // of those that have a key
 	for i, t := range ts {
 		may, err := t.mayRelease(ctx)
-		rs[i] = release{Turn: t, done: !may}
 		if errs[i] = err; may {
-			at = append(at, i)
+			rs = append(rs, release{Turn: t, err: &errs[i]})
 		}
 	}
 	defer func() {
 		for i := range rs {
 			rs[i].settle()
-			rs[i].passFloor()
+		}
+		for _, t := range ts {
+			t.passFloor()
 		}
 	}()
-	if len(at) == 0 {
+	if len(rs) == 0 {
 		return
 	}
-	cs, nexts := make([]*locker.Claim, len(at)), make([]*locker.Claim, len(at))
-	for n, i := range at {
-		cs[n], nexts[n] = &rs[i].grant.bid.claim, rs[i].queue()
+	cs, nexts := make([]*locker.Claim, len(rs)), make([]*locker.Claim, len(rs))
+	for i := range rs {
+		cs[i], nexts[i] = &rs[i].grant.bid.claim, rs[i].queue()
 	}
 	sent := time.Now()
-	several.ReleaseAll(ctx, cs, nexts, func(n int, answer locker.Released, err error) {
-		rs[at[n]].answer, rs[at[n]].failed = answer, err
+	several.ReleaseAll(ctx, cs, nexts, func(i int, answer locker.Released, err error) {
+		rs[i].answer, *rs[i].err = answer, err
 	})
-	for _, i := range at {
-		rs[i].sent = sent
-		errs[i] = rs[i].note(rs[i].answer, rs[i].failed)
+	for i := range rs {
+		r := &rs[i]
+		r.sent = sent
+		*r.err = r.note(r.answer, *r.err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // A validity says until when a grant is good, when it is renewed, and why it
 // has ended. The grant's mutex guards it.
 type validity struct {
-	terms    terms // those of the bid that has won
+	terms    *terms // those of the bid that has won
 	trust    trust
 	renewAt  time.Time     // zero: never
 	renewing chan struct{} // closed when the renewal is answered
@@ -24,7 +24,7 @@ type validity struct {
 
 // validityFrom returns the validity of a lease of the given length on these
 // terms, whose request was sent at the given time.
-func validityFrom(ts terms, sent time.Time, length time.Duration) validity {
+func validityFrom(ts *terms, sent time.Time, length time.Duration) validity {
 	v := validity{terms: ts, trust: trustFrom(sent, length)}
 	if !ts.noRenewal {
 		v.renewAt = limits.RenewalTime(sent, length)

@@ -16,7 +16,7 @@ func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)
 	t := &Turn{set: &Settings{}}
 	gr := &grant{validity: validity{
-		trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
+		terms: new(terms), trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
 	}}
 	gr.tenure.begin(t, time.Now())
 	return gr, t

@@ -137,7 +137,7 @@ func (w *waiter) wait(ctx context.Context) (_ Refusal, err error) {
 }
 
 // standInLine waits until w is given the floor.
-func (w *waiter) standInLine(ctx context.Context, given <-chan error) error {
+func (w *waiter) standInLine(ctx context.Context, given <-chan struct{}) error {
 	until := w.patience.Until
 	if w.second || w.asksBeside() { // these wait for an answer
 		until = w.lastMoment()
@@ -145,8 +145,8 @@ func (w *waiter) standInLine(ctx context.Context, given <-chan error) error {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case verdict := <-given:
-		return verdict
+	case <-given:
+		return w.verdict
 	case <-timer.C:
 		switch {
 		case w.second: // nobody has the key

@@ -35,7 +35,7 @@ func TestTheNextActionFitsIntoTheWait(t *testing.T) {
 			},
 		}
 		if c.stood {
-			turn.given = make(chan error, 1)
+			turn.given = make(chan struct{}, 1)
 		}
 		co := &turn.gate.contender
 		co.openBid(&bid{terms: turn.terms()})
