@@ -3,13 +3,12 @@ package guard_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -36,19 +35,7 @@ func newBench(t *testing.T, opts ...guard.Option) *bench {
 
 func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	quiet := guard.WithLogger(slog.New(slog.DiscardHandler))
-	g, err := guard.New(l, append([]guard.Option{quiet}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer cancel()
-		if err := g.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return g
+	return testguard.New(t, l, opts...)
 }
 
 // must is for calls that cannot fail unless the test is wrong.

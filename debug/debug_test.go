@@ -3,7 +3,6 @@ package debug_test
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/debug"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -25,12 +25,7 @@ const key = "stock:<b>42"
 
 func newGuard(t *testing.T, l guard.Locker) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, guard.WithName("stock"), guard.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
+	return testguard.New(t, l, guard.WithName("stock"))
 }
 
 func get(t *testing.T, h http.Handler, url string) string {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -187,11 +188,7 @@ func TestLockOrder_FailsTheTestThatClosesACircle(t *testing.T) {
 // watched returns a guard that tells f.
 func watched(t *testing.T, f *told, all *orders) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(memlocker.New(), guard.WithObserver(newWitness(f, all)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	g := testguard.New(t, memlocker.New(), guard.WithObserver(newWitness(f, all)))
 	return g
 }
 

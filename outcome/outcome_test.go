@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/outcome"
@@ -139,12 +140,7 @@ func TestARefusalAfterSomeWorkAsksNobodyToRepeatIt(t *testing.T) {
 
 func newGuard(t *testing.T) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(memlocker.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
+	return testguard.New(t, memlocker.New())
 }
 
 func TestOnlyErrorsOfGuardAndKeyfuncAreOurs(t *testing.T) {

@@ -42,30 +42,26 @@ func TestLinger_AnIdleKeyInRedisCostsNoRequest(t *testing.T) {
 	if err := other.Do(t.Context(), key, nop); err != nil { // opens the inbox
 		t.Fatal(err)
 	}
-	for name, take := range map[string]func() error{
-		"Do": func() error { return other.Do(t.Context(), key, nop) },
-		"TryDo": func() error {
-			ran, err := other.TryDo(t.Context(), key, nop)
-			if !ran {
-				t.Error("an idle key is refused")
-			}
-			return err
-		},
+	for name, take := range map[string]func() (ran bool, err error){
+		"Do":    func() (bool, error) { return true, other.Do(t.Context(), key, nop) },
+		"TryDo": func() (bool, error) { return other.TryDo(t.Context(), key, nop) },
 	} {
-		for end := time.Now().Add(time.Minute); ; { // on a busy machine the tenure may end meanwhile
+		for end := time.Now().Add(time.Minute); ; { // on a busy machine the tenure may end, or its owner be late
 			settles(t, g)
 			p.Reset()
 			for range 100 {
 				ok(t, g.Do(t.Context(), key, nop))
 			}
-			if n := p.RoundTrips(); n == 0 {
+			n := p.RoundTrips()
+			p.Reset()
+			ran, err := take()
+			ok(t, err)
+			if n == 0 && ran {
 				break
 			} else if time.Now().After(end) {
-				t.Fatalf("%d requests of 100 calls: %v", n, p.Commands())
+				t.Fatalf("%d requests of 100 calls; then %s ran: %v", n, name, ran)
 			}
 		}
-		p.Reset()
-		ok(t, take())
 		t.Log(name, p.RoundTrips(), p.Commands())
 		if n := lockCommands(p); n > 6 {
 			t.Errorf("%s takes an idle key with %d requests: %v", name, n, p.Commands())

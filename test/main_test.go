@@ -3,7 +3,6 @@ package guard_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -130,19 +130,7 @@ func newBenchWith(t *testing.T, wrap func(guard.Locker) guard.Locker, opts ...gu
 
 func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	quiet := guard.WithLogger(slog.New(slog.DiscardHandler))
-	g, err := guard.New(l, append([]guard.Option{quiet}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer cancel()
-		if err := g.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return g
+	return testguard.New(t, l, opts...)
 }
 
 // must is for calls that cannot fail unless the test is wrong.

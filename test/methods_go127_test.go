@@ -8,15 +8,12 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 func TestGenericMethods_AreTheFunctions(t *testing.T) {
-	g, err := guard.New(memlocker.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	g := testguard.New(t, memlocker.New())
 	runs := 0
 	next := func(ctx context.Context) (int, error) {
 		if _, held := guard.LeaseOf(ctx, "k"); !held {

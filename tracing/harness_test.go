@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/tracing"
 )
@@ -83,11 +84,7 @@ func open(t *testing.T, s setup) *shop {
 
 func (h *shop) guard(t *testing.T, l guard.Locker, opts []guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	g := testguard.New(t, l, opts...)
 	return g
 }
 

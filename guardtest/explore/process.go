@@ -160,7 +160,7 @@ func (a asks) WaitStart(ctx context.Context, i guard.WaitInfo) context.Context {
 // pass waits at a gate until the controller opens it. In a process that has
 // died or stands still it waits for longer, at most until the run is over.
 func (p *process) pass(what string, kinds []kind, touches touched) kind {
-	p.freeze()
+	p.freezeAt(what)
 	return p.passUntil(context.Background(), what, kinds, touches)
 }
 
@@ -196,7 +196,12 @@ func (p *process) passUntil(ctx context.Context, what string, kinds []kind, touc
 
 // freeze stops the goroutine until the run has ended if its process has died.
 // It waits as long as the process stands still.
-func (p *process) freeze() {
+func (p *process) freeze() { p.freezeAt("") }
+
+// freezeAt is freeze, and says what comes next. Goroutines that wake at once and
+// do different things go on in the order of these words. Those that do the same
+// go on by their numbers, which are only mostly the same in each run.
+func (p *process) freezeAt(what string) {
 	for {
 		p.w.mu.Lock()
 		dead, rest := p.dead, time.Until(p.stands)
@@ -210,7 +215,7 @@ func (p *process) freeze() {
 		}
 		select {
 		case <-time.After(rest): // with all others of the process, which go on one after the other
-			p.passUntil(context.Background(), "wake", minor, nothing)
+			p.passUntil(context.Background(), "wake "+what, minor, nothing)
 		case <-p.end:
 			return
 		}

@@ -66,7 +66,7 @@ func (s *store) ask(ctx context.Context, what string, kinds []kind, keys touched
 		w.unheard(p)
 		return unanswered()
 	}
-	p.freeze()
+	p.freezeAt(what)
 	return nil
 }
 

@@ -262,7 +262,7 @@ func (w *World) Step(ctx context.Context, what string, effect func() error) erro
 		w.unheard(p)
 		err = ErrNoAnswer
 	}
-	p.freeze()
+	p.freezeAt(what)
 	return err
 }
 

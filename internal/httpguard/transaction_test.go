@@ -15,6 +15,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/sqltx"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -104,11 +105,7 @@ func TestInTransactionNothingIsSentBeforeCommit(t *testing.T) {
 func serveInTransaction(t *testing.T, x *exchange, commit error) (kept, logs string, err error) {
 	t.Helper()
 	var lines bytes.Buffer
-	g, err := guard.New(memlocker.New(), guard.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	g := testguard.New(t, memlocker.New(), guard.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	once := func(ctx context.Context, g *guard.Guard, key string, _ guard.OnceOptions,
 		fn func(context.Context) ([]byte, error),
 	) (guard.OnceResult, error) {

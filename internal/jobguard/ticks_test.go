@@ -16,6 +16,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/jobguard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -76,11 +77,7 @@ func (b *book) wantEach(t *testing.T, first, last time.Time) {
 func ticks(t *testing.T, l guard.Locker, catchUp int, work func(context.Context) error, opts ...guard.Option,
 ) *jobguard.Ticks {
 	t.Helper()
-	g, err := guard.New(l, append(opts, guard.WithLogger(slog.New(slog.DiscardHandler)))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	g := testguard.New(t, l, opts...)
 	all, err := jobguard.NewTicks(&jobguard.Ticks{
 		Guard: g, Name: "report", Spec: "@every 2s", Next: nextTick, Work: work, CatchUp: catchUp,
 	})
@@ -434,11 +431,7 @@ func TestTicks_LatestIsNotAfterNow(t *testing.T) {
 func TestTicks_ATickNeedsANameAJobAndNoMinHold(t *testing.T) {
 	work := func(context.Context) error { return nil }
 	g := (*guard.Guard)(nil).With()
-	own, err := guard.New(memlocker.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = own.Close(context.WithoutCancel(t.Context())) }()
+	own := testguard.New(t, memlocker.New())
 	for name, bad := range map[string]*jobguard.Ticks{
 		"no name":          {Guard: g, Work: work},
 		"no job":           {Guard: g, Name: "a"},
@@ -560,7 +553,7 @@ func TestTicks_ATimerThatFiresEarlyServesItsOwnTick(t *testing.T) {
 // must not leave its mark there.
 func TestTicks_AnInterruptedStartIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := guardtest.New(t, guard.WithAtMostOnce(), guard.WithLogger(slog.New(slog.DiscardHandler)))
+		g := guardtest.New(t, guard.WithAtMostOnce())
 		g.Crash(guard.Key("tick", "report", "first"))
 		ran, at := new(book), nextTick(time.Now())
 		all, err := jobguard.NewTicks(&jobguard.Ticks{

@@ -1,7 +1,6 @@
 package leasequeue_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -9,17 +8,14 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/leasequeue"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 // acquired returns a guard, and two leases of it on "a". The first has ended.
 func acquired(t *testing.T) (g *guard.Guard, leases []*guard.Lease) {
 	t.Helper()
-	g, err := guard.New(memlocker.New(), guard.WithMaxHold(time.Second), guard.WithMaxWait(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	g = testguard.Patient(t, memlocker.New(), guard.WithMaxHold(time.Second))
 	for range 2 {
 		l, err := g.Acquire(t.Context(), "a")
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/jobguard/jobtest"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testsize"
 	asynqlock "github.com/go-lockguard/guard/jobs/asynq"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -117,11 +118,7 @@ func TestTasksOfFewKeysDoNotComeBackOneByOne(t *testing.T) {
 	const tasks, users, turn = 12, 2, 300 * time.Millisecond
 	server := redistest.Start(t)
 	rdb := redistest.Client(t, server.Addr)
-	g, err := guard.New(redislocker.New(rdb), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	g := testguard.New(t, redislocker.New(rdb), quiet)
 	client := asynq.NewClientFromRedisClient(rdb)
 	for i := range tasks {
 		task := asynq.NewTask("order:pay", fmt.Append(nil, i%users))

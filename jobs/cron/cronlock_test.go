@@ -16,6 +16,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/jobguard/jobtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	cronlock "github.com/go-lockguard/guard/jobs/cron"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -29,12 +30,7 @@ func logTo(b *bytes.Buffer) guard.Option {
 
 func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
+	return testguard.Patient(t, l, opts...)
 }
 
 // counter counts the runs in each second.

@@ -16,6 +16,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/jobguard/jobtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	gocronlock "github.com/go-lockguard/guard/jobs/gocron"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -62,12 +63,7 @@ func (ts *ticks) expect(t *testing.T, n int, on func(i int) string) {
 
 func newGuard(t *testing.T, l guard.Locker) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, guard.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
+	return testguard.Patient(t, l)
 }
 
 // schedule starts an instance whose clock is late by so much, with one job

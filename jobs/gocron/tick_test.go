@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	gocronlock "github.com/go-lockguard/guard/jobs/gocron"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -52,11 +52,7 @@ func instances(t *testing.T, spec string, length time.Duration, job func(context
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := guard.New(store.Peer(), guard.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+		g := testguard.New(t, store.Peer())
 		if _, err := gocronlock.AddTick(s, spec, g, "report", job); err != nil {
 			t.Fatal(err)
 		}
@@ -235,11 +231,7 @@ func TestAddTick_ANightlyReportRunsEachNight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := guard.New(memlocker.New())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+		g := testguard.New(t, memlocker.New())
 
 		_, err = gocronlock.AddTick(s, "0 3 * * *", g, "report", report, gocronlock.WithCatchUp(7))
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/internal/sqllease"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 )
@@ -153,11 +154,7 @@ func TestAnAddressTakesOneRoundTripAStatement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := guard.New(l, guard.WithTTL(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	g := testguard.New(t, l, guard.WithTTL(time.Minute))
 	section := func(context.Context) error { return nil }
 	least := int64(1000) // looks of the locker may come in between
 	for range 20 {
@@ -201,11 +198,7 @@ func TestABrokenConnectionIsTriedAgain(t *testing.T) {
 	broken := &brokenOnce{Connector: sqlfault.New().Wrap(db.Driver(), dsn)}
 	other := sql.OpenDB(broken)
 	t.Cleanup(func() { _ = other.Close() })
-	g, err := guard.New(mysqllocker.New(other, name), guard.WithMaxWait(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	g := testguard.New(t, mysqllocker.New(other, name), guard.WithMaxWait(0))
 	for range 3 {
 		broken.next.Store(true)
 		if err := g.Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 )
@@ -78,11 +79,7 @@ func byURL(t *testing.T, url string) *guard.Guard {
 	if err := l.(*mysqllocker.Locker).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g, err := guard.New(l, guard.WithTTL(2*time.Minute), guard.WithMaxWait(5*time.Minute), guard.WithFencing())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	g := testguard.New(t, l, guard.WithTTL(2*time.Minute), guard.WithMaxWait(5*time.Minute), guard.WithFencing())
 	return g
 }
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 )
@@ -122,11 +122,7 @@ func TestAnOldPrimaryDoesNotConfirmARenewal(t *testing.T) {
 func opened(t *testing.T, db *sql.DB) *mysqllocker.Locker {
 	t.Helper()
 	l := mysqllocker.New(db)
-	g, err := guard.New(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	testguard.New(t, l)
 	return l
 }
 

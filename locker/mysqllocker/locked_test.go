@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 )
@@ -52,11 +53,7 @@ func byURLOf(t *testing.T, address string) *mysqllocker.Locker {
 func doesNotFill(t *testing.T, l *mysqllocker.Locker, admin *sql.DB) {
 	t.Helper()
 	const keys, rounds, most = 8, 14, 10 // connections: four, and those that end within a second
-	g, err := guard.New(l, guard.WithTTL(10*time.Second), guard.WithMaxWait(300*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	g := testguard.New(t, l, guard.WithTTL(10*time.Second), guard.WithMaxWait(300*time.Millisecond))
 	section := func(context.Context) error { return nil }
 	patient := g.With(guard.WithMaxWait(time.Minute))
 	for i := range keys {
@@ -107,11 +104,7 @@ func TestALockedRowDoesNotKeepOtherLeasesFromBeingRenewed(t *testing.T) {
 	if err := l.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g, err := guard.New(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	testguard.New(t, l)
 	claims := []*locker.Claim{
 		{Key: "locked", TTL: 10 * time.Second},
 		{Key: "alone", TTL: 9 * time.Second},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 )
 
@@ -73,11 +74,7 @@ func withGetLock(ctx context.Context, db *sql.DB, sku string, deduct func(contex
 // and new instances exclude each other.
 func TestBothLocksExcludeTheOldCode(t *testing.T) {
 	db := open(t)
-	g, err := guard.New(mysqllocker.New(db, newTable(t, db)), guard.WithMaxWait(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	g := testguard.Patient(t, mysqllocker.New(db, newTable(t, db)))
 	var inside, sections atomic.Int64
 	deduct := func(context.Context, string) error {
 		if inside.Add(1) > 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 	_ "github.com/go-lockguard/guard/locker/mysqllocker/mysqldsn"
@@ -22,11 +23,7 @@ import (
 func checked(t *testing.T, db *sql.DB, opts ...mysqllocker.Option) ([]locker.Finding, error) {
 	t.Helper()
 	l := mysqllocker.New(db, opts...)
-	g, err := guard.New(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	testguard.New(t, l)
 	return locker.Findings(l.Check(t.Context(), time.Minute))
 }
 

@@ -1,7 +1,6 @@
 package postgreslocker_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
@@ -76,11 +76,7 @@ func guards(t *testing.T) (gs []*guard.Guard) {
 	t.Helper()
 	a, b := pair(t)
 	for _, l := range []guard.Locker{a, b} {
-		g, err := guard.New(l, guard.WithMaxWait(patience))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+		g := testguard.Patient(t, l)
 		gs = append(gs, g)
 	}
 	return gs

@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -266,11 +267,7 @@ func TestAnAddressMayLeadThroughAPooler(t *testing.T) {
 	if err := l.(*postgreslocker.Locker).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g, err := guard.New(l, guard.WithMaxWait(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	g := testguard.Patient(t, l)
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {

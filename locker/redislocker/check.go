@@ -72,8 +72,12 @@ func (l checker) check(ctx context.Context, ttl time.Duration) error {
 	if refuses(found) {
 		return errors.Join(found...) // the other checks would only repeat it
 	}
-	found = append(found, l.checkReplicas(ctx), l.checkSteps(ctx), l.probe(ctx))
-	if refuses(found) {
+	steps := l.checkSteps(ctx)
+	found = append(found, l.checkReplicas(ctx), steps)
+	if refuses([]error{steps}) {
+		return errors.Join(found...) // what the scripts of a lease do there means nothing
+	}
+	if found = append(found, l.probe(ctx)); refuses(found) {
 		return errors.Join(found...)
 	}
 	return errors.Join(append(found, l.checkPace(ctx, ttl), l.checkEviction(ctx), l.checkWriters(ctx))...)

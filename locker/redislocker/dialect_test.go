@@ -50,7 +50,7 @@ func TestCheckFindsThatScriptsMayNotPublish(t *testing.T) {
 }
 
 func TestCheckRefusesAServerWhoseScriptsAreNotOneStep(t *testing.T) {
-	text := wantFinding(t, in(t, redistest.Dialect{Steps: true, Slow: time.Millisecond}), redislocker.FindingScripts, locker.Refuse)
+	text := wantFinding(t, in(t, redistest.Dialect{Steps: true}), redislocker.FindingScripts, locker.Refuse)
 	if !strings.Contains(text, "lua-transaction-mode") {
 		t.Errorf("%q, want it to say what to change", text)
 	}

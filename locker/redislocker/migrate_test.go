@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redislocker"
 	moved "github.com/go-lockguard/guard/moving/redislock"
 )
@@ -60,11 +61,7 @@ func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	var guards []*guard.Guard
 	for range 2 {
-		g, err := guard.New(redislocker.New(rdb, redislocker.WithKeyNames(oldName)), guard.WithMaxWait(0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+		g := testguard.New(t, redislocker.New(rdb, redislocker.WithKeyNames(oldName)), guard.WithMaxWait(0))
 		guards = append(guards, g)
 	}
 	run := func(step int, g *guard.Guard, sku string, fn func(context.Context) error) error {

@@ -3,7 +3,6 @@ package redislocker_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,24 +13,13 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 func newGuard(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	quiet := guard.WithLogger(slog.New(slog.DiscardHandler))
-	g, err := guard.New(redislocker.New(rdb), append([]guard.Option{quiet}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
-		defer cancel()
-		if err := g.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return g
+	return testguard.Patient(t, redislocker.New(rdb), opts...)
 }
 
 // A cluster client answers a pipeline when its slowest node has answered. A

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -120,11 +121,7 @@ func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
 	rdb := redistest.Client(t, primary.Addr)
 	var guards []*guard.Guard
 	for range 2 {
-		g, err := guard.New(redislocker.New(rdb, redislocker.WithReplicas(1, replicaTime)), guard.WithFencing())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+		g := testguard.New(t, redislocker.New(rdb, redislocker.WithReplicas(1, replicaTime)), guard.WithFencing())
 		guards = append(guards, g)
 	}
 	follower := redistest.Client(t, replica.Addr)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
@@ -18,18 +19,7 @@ import (
 // at once.
 func newGuard(t testing.TB, nodes []redis.UniversalClient, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(redlock.New(nodes, redlock.WithRestartDelay(0)), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
-		defer cancel()
-		if err := g.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return g
+	return testguard.Patient(t, redlock.New(nodes, redlock.WithRestartDelay(0)), opts...)
 }
 
 // section counts the callers inside, and checks that tokens rise.

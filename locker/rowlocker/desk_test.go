@@ -3,6 +3,7 @@ package rowlocker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -52,15 +53,16 @@ func replies(t *testing.T, d *desk, qs ...request) []reply {
 	return all
 }
 
-// picky are Rows that refuse one key.
+// picky are Rows that refuse some rows.
 type picky struct {
 	*memRows
 	refused error
+	which   func(row Row) bool
 }
 
 func (p picky) Swap(ctx context.Context, cs []*Change) error {
 	for _, c := range cs {
-		if c.Rows[0].Key == "bad" {
+		if slices.ContainsFunc(c.Rows, p.which) {
 			c.Err = p.refused
 		} else if err := p.memRows.Swap(ctx, []*Change{c}); err != nil {
 			return err
@@ -70,13 +72,38 @@ func (p picky) Swap(ctx context.Context, cs []*Change) error {
 }
 
 func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
-	rows := picky{&memRows{w: newWorld()}, errors.New("refused")}
+	rows := picky{
+		&memRows{w: newWorld()}, errors.New("refused"), func(row Row) bool { return row.Key == "bad" },
+	}
 	d := newDesk(rows, rows.Traits(), "i")
-	bad := asks("a", false)
+	bad, good := asks("a", false), asks("b", false)
 	bad.key = "bad"
-	got := replies(t, d, *bad, *asks("b", false))
+	_, err := d.together(t.Context(), []*request{good, bad}, func(rows map[string]*row) []result {
+		all, _ := acquireAll(rows, []*request{good, bad}, false)
+		return all
+	})
+	if !errors.Is(err, rows.refused) {
+		t.Errorf("together: %v, want the refusal", err)
+	}
+	got := replies(t, d, *bad, *good)
 	if !errors.Is(got[0].err, rows.refused) || got[1].err != nil || !got[1].ok {
 		t.Errorf("%+v, want the first refused and the second to own its key", got)
+	}
+}
+
+func TestCheckTellsThatItsRowCannotBeDeleted(t *testing.T) {
+	rows := picky{
+		&memRows{w: newWorld(), clock: true}, errors.New("refused"), func(row Row) bool { return row.Version == Any },
+	}
+	l := New(rows)
+	if err := l.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Check(t.Context(), time.Minute); !errors.Is(err, rows.refused) {
+		t.Errorf("%v, want the refusal", err)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -138,7 +138,8 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return l.probe(ctx, key, ttl)
 	})
 	if failed == nil && l.traits.Clock {
-		failed = l.rows.Swap(ctx, []*Change{{Rows: []Row{{Key: key, Version: Any}}}})
+		c := &Change{Rows: []Row{{Key: key, Version: Any}}}
+		failed = errors.Join(l.rows.Swap(ctx, []*Change{c}), c.Err)
 	}
 	found := []error{l.rows.Check(ctx, ttl, took, failed)}
 	if failed == nil && took > most {

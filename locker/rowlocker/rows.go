@@ -257,6 +257,7 @@ type Ticketing interface{ Tickets() }
 // Glancing are Rows with tickets that cost requests of their own.
 type Glancing interface {
 	// Glance is Load for looks and joins: tickets of other processes may lack.
+	// Those of this process are as old as the row that stands with them.
 	Glance(ctx context.Context, keys []string) ([]Row, error)
 }
 

@@ -9,19 +9,14 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/sqlitelocker"
 )
 
 // guardOn returns a guard that patiently waits.
 func guardOn(t *testing.T, db *sql.DB, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	opts = append(opts, guard.WithMaxWait(time.Minute), guard.WithTTL(time.Minute))
-	g, err := guard.New(sqlitelocker.New(db), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
+	return testguard.Patient(t, sqlitelocker.New(db), append(opts, guard.WithTTL(time.Minute))...)
 }
 
 func TestACallOfOnceWritesAsRarelyAsDo(t *testing.T) {

@@ -27,12 +27,12 @@ func TestAKeyIsReadFromItsNode(t *testing.T) {
 }
 
 func TestWhatIsWrittenIsReadAsItWas(t *testing.T) {
-	h := head{held, "gen", time.Hour, time.Second}
+	h := head{held, "gen", time.Hour, time.Second, record{"id", time.Minute}}
 	if got, value, ok := parse(h.pack([]byte("a\nb"))); !ok || got != h || string(value) != "a\nb" {
 		t.Errorf("%+v %q %v", got, value, ok)
 	}
-	h, _, ok := parse(head{held, "gen", math.MaxInt64, 1}.pack(nil))
-	if !ok || h.keep != keepMax || h.held != time.Millisecond {
+	h, _, ok := parse(head{state: held, gen: "gen", keep: math.MaxInt64, held: 1}.pack(nil))
+	if !ok || h.keep != keepMax || h.held != time.Millisecond || h.record.left() {
 		t.Errorf("kept for ever: %+v %v", h, ok)
 	}
 	m := message{"k\n", "hgen/1", []byte("{}")}
@@ -40,7 +40,7 @@ func TestWhatIsWrittenIsReadAsItWas(t *testing.T) {
 	if !ok || got.key != m.key || got.tag != m.tag || string(got.value) != "{}" {
 		t.Errorf("%+v %v", got, ok)
 	}
-	want := tag{held, "gen", 4711}
+	want := tag{held, "gen", 4711, record{"id", time.Minute}}
 	if got, ok := parseTag(want.String()); !ok || got != want {
 		t.Errorf("%+v %v", got, ok)
 	}

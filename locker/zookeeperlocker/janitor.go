@@ -34,10 +34,12 @@ type janitor struct {
 	seen    [shards + 1]map[string]sight // by the name of a node
 }
 
-// sight is the first sight of a write of a node.
+// sight is the first sight of a write of a node, and of its record.
 type sight struct {
 	mzxid        int64
 	since, again time.Time // again is when the node is to be read again
+	record       string    // its id
+	recorded     time.Time
 }
 
 // Work sweeps until ctx ends.
@@ -111,37 +113,52 @@ func (j *janitor) sweep(ctx context.Context, seen *map[string]sight, folder stri
 }
 
 // look reads a node of which s was the last sight. What was not written since
-// and means nothing any more is deleted. A row that stays for its record gets a
-// head which says that nobody owns its key.
+// and means nothing any more is deleted. A row that stays gets a head which says
+// that nobody owns its key, or that its record is over.
 func (j *janitor) look(ctx context.Context, path string, s sight) sight {
 	n, err := j.get(ctx, path, false)
 	if err != nil || n.stat == nil {
 		return s
 	}
 	now := time.Now()
-	if s.mzxid != n.stat.Mzxid {
-		s = sight{mzxid: n.stat.Mzxid, since: now}
-	}
 	h, value, ok := parse(n.value)
+	if s.mzxid != n.stat.Mzxid {
+		s.mzxid, s.since = n.stat.Mzxid, now
+	}
+	if s.record != h.record.id {
+		s.record, s.recorded = h.record.id, now
+	}
 	if s.again = now.Add(lookEvery); !ok {
 		return s // nobody's, for ever
 	}
-	end, stays := h.keep, h.held > 0 && h.keep > h.held+sweepEvery
-	if stays {
-		end = h.held
+	next := s.again // when something may be over
+	if h.held == 0 {
+		next = s.since.Add(keepMax)
 	}
-	if over := s.since.Add(end + sweepGrace); now.Before(over) {
-		if h.held == 0 || over.Before(s.again) {
-			s.again = over
+	over := func(since time.Time, lasts time.Duration) bool {
+		at := since.Add(lasts + sweepGrace)
+		if at.Before(next) {
+			next = at
 		}
+		return !now.Before(at)
+	}
+	gone, left := over(s.since, h.keep), h
+	if h.held > 0 && h.keep > h.held+sweepEvery && over(s.since, h.held) {
+		left.held = 0
+	}
+	if h.record.left() && over(s.recorded, h.record.lasts) {
+		left.record.lasts = 0
+	}
+	marker := tag{state: h.state, gen: h.gen}.marker(path)
+	ops := []any{remove(path, n.stat.Version)}
+	switch {
+	case gone && n.stat.NumChildren > 0:
+		ops = []any{remove(marker, anyVersion), ops[0]}
+	case !gone && left != h:
+		ops = []any{exists(marker), write(path, left.pack(value), n.stat.Version)}
+	case !gone:
+		s.again = next
 		return s
-	}
-	marker := tag{h.state, h.gen, 0}.marker(path)
-	ops := []any{exists(marker), write(path, head{h.state, h.gen, h.keep, 0}.pack(value), n.stat.Version)}
-	if !stays {
-		if ops = []any{remove(path, n.stat.Version)}; n.stat.NumChildren > 0 {
-			ops = []any{remove(marker, anyVersion), ops[0]}
-		}
 	}
 	_, _ = j.multi(ctx, ops) // refused if somebody waits, who will see to it
 	return s

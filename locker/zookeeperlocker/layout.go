@@ -70,17 +70,46 @@ type tag struct {
 	state   byte
 	gen     string // of the node
 	version int32  // of the node
+	record  record
 }
 
-func (t tag) String() string { return string(t.state) + t.gen + "/" + strconv.Itoa(int(t.version)) }
+func (t tag) String() string {
+	return fmt.Sprintf("%c%s/%d/%s", t.state, t.gen, t.version, t.record)
+}
 
 func parseTag(s string) (t tag, ok bool) {
-	gen, version, ok := strings.Cut(s, "/")
+	gen, rest, ok := strings.Cut(s, "/")
+	version, text, _ := strings.Cut(rest, "/")
 	if !ok || len(gen) < 2 {
 		return t, false
 	}
 	v, err := strconv.ParseInt(version, 10, 32)
-	return tag{gen[0], gen[1:], int32(v)}, err == nil
+	return tag{gen[0], gen[1:], int32(v), parseRecord(text)}, err == nil
+}
+
+// record says which record a row has. Writes of the row that leave the record
+// as it is say the same, so that it ends all the same.
+type record struct {
+	id    string // "": there is none
+	lasts time.Duration
+}
+
+// left reports whether there is a record that is not over.
+func (r record) left() bool { return r.lasts > 0 }
+
+func (r record) String() string { return r.id + "/" + strconv.FormatInt(millis(r.lasts), 10) }
+
+func parseRecord(s string) record {
+	id, lasts, _ := strings.Cut(s, "/")
+	ms, _ := strconv.ParseInt(lasts, 10, 64)
+	return record{id, spanOf(ms)}
+}
+
+// millis rounds up.
+func millis(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
+
+func spanOf(ms int64) time.Duration {
+	return time.Duration(min(ms, keepMax.Milliseconds())) * time.Millisecond
 }
 
 // markerName is the last name of the marker's path.
@@ -102,6 +131,8 @@ type head struct {
 	gen   string        // of the node; if its value is split, the id of the first part
 	keep  time.Duration // for how long the node means something
 	held  time.Duration // for how long the key may be owned; 0: it is not any more
+
+	record record // lasts 0: it is over
 }
 
 // keepMax is more than any result is kept.
@@ -109,24 +140,20 @@ const keepMax = 2 * locker.MaxRecordTTL
 
 // pack returns the data of a node.
 func (h head) pack(value []byte) []byte {
-	held := h.held + time.Millisecond - 1 // rounded up
-	line := fmt.Appendf(nil, "%c%s %d %d\n", h.state, h.gen, h.keep.Milliseconds(), held.Milliseconds())
+	line := fmt.Appendf(nil, "%c%s %d %d %s\n", h.state, h.gen, h.keep.Milliseconds(), millis(h.held), h.record)
 	return append(line, value...)
 }
 
 // parse is the reverse of pack. ok is false for the value of a stranger.
 func parse(data []byte) (h head, value []byte, ok bool) {
 	line, value, _ := bytes.Cut(data, []byte("\n"))
-	var name string
+	var name, record string
 	var keep, held int64
-	n, _ := fmt.Sscanf(string(line), "%s %d %d", &name, &keep, &held)
-	if n < 3 || !strings.Contains(states, name[:1]) {
+	n, _ := fmt.Sscanf(string(line), "%s %d %d %s", &name, &keep, &held, &record)
+	if n < 4 || !strings.Contains(states, name[:1]) {
 		return h, nil, false
 	}
-	span := func(ms int64) time.Duration {
-		return time.Duration(min(ms, keepMax.Milliseconds())) * time.Millisecond
-	}
-	return head{name[0], name[1:], span(keep), span(held)}, value, true
+	return head{name[0], name[1:], spanOf(keep), spanOf(held), parseRecord(record)}, value, true
 }
 
 // message is what stands in a slot of an inbox: a row with its tag, or a ticket

@@ -26,6 +26,7 @@ type memory struct {
 // note is what this process knows of a key.
 type note struct {
 	tickets []ticket
+	newest  int64     // version of the row that tickets were forgotten for, at least
 	look    time.Time // the last one
 
 	row     rowlocker.Row   // without tickets
@@ -91,7 +92,7 @@ func (m *memory) look(key string, session int64, now time.Time) (row rowlocker.R
 		n.changed = nil
 	default:
 	}
-	if n.changed == nil || n.session != session || now.Sub(n.since) > watchFor {
+	if n.changed == nil || n.session != session || now.Sub(n.since) > watchFor || n.row.Version < n.newest {
 		return row, false, again
 	}
 	row = n.row
@@ -118,25 +119,31 @@ func (m *memory) watches(row rowlocker.Row, changed <-chan zk.Event, session int
 }
 
 // merged forgets the tickets that a row names, and those that are older than
-// the row if it has none beside it. merged reports whether own ones are left.
-func (m *memory) merged(key string, value []byte, version int64, none bool) (own bool) {
+// the row if it has none beside it. merged reports whether own ones are left,
+// and whether the row is old: tickets that stand beside it may be forgotten
+// then, because a newer row names them.
+func (m *memory) merged(key string, value []byte, version int64, none bool) (own, old bool) {
 	n, unlock := m.note(key)
 	defer unlock()
+	if version < n.newest {
+		return false, true
+	}
+	n.newest = version
 	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
 		return bytes.Contains(value, []byte(t.Name)) || none && t.Version < version
 	})
-	return slices.ContainsFunc(n.tickets, func(t ticket) bool { return t.own })
+	return slices.ContainsFunc(n.tickets, func(t ticket) bool { return t.own }), false
 }
 
 // ours forgets the tickets up to a version that are not among the names below a
-// row, and returns own ones.
-func (m *memory) ours(key string, names []string, version int64) []rowlocker.Ticket {
-	n, unlock := m.note(key)
+// row. ours returns own ones, and whether the row is old.
+func (m *memory) ours(row *rowlocker.Row, names []string, version int64) (own []rowlocker.Ticket, old bool) {
+	n, unlock := m.note(row.Key)
 	defer unlock()
 	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
-		return t.Version < version && !slices.Contains(names, ticketPrefix+t.Name)
+		return t.Version < max(row.Version, version) && !slices.Contains(names, ticketPrefix+t.Name)
 	})
-	return n.own()
+	return n.own(), row.Version < n.newest
 }
 
 // knows notes a ticket.
@@ -159,11 +166,11 @@ func (m *memory) known(key, name string) (rowlocker.Ticket, bool) {
 	return n.tickets[i].Ticket, true
 }
 
-// written forgets what a write has made old.
-func (m *memory) written(row *rowlocker.Row) {
+// written forgets what a write has made old that gave a row that version.
+func (m *memory) written(row *rowlocker.Row, version int64) {
 	n, unlock := m.note(row.Key)
 	defer unlock()
-	n.changed = nil
+	n.changed, n.newest = nil, max(n.newest, version)
 	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
 		return slices.ContainsFunc(row.Drop, func(d rowlocker.Ticket) bool { return d.Name == t.Name })
 	})

@@ -30,7 +30,7 @@ func (r *rows) writePart(ctx context.Context, p *pending) error {
 	if i >= 0 && p.size() > partMax {
 		row, id := &p.change.Rows[i], lockerkit.NewID()
 		value := row.Value[:min(len(row.Value), partMax)]
-		data := head{first, "", min(row.KeepFor, keepMax) + partLonger, 0}.pack(value)
+		data := head{state: first, keep: min(row.KeepFor, keepMax) + partLonger}.pack(value)
 		err := r.make(ctx, r.partPath(id), data)
 		if errors.Is(err, zk.ErrNoNode) {
 			err = cmp.Or(r.ensure(ctx, r.root+"/v"), r.make(ctx, r.partPath(id), data))

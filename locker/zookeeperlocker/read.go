@@ -102,17 +102,18 @@ func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Ro
 		case h.state == blind:
 			return row, n, nil
 		}
-		t := tag{h.state, h.gen, n.stat.Version}
+		t := tag{h.state, h.gen, n.stat.Version, h.record}
 		if n.stat.NumChildren == 0 {
 			t.state = unmarked
 		}
-		row.Tag, row.Vacant = t.String(), h.held == 0
+		row.Tag, row.Vacant, row.Forgot = t.String(), h.held == 0, !h.record.left()
 		none := n.stat.NumChildren <= 1
-		ours := r.merged(key, value, row.Version, none)
-		if how.missing != t.markerName() && (none || how.glance && !ours) {
+		ours, old := r.merged(key, value, row.Version, none)
+		glance := how.glance && !old
+		if how.missing != t.markerName() && (none || glance && !ours) {
 			return row, n, nil
 		}
-		if ok, err := r.fill(ctx, path, &row, t, how.glance); ok || err != nil {
+		if ok, err := r.fill(ctx, path, &row, t, glance); ok || err != nil {
 			return row, n, err
 		}
 	}
@@ -128,9 +129,10 @@ func (r *rows) fill(ctx context.Context, path string, row *rowlocker.Row, t tag,
 	if err != nil || n.stat == nil || n.stat.Mzxid != row.Version {
 		return false, err
 	}
-	row.Tickets = r.ours(row.Key, n.names, max(row.Version, n.stat.Pzxid))
+	own, old := r.ours(row, n.names, n.stat.Pzxid)
 	if glance {
-		return true, nil
+		row.Tickets = own
+		return !old, nil
 	}
 	row.Tickets = nil
 	marked := false

@@ -147,7 +147,7 @@ func (r *rows) done(p *pending, zxid int64) {
 	}
 	for i := range c.Rows {
 		c.Rows[i].Tag = p.tags[i]
-		r.written(&c.Rows[i])
+		r.written(&c.Rows[i], zxid)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/faultpipe"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
@@ -28,16 +29,7 @@ func nothing(context.Context) error { return nil }
 // a slow machine may need.
 func newGuard(t *testing.T, l locker.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, append([]guard.Option{guard.WithMaxWait(2 * patience)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return g
+	return testguard.New(t, l, append([]guard.Option{guard.WithMaxWait(2 * patience)}, opts...)...)
 }
 
 // wantSound wants a Check without findings. A machine that stands still makes
@@ -187,7 +179,7 @@ func TestARecordDoesNotHoldTheKeyOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	l, c := opened(t, addr, prefix), claimOfK()
-	c.TTL = 2 * time.Second
+	c.TTL = 10 * time.Second // Begin comes before its end
 	acquire(t, l, c)
 	if _, err := l.(locker.Marker).Begin(t.Context(), c, locker.Record{Value: "mark", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
@@ -201,6 +193,58 @@ func TestARecordDoesNotHoldTheKeyOfADeadProcess(t *testing.T) {
 			t.Fatalf("%+v, %v: want a mark and no owner", s, err)
 		}
 	}
+}
+
+// Each process measures a TTL from its first sight. A record that others write
+// around for ever must end all the same.
+func TestARecordEndsThoughItsRowIsWrittenAnew(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{"short": "r", "in a row of its own": strings.Repeat("r", 1000)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, prefix := store(t)
+			l, c := opened(t, addr, prefix), claimOfK()
+			acquire(t, l, c)
+			r := locker.Record{Value: value, TTL: 3 * time.Second}
+			if _, err := l.(locker.Recorder).Keep(t.Context(), c, nil, r); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := l.(locker.Inspector).Inspect(t.Context(), "k"); err != nil || s.Record.Size != len(value) {
+				t.Fatalf("%+v, %v, want the record", s, err)
+			}
+			conn := zktest.Connect(t, session, addr)
+			for start := time.Now(); !endsFor(t, at(conn, prefix)); time.Sleep(100 * time.Millisecond) {
+				if time.Since(start) > patience {
+					t.Fatal("the record stays")
+				}
+			}
+		})
+	}
+}
+
+// endsFor lets a process that has never looked before own the key "k", and
+// reports whether it finds no record then. The process ends.
+func endsFor(t *testing.T, l locker.Locker) bool {
+	t.Helper()
+	if err := l.Open(deaf{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
+	for _, recall := range []bool{false, true} {
+		c := claimOfK()
+		c.Recall = recall
+		a, err := l.Acquire(t.Context(), c, locker.Try{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !a.Acquired {
+			return false
+		}
+		if _, err := l.Release(t.Context(), c, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
 }
 
 func TestAnOwnerWhoseKeyWasTakenIsTold(t *testing.T) {

@@ -121,7 +121,10 @@ func (r *rows) planRow(p *pending, row *rowlocker.Row) (next tag, ok bool) {
 	if !ok && row.Version > 0 {
 		return next, false
 	}
-	next = tag{stateOf(row.Value), old.gen, old.version + 1}
+	next = tag{stateOf(row.Value), old.gen, old.version + 1, old.record}
+	if row.RecordFor > 0 {
+		next.record = record{lockerkit.NewID(), min(row.RecordFor, keepMax)}
+	}
 	alone := row.Value == nil || old.state != other && (row.Alone || next.state == other)
 	if row.Version > 0 && (alone || old.state != next.state) && old.state != unmarked {
 		p.add(marks, old.marker(path), remove(old.marker(path), anyVersion))
@@ -142,7 +145,7 @@ func (r *rows) planRow(p *pending, row *rowlocker.Row) (next tag, ok bool) {
 	} else {
 		p.add(marks, marker, exists(marker))
 	}
-	data := head{next.state, next.gen, row.KeepFor, min(row.HeldFor, keepMax)}.pack(row.Value)
+	data := head{next.state, next.gen, row.KeepFor, min(row.HeldFor, keepMax), next.record}.pack(row.Value)
 	p.add(guards, path, write(path, data, old.version)) // only a write tells the transaction's id
 	return next, true
 }
@@ -150,7 +153,7 @@ func (r *rows) planRow(p *pending, row *rowlocker.Row) (next tag, ok bool) {
 // planBlind writes a row whatever is there.
 func (r *rows) planBlind(p *pending, row *rowlocker.Row) {
 	path := r.path(row.Key)
-	h, value := head{blind, "", row.KeepFor, 0}, row.Value
+	h, value := head{state: blind, keep: row.KeepFor + partLonger}, row.Value
 	if p.split == row {
 		h.state, h.gen, value = split, p.part, value[p.partLen:]
 	}

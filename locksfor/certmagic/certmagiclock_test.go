@@ -20,6 +20,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redislocker"
 	certmagiclock "github.com/go-lockguard/guard/locksfor/certmagic"
 )
@@ -60,11 +61,7 @@ func TestOneInstanceObtainsACertificateOnRedis(t *testing.T) {
 	var a authority
 	var wg sync.WaitGroup
 	for range 5 {
-		g, err := guard.New(redislocker.New(redistest.Client(t, server.Addr)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+		g := testguard.New(t, redislocker.New(redistest.Client(t, server.Addr)))
 		config := certmagic.Config{Storage: certmagiclock.New(g, unlocked{files}), Issuers: []certmagic.Issuer{&a}}
 		var cache *certmagic.Cache
 		cache = certmagic.NewCache(certmagic.CacheOptions{

@@ -1,7 +1,6 @@
 package gooselock_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 	gooselock "github.com/go-lockguard/guard/locksfor/goose"
@@ -28,11 +28,7 @@ const key = "migrations"
 // on returns a guard of an own process on the store of l, closed when t ends.
 func on(t *testing.T, l guard.Locker) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, guard.WithMaxWait(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	g := testguard.Patient(t, l)
 	return g
 }
 

@@ -1,7 +1,6 @@
 package migratelock_test
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	migratelock "github.com/go-lockguard/guard/locksfor/migrate"
 )
@@ -70,11 +70,7 @@ func TestMigrationsRunOnce(t *testing.T) {
 			if i > 0 {
 				l = store.Peer()
 			}
-			g, err := guard.New(l)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+			g := testguard.New(t, l)
 			m := migrator(t, migratelock.New(g, key, db))
 			wg.Go(func() {
 				switch err := m.Up(); {

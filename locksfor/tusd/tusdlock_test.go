@@ -13,6 +13,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redislocker"
 	tusdlock "github.com/go-lockguard/guard/locksfor/tusd"
 )
@@ -74,11 +75,7 @@ func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 func TestOnRedisTheNextRequestInterruptsTheUpload(t *testing.T) {
 	server := redistest.Start(t)
 	locker := func() *tusdlock.Locker {
-		g, err := guard.New(redislocker.New(redistest.Client(t, server.Addr)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+		g := testguard.New(t, redislocker.New(redistest.Client(t, server.Addr)))
 		return tusdlock.New(g)
 	}
 	asked := make(chan struct{})

@@ -87,13 +87,21 @@ dependents_of() {
   for m in $(all_modules); do ! grep -qE "^(require )?\s*$path v" "$m/go.mod" || echo "$m"; done
 }
 
-# side_by_side runs a function with each of the words, two at a time. What it prints for a word comes in one piece.
+# side_by_side runs a function with each of the words, two at a time. The words of one argument run one after the other.
+# What it prints for a word comes in one piece.
 side_by_side() {
   local function=$1
   shift
-  export -f part failures_of race_of "${function?}"
+  export -f in_turn part failures_of race_of "${function?}"
   export set tmp short parts race small="${small_packages[*]}"
-  printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'part "$@"' _ "$function" {}
+  printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'in_turn "$@"' _ "$function" {}
+}
+
+# in_turn runs a function with each word of its second argument.
+in_turn() {
+  local word code=0
+  for word in $2; do part "$1" "$word" || code=$?; done
+  return "$code"
 }
 
 # part runs a function with one word. It notes the time for the table, and what the tests that failed say.
@@ -113,7 +121,7 @@ part() {
 failures_of() {
   printf '\n%s:\n' "${1/#./root}"
   awk '/^ *--- FAIL|^panic: |^WARNING: DATA RACE/ { on = 1 } /^ *--- (PASS|SKIP)|^(ok|PASS)/ { on = 0 }
-    on && /^[ \t]|^--- FAIL|^panic: |^WARNING: |^FAIL\t/ && ++lines <= 80'
+    on && /^[ \t]|^--- FAIL|^panic: |^WARNING: |^FAIL\t/ && ++lines <= 150'
 }
 
 # prepare notes how the tree looks.

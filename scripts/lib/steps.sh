@@ -80,12 +80,19 @@ step_docs() {
   go test -count=1 $short -run "$readers" ./guardgen ./guardgen/guardvet/checks # see race_of
 }
 
-# The laboratory, which judges how soon things happen, comes last and has the machine to itself. The "-" is for bash 3
-# (macOS), where an empty list is an unset variable.
+# One database server at a time works beside other tests. The laboratory, which judges how soon things happen, comes last
+# and has the machine to itself. The "-" is for bash 3 (macOS), where an empty list is an unset variable.
 step_test() {
-  local m tested=() code=0
+  local m databases=() tested=() code=0
   [[ $set != nightly ]] || export GOWORK=off
-  for m in "${modules[@]}"; do [[ $m == "$browser_module" || $m == lab ]] || tested+=("$m"); done
+  for m in "${modules[@]}"; do
+    case $m in
+      "$browser_module" | lab) ;;
+      locker/* | guardctl/all | fence/pgxtx | jobs/river) databases+=("$m") ;;
+      *) tested+=("$m") ;;
+    esac
+  done
+  [[ -z ${databases[*]-} ]] || tested=("${databases[*]}" ${tested[@]+"${tested[@]}"})
   [[ -z ${tested[*]-} ]] || side_by_side test_module "${tested[@]}" || code=$?
   ! has_chosen lab || side_by_side test_module lab || code=$?
   return "$code"

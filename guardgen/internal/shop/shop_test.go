@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -95,17 +95,7 @@ func (w *watch) take() (holds []string) {
 // newGuard returns a guard in memory, to be closed when the test ends.
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	opts = append(opts, guard.WithLogger(slog.New(slog.DiscardHandler))) // lost leases are logged
-	g, err := guard.New(memlocker.New(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return g
+	return testguard.New(t, memlocker.New(), opts...)
 }
 
 func TestEveryCallHasItsKeyItsNameAndItsArguments(t *testing.T) {

@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -31,19 +31,7 @@ func newGuard(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *gu
 
 func newGuardOn(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	quiet := guard.WithLogger(slog.New(slog.DiscardHandler))
-	g, err := guard.New(l, append([]guard.Option{quiet}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
-		defer cancel()
-		if err := g.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return g
+	return testguard.Patient(t, l, opts...)
 }
 
 // on opens a guard with a new client for addr.

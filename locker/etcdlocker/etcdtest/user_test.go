@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -24,16 +25,7 @@ func newGuard(t *testing.T, c *clientv3.Client, prefix string, opts ...guard.Opt
 ) {
 	t.Helper()
 	l := etcdlocker.New(c, etcdlocker.WithPrefix(prefix))
-	g, err := guard.New(l, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return g, l
+	return testguard.Patient(t, l, opts...), l
 }
 
 // writes writes x under the leases in ctx, and reports whether it was done.
