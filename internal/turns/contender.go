@@ -123,7 +123,7 @@ func (c *contender) next(now time.Time, terms terms) (a action) {
 	if a.left = c.alarm.left(now); a.left <= 0 {
 		a.do = toTry
 	}
-	// A turn may pause though a try is due, see Turn.nextAction.
+	// A turn may pause though a try is due, see waiter.nextAction.
 	if c.poke == nil && (a.left > 0 || c.seen.took > 0) {
 		c.poke = make(chan struct{}, 1)
 	}

@@ -12,7 +12,7 @@ import (
 // gates finds the gate of a key. There is an entry for each key that a call of
 // this process wants or holds, and no more. Two keys never share a gate.
 type gates struct {
-	common *common
+	*common
 	seed   maphash.Seed
 	shards [64]shard
 

@@ -257,9 +257,3 @@ func (ws *idleReleasers) wait(ctx context.Context) {
 	}
 	ws.working.wait(context.WithoutCancel(ctx))
 }
-
-// retire is the last call of an idle releaser.
-func (t *Turn) retire() {
-	t.gate.leave()
-	t.background.end()
-}

@@ -350,6 +350,12 @@ func (t *Turn) Leave() {
 	t.calls.leave()
 }
 
+// retire is the last call of an idle releaser.
+func (t *Turn) retire() {
+	t.gate.leave()
+	t.background.end()
+}
+
 // mayWait decides whether t may stand in line. The first in line always may, so
 // that there are turns to learn from.
 func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
