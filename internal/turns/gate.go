@@ -592,7 +592,7 @@ func (gt *gate) told(owner, record string) {
 
 // leaveIdle leaves gr, which t has on the floor with nobody in line and does not
 // use any longer, to the next call. leaveIdle returns false if the key must be
-// released.
+// released. gt.mu is held.
 func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
 	if gr.idler == nil {
 		return false
@@ -610,7 +610,7 @@ func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
 }
 
 // joinIdle gives t the floor with the idle grant, if t may use that. Otherwise
-// an idle releaser releases the key.
+// an idle releaser releases the key. gt.mu is held.
 func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 	gr := gt.idle()
 	if gr == nil {
@@ -626,7 +626,7 @@ func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
 }
 
 // releaseIdle gives the floor to a new idle releaser, which releases the idle
-// grant. releaseIdle does nothing if there is none.
+// grant. releaseIdle does nothing if there is none. gt.mu is held.
 func (gt *gate) releaseIdle() {
 	gr := gt.idle()
 	if gr == nil {
@@ -638,7 +638,7 @@ func (gt *gate) releaseIdle() {
 	gt.idleReleasers.add(gt.floor)
 }
 
-// endIdle takes the mutex, and releases gr if gr is idle.
+// endIdle releases gr if gr is idle.
 func (gt *gate) endIdle(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -647,8 +647,8 @@ func (gt *gate) endIdle(gr *grant) {
 	}
 }
 
-// missed takes the mutex. It notes that the message of a process that wants the
-// key may have been missed, and releases an idle key.
+// missed notes that the message of a process that wants the key may have been
+// missed, and releases an idle key.
 func (gt *gate) missed() {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

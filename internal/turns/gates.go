@@ -66,8 +66,8 @@ func (s *gates) leave(gt *gate) {
 	}
 }
 
-// keepBriefly keeps an unused gate alive, so that a call that returns at
-// once still finds what the gate knows of other processes.
+// keepBriefly keeps an unused gate alive for a moment, so that a call that
+// returns at once still finds what the gate knows of other processes.
 func (s *gates) keepBriefly(gt *gate) {
 	s.retain(gt)
 	s.recent.add(gt, s.sweep)
