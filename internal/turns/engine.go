@@ -175,9 +175,10 @@ func (w waker) Recorded(key, owner, value string) {
 	}
 }
 
-// A common is what the gates, turns and grants of an engine share: the store
-// with the bounds of its requests and what is known of its answers, and what
-// this process does beside its calls. Its methods are safe for concurrent use.
+// A common is what the gates, turns and grants of an engine share. That is the
+// store, with the limits of its requests and what is known of its answers, and
+// what this process does beside its calls. Its methods are safe for concurrent
+// use.
 type common struct {
 	store       locker.Locker
 	listener    locker.Listener  // the store; nil: no key may be idle

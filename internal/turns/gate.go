@@ -634,7 +634,10 @@ func (gt *gate) releaseIdle() {
 	}
 	gt.background.begin() // under a grant that has not ended; until retire
 	gt.retain()
-	gt.floor = &Turn{common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{idleReleaser: true}}
+	gt.floor = &Turn{
+		common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr,
+		waiting: waiting{idleReleaser: true},
+	}
 	gt.idleReleasers.add(gt.floor)
 }
 

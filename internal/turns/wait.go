@@ -366,7 +366,9 @@ func (w *waiter) again(err error, sent time.Time, limit time.Duration) bool {
 // heard returns what a try of w has told of the store, and its error. A try
 // that is made again tells nothing. The two count as one, whose error is that of
 // the first if the second was not sent.
-func (w *waiter) heard(ctx context.Context, err error, sent time.Time, limit time.Duration, again bool) (hearing, error) {
+func (w *waiter) heard(ctx context.Context, err error, sent time.Time, limit time.Duration, again bool) (hearing,
+	error,
+) {
 	full := limits.Try(w.set.TTL)
 	switch {
 	case again:
@@ -457,7 +459,8 @@ func (w *waiter) won(b *bid, sent time.Time, token uint64) *grant {
 		w.gate.tryWon(gr)
 		return gr
 	}
-	err := fmt.Errorf("%w: the answer took %v of a lease of %v", locker.ErrUnavailable, time.Since(sent), b.claim.First())
+	took, length := time.Since(sent), b.claim.First()
+	err := fmt.Errorf("%w: the answer took %v of a lease of %v", locker.ErrUnavailable, took, length)
 	b.unclear = true
 	w.unanswered(true, false, err)
 	return nil
