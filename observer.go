@@ -122,8 +122,9 @@ type HoldResult struct {
 type RenewResult struct {
 	Err  error         // nil, ErrLeaseLost or ErrUnavailable
 	Left time.Duration // how long the lease could still be trusted when the answer came
-	// Late says that Left was less than half of what a fresh lease has. A try
-	// failed, or the answer was slow.
+	// Late says that a try failed, or the answer was slow: Left was less than
+	// half of what a fresh lease has. After a hand-over, and of a key that
+	// lingers, it was less than half of what was left when the try was due.
 	Late bool
 }
 

@@ -92,7 +92,10 @@ const (
 // guard.ErrInterrupted unless an Idempotency-Key has caused them.
 //
 // Of uses ctx to tell a client that has gone from a wait that something else
-// ended.
+// ended. A server cancels the context of such a request and names no cause. A
+// middleware that cancels requests, or a server's BaseContext that ends at a
+// shutdown, is told from it by a deadline or a cause, see
+// [context.WithCancelCause].
 //
 // An empty key is treated as a server error (500), unless err also Is an error
 // of keyfunc. So a handler that makes the key of values that it has bound can
@@ -158,12 +161,19 @@ func cancelled(ctx context.Context, err error) Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, guard.ErrLeaseLost), errors.Is(cause, guard.ErrClosed): // the lease around the wait is lost
 		return lost
-	case errors.Is(cause, context.Canceled): // a server cancels a request without a cause of its own
+	case errors.Is(cause, context.Canceled) && !endedInside(ctx): // a server cancels without a cause of its own
 		return Outcome{Status: ClientGone}
 	}
 	// The handler cancelled a context of its own, or a middleware named its
 	// cause.
 	return refused(ctx, waitAborted, err)
+}
+
+// endedInside reports whether ctx was cancelled inside the lease that it
+// carries, by a handler and not by the server.
+func endedInside(ctx context.Context) bool {
+	l, found := guard.LeaseFrom(ctx)
+	return found && l.Context().Err() == nil
 }
 
 // A refusal is the outcome of a wait without its advice. The advice depends on

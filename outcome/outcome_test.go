@@ -138,6 +138,32 @@ func TestARefusalAfterSomeWorkAsksNobodyToRepeatIt(t *testing.T) {
 	}
 }
 
+// The handler that has ended a context of its own has a client that waits.
+func TestWhoEndsAContextInsideTheLeaseIsNoClientThatLeft(t *testing.T) {
+	wait := errors.Join(guard.ErrNotAcquired, context.Canceled)
+	for name, row := range map[string]struct {
+		leave  bool // the client leaves too
+		status int
+	}{"the handler": {false, 503}, "the client": {true, 499}} {
+		ctx, leave := context.WithCancel(t.Context())
+		err := newGuard(t).Do(ctx, "payment", func(ctx context.Context) error {
+			ctx, cancel := context.WithCancel(ctx)
+			if row.leave {
+				leave()
+			}
+			cancel()
+			o, ours := outcome.Of(ctx, wait)
+			if !ours || o.Status != row.status || o.RetryAfter != 0 {
+				t.Errorf("%s has ended it: got %+v, %v, want %d", name, o, ours, row.status)
+			}
+			return nil
+		})
+		if leave(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func newGuard(t *testing.T) *guard.Guard {
 	t.Helper()
 	return testguard.New(t, memlocker.New())

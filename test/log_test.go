@@ -272,6 +272,37 @@ func TestDo_AnOutageSoonAfterAnotherIsLoggedLateButCountedFully(t *testing.T) {
 	})
 }
 
+// A release logs nothing about outages, so the next call logs that one is over.
+func TestAnOutageLastsUntilTheFirstAnswerNotUntilTheNextCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxWait(0))
+		lease := must(b.Acquire(t.Context(), "another"))
+		mend := b.mem.Break()
+		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+		book.want(t, downLine)
+		time.Sleep(2 * time.Second)
+		mend()
+		wantErr(t, lease.Release(t.Context()), nil)
+		time.Sleep(time.Minute)
+		wantErr(t, b.Do(t.Context(), key, nop), nil)
+		book.want(t, upLine+"2s")
+
+		time.Sleep(time.Minute)
+		lease = must(b.Acquire(t.Context(), "another"))
+		fails := func() {
+			mend = b.mem.Break()
+			wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+			time.Sleep(time.Second)
+			mend()
+		}
+		fails()
+		wantErr(t, lease.Release(t.Context()), nil)
+		fails() // the answer to the release was not the end
+		wantErr(t, b.Do(t.Context(), key, nop), nil)
+		book.want(t, downLine, upLine+"2s")
+	})
+}
+
 func TestAnOutageThatEndsBeforeItsLineIsLoggedAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(0))

@@ -151,6 +151,44 @@ func TestDo_ARenewalIsLateInTheSecondHalfOfTheLease(t *testing.T) {
 	})
 }
 
+// A lease that begins short is trusted for longer after its second renewal only.
+// Neither is late if the store answers at once.
+func TestDo_NoRenewalIsLateThatIsAnsweredWhenItIsDue(t *testing.T) {
+	for name, opts := range map[string][]guard.Option{
+		"an offer":            nil,
+		"an offer of 30 s":    {guard.WithTTL(30 * time.Second)},
+		"an offer of 1 s":     {guard.WithTTL(2 * time.Second)},
+		"a key that lingers":  {guard.WithLinger(time.Second)},
+		"a shared hand-over":  {guard.WithShared()},
+		"a permit of several": {guard.WithPermits(3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &diary{}
+				b := newBench(t, append(opts, guard.WithObserver(d), guard.WithMaxWait(time.Minute))...)
+				for age := range 10 { // of the look that has seen the claim queued
+					holder := must(b.other.Acquire(t.Context(), key))
+					time.AfterFunc(time.Second+time.Duration(age)*50*time.Millisecond, func() {
+						_ = holder.Release(context.Background())
+					})
+					wantErr(t, b.Do(t.Context(), key, func(context.Context) error {
+						time.Sleep(5 * time.Second)
+						return nil
+					}), nil)
+				}
+				for _, r := range d.renewals {
+					if r.Err != nil || r.Late {
+						t.Errorf("told of %+v", r)
+					}
+				}
+				if len(d.renewals) == 0 {
+					t.Error("no renewal")
+				}
+			})
+		})
+	}
+}
+
 func TestDo_TheBlockerIsKnownToThoseWhoOnlyStoodInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}

@@ -31,7 +31,8 @@
 //   - MySQL and MariaDB: a plain SELECT before Check takes the snapshot that
 //     all later ones read. That snapshot is older than the wait of Check.
 //     Deadlocks (1213) are possible, as in every transaction. Begin again after
-//     one.
+//     one: the server has rolled Check back too, and carries out the statements
+//     that come after it without a fence.
 //   - SQLite: a transaction that begins with a write gets the write lock at
 //     once. Check is such a write. A transaction that begins with a read may
 //     fail with SQLITE_BUSY in the middle. Set busy_timeout, or another writer

@@ -52,6 +52,10 @@ import (
 // error is then the driver's. Once repeats nothing: call it again after a
 // deadlock or a serialization failure.
 //
+// fn must return the error of a deadlock. MySQL rolls back the transaction and
+// carries out the statements that come after it, as SQLite does where its file
+// is full. Once then keeps no result and returns an error, whatever fn returns.
+//
 // If COMMIT gives no answer, Once looks for the result. If it finds none, it
 // returns fn's result with guard.ErrNotRecorded: the transaction may yet be
 // committed, and a later call finds out. A lease that is lost after the commit

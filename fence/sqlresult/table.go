@@ -80,6 +80,9 @@ func (t *Table) Recall(ctx context.Context, q Queryer, key string) (r Record, fo
 // Keep keeps r for key until ttl has passed. It must be the last statement of
 // tx. The record is there if and only if tx is committed.
 //
+// Do not call Keep after a deadlock in MySQL, which has rolled tx back. Keep
+// would begin another transaction, with the record alone.
+//
 // Keep waits while another open transaction keeps something for key, as long as
 // ctx and the database allow. It returns [ErrKept] if the key has a result,
 // guard.ErrInvalidKey or guard.ErrInvalidOption for a key, ttl or transaction

@@ -11,7 +11,8 @@ import (
 // A promise ends when the library tells of a loss or its deadline passes.
 // Without deadlines it ends when the process first did not run. Servers forget
 // by flush, wipe, failover, death and an election. Then C3 and C4 leave out the
-// time until earlier leases have ended, and C12 the keys of then. C2 asks only
+// time until earlier leases have ended, and C12 the keys of then. C8 leaves out
+// leases that are there then, or within a TTL of the last fault. C2 asks only
 // that no two turns have one token. The limits of a worker that got
 // no processor are longer by that time. With faults other than kills C11 only
 // measures. C11 leaves out the time in which a cart waits, and with carts there

@@ -318,3 +318,32 @@ func TestTheJudgeFindsASecondResult(t *testing.T) {
 		}
 	}
 }
+
+func TestALeaseIsLeftOnlyByAFaultJustBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	end := int64(time.Minute)
+	ago := func(d time.Duration) int64 { return end - int64(d) }
+	election := func(at int64) *History {
+		return NewHistory(Past{Elections: []Span{{at - 1, at}}, Most: mostTTL, Complete: true})
+	}
+	for name, c := range map[string]struct {
+		calm int64
+		h    *History
+		want int
+	}{
+		"no fault":                {0, election(1), 1},
+		"a fault long before":     {ago(mostTTL), election(1), 1},
+		"a fault just before":     {ago(mostTTL) + 1, election(1), 0},
+		"an election just before": {0, election(ago(mostTTL)), 0},
+		"an election long before": {0, election(ago(2 * mostTTL)), 1},
+	} {
+		v := newVerdict(own)
+		v.residue(c.h, &Run{
+			Most: mostTTL, Calm: c.calm, To: end,
+			Left: map[string]int64{"lease": 300, "note": 1}, Leases: []string{"lease"},
+		})
+		if n := v.violations[residue]; n != c.want {
+			t.Errorf("%s: %d violations, want %d", name, n, c.want)
+		}
+	}
+}

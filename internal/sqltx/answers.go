@@ -90,10 +90,11 @@ func ofPostgreSQL(err error) answer {
 	return silence
 }
 
-// mysqlAgain are the refusals with the SQLSTATE HY000 that may pass: record
-// changed, disk full, no memory, COMMIT failed (Galera), lock wait timeout,
-// read-only, execution time exceeded, NOWAIT.
-var mysqlAgain = []uint64{1020, 1021, 1037, 1038, 1041, 1180, 1205, 1290, 1836, 3024, 3572}
+// mysqlAgain are the refusals that may pass and whose SQLSTATE does not say so:
+// record changed, disk full, no memory, COMMIT failed (Galera), lock wait
+// timeout, read-only, no savepoint (see unbroken), execution time exceeded,
+// NOWAIT.
+var mysqlAgain = []uint64{1020, 1021, 1037, 1038, 1041, 1180, 1205, 1290, 1305, 1836, 3024, 3572}
 
 // ofMySQL knows the error of go-sql-driver/mysql, a struct with a Number and an
 // SQLState. The numbers from 2000 are those of clients, and the ones from 9000

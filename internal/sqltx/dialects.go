@@ -9,6 +9,8 @@ type resultStatements struct {
 	name    string
 	schema  string
 	begin   string // takes the lock of a write transaction, if need be
+	mark    string // sets a savepoint, where the database may end a transaction and go on
+	unmark  string // fails if the savepoint is gone
 	recall  string
 	expired string // looks for a row whose time is over, if keep does not replace it
 	drop    string // deletes it
@@ -42,6 +44,8 @@ var resultDialects = map[Dialect]resultStatements{
 		schema: "CREATE TABLE IF NOT EXISTS {table} (name VARBINARY(255) PRIMARY KEY, value MEDIUMBLOB NOT NULL, " +
 			"fingerprint VARBINARY(32) NOT NULL, final BOOLEAN NOT NULL, until DATETIME(6) NOT NULL, INDEX (until)) " +
 			"ENGINE = InnoDB",
+		mark:   "SAVEPOINT guard_result",
+		unmark: "RELEASE SAVEPOINT guard_result",
 		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = ? AND until > UTC_TIMESTAMP(6)",
 		// A DELETE that finds no row locks the gap where it would be, and two
 		// of those are a deadlock. So one that finds its row comes after a
@@ -61,6 +65,8 @@ var resultDialects = map[Dialect]resultStatements{
 			"fingerprint BLOB NOT NULL, final BOOLEAN NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID; " +
 			"CREATE INDEX IF NOT EXISTS {schema}{bare}_until ON {bare} (until)",
 		begin:  "DELETE FROM {table} WHERE name = ? AND until <= {now}",
+		mark:   "SAVEPOINT guard_result",
+		unmark: "RELEASE SAVEPOINT guard_result",
 		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = ? AND until > {now}",
 		keep: "INSERT INTO {table} (name, value, fingerprint, final, until) VALUES (?, ?, ?, ?, {now} + ?) " +
 			"ON CONFLICT (name) DO UPDATE SET value = excluded.value, " +

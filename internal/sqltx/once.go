@@ -155,6 +155,9 @@ func (c *call) run(ctx context.Context) error {
 			return errNothing
 		}
 		ran = true
+		if err := c.table.unbroken(ctx, tx); err != nil {
+			return err
+		}
 		return c.keep(ctx, tx, c.result.Record, false)
 	})
 	var final *guard.FinalError

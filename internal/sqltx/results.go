@@ -107,7 +107,31 @@ func (t *Results) first(ctx context.Context, tx Runner, key string) (r Record, f
 			return Record{}, false, t.failed("begin", err)
 		}
 	}
+	if t.mark != "" {
+		if _, err := tx.Exec(ctx, t.mark); err != nil {
+			return Record{}, false, t.failed("begin", err)
+		}
+	}
 	return t.Recall(ctx, tx, key)
+}
+
+// unbroken fails if the transaction that began with first has ended. MySQL ends
+// it at a deadlock and SQLite at some errors, and both carry out the statements
+// that come after. A function that takes no notice of the error would have a
+// result of half of its work.
+func (t *Results) unbroken(ctx context.Context, tx Runner) error {
+	if t.unmark == "" {
+		return nil
+	}
+	_, err := tx.Exec(ctx, t.unmark)
+	if said := (*RefusedError)(nil); errors.As(t.dialect.judge(err), &said) {
+		return fmt.Errorf("sqlresult: the database has ended the transaction inside the function, "+
+			"which took no notice of a deadlock or the like: %w", said)
+	}
+	if err != nil {
+		return t.failed("look whether the transaction goes on", err)
+	}
+	return nil
 }
 
 // clear deletes a row for key whose time is over, where keep does not replace

@@ -448,7 +448,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	defer gr.mu.Unlock()
 	now := time.Now()
 	left := gr.trust.left(now)
-	r = Renewal{Err: err, Left: left, Late: left < limits.Trusted(gr.trust.length)/2}
+	r = Renewal{Err: err, Left: left, Late: left < gr.trust.half(gr.bid.terms.ttl, gr.renewAt)}
 	close(gr.renewing)
 	gr.renewing = nil
 	if gr.cause != nil || gr.answered(sent, now, gr.bid.renewed(), err) {

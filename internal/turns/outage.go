@@ -38,6 +38,7 @@ type outage struct {
 	on     bool
 	since  time.Time // when it began
 	last   time.Time // the last missing answer
+	over   time.Time // a clear answer of which there was no news, since last; zero: none
 	logged time.Time // when this outage, or the last one before it, was logged
 	told   bool      // it was logged
 	fault  error     // of the last missing answer
@@ -163,7 +164,7 @@ func (os *outages) note(key string, h hearing, err error) (n News, is bool) {
 }
 
 // answered notes a clear answer without the news of it, because a release tells
-// nobody. The next request tells.
+// nobody. The next request tells, and says that the outage has lasted until now.
 func (os *outages) answered(key string) {
 	if os.on.Load() == 0 {
 		return
@@ -173,6 +174,9 @@ func (os *outages) answered(key string) {
 	defer os.mu.Unlock()
 	if o := os.by[domain]; o != nil {
 		o.broken()
+		if o.over.IsZero() {
+			o.over = time.Now()
+		}
 	}
 }
 
@@ -196,7 +200,7 @@ func (os *outages) missed(o *outage, h hearing, err error, now time.Time) (n New
 		o.on, o.since, o.told = true, now, false
 		os.on.Add(1)
 	}
-	o.last, o.fault = now, err
+	o.last, o.over, o.fault = now, time.Time{}, err
 	switch {
 	case h == refusal:
 		o.broken()
@@ -223,13 +227,17 @@ func (os *outages) end(o *outage, now time.Time) (n News, is bool) {
 		o.on = false
 		os.on.Add(-1)
 		o.broken()
+		lasted := now.Sub(o.since)
+		if !o.over.IsZero() {
+			lasted = o.over.Sub(o.since)
+		}
 		if o.told {
-			return News{Over: true, Lasted: now.Sub(o.since)}, true
+			return News{Over: true, Lasted: lasted}, true
 		}
 		if o.untold++; o.untold == 1 {
 			os.untold.Add(1)
 		}
-		o.missed += now.Sub(o.since)
+		o.missed += lasted
 	}
 	if o.untold == 0 || o.pauses(now) {
 		return News{}, false

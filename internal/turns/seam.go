@@ -98,7 +98,7 @@ type Events interface {
 type Renewal struct {
 	Err  error         // nil, ErrLeaseLost or ErrUnavailable of package locker
 	Left time.Duration // how long the lease could still be trusted when the answer came
-	Late bool          // Left was less than half of what a fresh lease has
+	Late bool          // Left was less than half of what a fresh lease has, see trust.half
 }
 
 // News is the begin or the end of an outage that is worth a log line.

@@ -151,6 +151,17 @@ func (t trust) sent() time.Time { return t.mono.Add(-limits.Trusted(t.length)) }
 // renewed.
 func (t trust) expiry() time.Time { return t.mono.Add(t.length - limits.Trusted(t.length)) }
 
+// half returns what is left when the answer to a renewal is late that was due
+// at the given time: half of a fresh lease. A lease that is shorter than its TTL
+// is renewed when less may be left than that. Of it half is late of what was
+// left then.
+func (t trust) half(ttl time.Duration, due time.Time) time.Duration {
+	if t.length < ttl {
+		return t.left(due) / 2
+	}
+	return limits.Trusted(t.length) / 2
+}
+
 // renewed returns the trust after a renewal. A renewal never shortens trust.
 //
 // A failover may lose the last write, and then leave the key the lease that it

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -55,6 +56,25 @@ func TestALossCountsFromTheDeadlineIfThatHasPassed(t *testing.T) {
 		gr := &grant{validity: validity{trust: trust{mono: end, wall: end.Round(0)}}}
 		if got := gr.endedBy(now).Sub(now); got != want {
 			t.Errorf("with %v left it ended %v from now, want %v", left, got, want)
+		}
+	}
+}
+
+// Half of a fresh lease is late, and of a lease that began short half of what
+// was left when its renewal was due.
+func TestAnAnswerIsLateByHalf(t *testing.T) {
+	now := time.Now()
+	const ttl, late = 10 * time.Second, 700 * time.Millisecond
+	for name, c := range map[string]struct {
+		length time.Duration
+		due    time.Duration // after the request that the lease comes from
+		half   time.Duration
+	}{
+		"a whole lease": {ttl, 4 * time.Second, limits.Trusted(ttl) / 2},
+		"a short one":   {time.Second, late, (limits.Trusted(time.Second) - late) / 2},
+	} {
+		if got := trustFrom(now, c.length).half(ttl, now.Add(c.due)); got != c.half {
+			t.Errorf("%s: %v, want %v", name, got, c.half)
 		}
 	}
 }

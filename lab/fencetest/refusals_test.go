@@ -290,3 +290,72 @@ func TestASuccessInAnAbortedTransactionIsNone(t *testing.T) {
 		c.Errorf("%d %s, %v; log %s", a.Code, a.Body, a.Header(), log)
 	}
 }
+
+// MariaDB rolls a transaction back at a deadlock, and SQLite at a statement that
+// says so. Both carry out what comes after it.
+func (c *till) breaks(ctx context.Context, tx *sql.Tx) error {
+	c.Helper()
+	if c.database.name == "SQLite" {
+		_, err := tx.ExecContext(ctx, "INSERT OR ROLLBACK INTO "+c.name+"_rows VALUES ('mine')")
+		return err
+	}
+	change := func(on execer, row string) error {
+		_, err := on.ExecContext(ctx, "UPDATE "+c.name+"_rows SET n = n + 1 WHERE name = ?", row)
+		return err
+	}
+	other, err := c.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	// The transaction that has changed less is the one that is rolled back.
+	_, err = other.ExecContext(ctx, "INSERT INTO "+c.name+"_rows (name) SELECT seq FROM seq_1_to_1000")
+	if err = errors.Join(err, change(other, "other"), change(tx, "mine")); err != nil {
+		return errors.Join(err, other.Rollback())
+	}
+	done := make(chan error)
+	go func() { done <- errors.Join(change(other, "mine"), other.Rollback()) }()
+	err = change(tx, "other")
+	if bad := <-done; bad != nil {
+		c.Error("the other transaction:", bad)
+	}
+	return err
+}
+
+// A result never comes of a transaction that the database has ended before its
+// function was over.
+func TestADeadlockThatAFunctionIgnoresLeavesNoResult(t *testing.T) {
+	onTills(t, func(c till) {
+		switch c.database.name {
+		case "PostgreSQL": // TestASuccessInAnAbortedTransactionIsNone
+			return
+		case "SQLite":
+			c.exec("CREATE TABLE " + c.name + "_rows (name TEXT PRIMARY KEY)")
+			c.exec("INSERT INTO " + c.name + "_rows VALUES ('mine')")
+		default:
+			c.exec("CREATE TABLE " + c.name + "_rows (name VARBINARY(255) PRIMARY KEY, n INT NOT NULL DEFAULT 0)")
+			c.exec("INSERT INTO " + c.name + "_rows (name) VALUES ('mine'), ('other')")
+		}
+		g := c.guards(1)[0]
+		pay := func(after func(ctx context.Context, tx *sql.Tx)) (receipt, error) {
+			return sqlresult.Once(c.Context(), g, c.db, c.results, "k", time.Hour,
+				func(ctx context.Context, tx *sql.Tx) (receipt, error) {
+					err := c.charge(ctx, tx, "k")
+					after(ctx, tx)
+					return receipt{"k", "first"}, err
+				})
+		}
+		r, err := pay(func(ctx context.Context, tx *sql.Tx) {
+			if err := c.breaks(ctx, tx); err == nil {
+				c.Error("no deadlock")
+			}
+		})
+		said := err != nil && strings.Contains(err.Error(), "has ended the transaction inside the function")
+		if r != (receipt{}) || !said || errors.Is(err, guard.ErrNotRecorded) || c.charges("k") != 0 {
+			c.Errorf("%v, %v, %d charges", r, err, c.charges("k"))
+		}
+		r, err = pay(func(context.Context, *sql.Tx) {})
+		if err != nil || r.By != "first" || c.charges("k") != 1 {
+			c.Errorf("again: %v, %v, %d charges", r, err, c.charges("k"))
+		}
+	})
+}

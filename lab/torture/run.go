@@ -97,12 +97,13 @@ type run struct {
 func (r *run) last(ctx context.Context, progress io.Writer) (*judge.Verdict, error) {
 	limited, cancel := context.WithTimeout(ctx, r.cfg.length)
 	defer cancel()
+	watched := r.watch(ctx)
+	defer watched()
 	var struck sync.WaitGroup // ends with the schedule, or the run
 	struck.Go(func() {
 		r.nemesis.run(limited, newSchedule(r.cfg))
 		r.calm = judge.Now()
 	})
-	struck.Go(func() { r.nemesis.watch(limited) })
 	var caught *judge.Verdict
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
@@ -129,10 +130,21 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*judge.Verdict, err
 	}
 	r.to = judge.Now()
 	r.crew.endAll()
+	watched()
 	if caught != nil {
 		return caught, nil
 	}
 	return r.end(ctx, progress)
+}
+
+// watch records elections until the function that it returns is called, which
+// waits for that. The workers run for longer than the schedule, and the last
+// fault may come late on a busy machine.
+func (r *run) watch(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var watch sync.WaitGroup
+	watch.Go(func() { r.nemesis.watch(ctx) })
+	return sync.OnceFunc(func() { cancel(); watch.Wait() })
 }
 
 // settleMost is the max time for a run to see enough, even on a busy machine.

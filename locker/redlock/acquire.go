@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"time"
 
@@ -119,6 +120,10 @@ func (l *Locker) ask(ctx context.Context, b *ballot, i int, t locker.Try) (locke
 func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) (locker.Answer, error) {
 	n, s := l.nodes[i], &b.seats[i]
 	a, err := n.store.Acquire(limited, &s.claim, t)
+	if l.again(limited, err) {
+		b.doubt(i)
+		a, err = n.store.Acquire(limited, &s.claim, t)
+	}
 	n.end(err)
 	switch b.cast(i, t.Wait, a, err) {
 	case idle:
@@ -131,6 +136,15 @@ func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) 
 		}
 	}
 	return a, err
+}
+
+// again reports whether a node is asked once more. Its redislocker has given up
+// early, because it had a connection that may have been forgotten on its way.
+// Both requests together have the limit of one.
+func (l *Locker) again(limited context.Context, err error) bool {
+	end, _ := limited.Deadline()
+	timeout := net.Error(nil)
+	return errors.As(err, &timeout) && timeout.Timeout() && time.Until(end) > l.settings.limit/4
 }
 
 // giveBack releases the vote of a seat that was taken. If the release has no

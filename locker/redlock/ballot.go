@@ -244,6 +244,13 @@ func (b *ballot) cast(i int, waits bool, a locker.Answer, err error) phase {
 	return holding
 }
 
+// doubt records that an Acquire of a seat had no answer, and is sent again.
+func (b *ballot) doubt(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seats[i].unclear = true
+}
+
 // returned records the end of a request to give a vote back. known says that
 // the vote is known to be gone. clean reports whether the seat must be cleaned
 // up.
