@@ -135,9 +135,9 @@ func (g *Group) ask(ctx context.Context) {
 		t.gate.beginTry(bids[i], false, sent)
 		t.attempts++
 	}
-	as, held, err := g.several.AcquireAll(g.engine.bounded(ctx, limit), claims, !first.patience.Once)
+	as, held, err := g.several.AcquireAll(first.bounded(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
-	if err != nil && !g.engine.outages.together(claims) {
+	if err != nil && !first.outages.together(claims) {
 		h = nothing // one error of several nodes does not tell which of them
 	}
 	_, err = usable(err)

@@ -103,9 +103,7 @@ func (st *standing) enter(t *Turn, gr *grant) {
 	t.entered = gr
 }
 
-// enterFirst lets the first in line enter gr.
-func (st *standing) enterFirst(gr *grant) { st.enterFromLine(st.line.first, gr) }
-
+// enterFromLine lets t, which stands in line, enter gr.
 func (st *standing) enterFromLine(t *Turn, gr *grant) {
 	st.line.remove(t)
 	st.enter(t, gr)
@@ -115,7 +113,7 @@ func (st *standing) enterFromLine(t *Turn, gr *grant) {
 // enterFront lets the shared turns in front of the line enter the open grant.
 func (st *standing) enterFront() {
 	for st.line.first != nil && st.openTo(st.line.first) {
-		st.enterFirst(st.crowd.open)
+		st.enterFromLine(st.line.first, st.crowd.open)
 	}
 }
 
@@ -183,7 +181,7 @@ func (st *standing) handPermit(gr *grant) bool {
 	if gr.bid.terms.shared() || !st.nextMayUse(gr) {
 		return false
 	}
-	st.enterFirst(gr)
+	st.enterFromLine(st.line.first, gr)
 	st.advance() // those behind it need not wait for a permit
 	return true
 }

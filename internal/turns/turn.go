@@ -331,16 +331,13 @@ func (t *Turn) recalls() bool { return t.patience.Recall != nil }
 
 // passFloor gives the floor to the next in line. A bid that nobody is left to
 // go on with is abandoned.
-func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
+func (t *Turn) passFloor() { t.gate.passFloor(t).abandon(t.store) }
 
 // update changes the contender of the gate by f, under its mutex. f returns a
 // bid that is over by that, which is abandoned.
 func (t *Turn) update(f func(c *contender, now time.Time) (over *bid)) {
-	t.abandonBid(t.gate.update(f))
+	t.gate.update(f).abandon(t.store)
 }
-
-// abandonBid asks the locker to remove what b has left. b may be nil.
-func (t *Turn) abandonBid(b *bid) { b.abandon(t.store) }
 
 // Leave ends the use of the gate and the engine. Leave is the last call. Leave
 // comes after an End that asked for no release, or after the release. Drop

@@ -66,7 +66,7 @@ func (w *waiter) quit() {
 	if gr != nil {
 		gr.discard()
 	}
-	w.abandonBid(b)
+	b.abandon(w.store)
 	w.Leave()
 }
 
@@ -250,7 +250,7 @@ func (w *waiter) nextAction(ctx context.Context) (action, error) {
 	}
 	now := time.Now()
 	a, err := w.gate.next(w.Turn, now)
-	w.abandonBid(a.over) // before it is granted
+	a.over.abandon(w.store) // before it is granted
 	left := w.patience.Until.Sub(now)
 	late := w.attempts > 0 || w.stood() // a first try may take its full limit
 	switch {
@@ -321,7 +321,7 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 	defer w.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
-		w.abandonBid(w.gate.foundRecord(w.Turn, answer.Record, joins))
+		w.gate.foundRecord(w.Turn, answer.Record, joins).abandon(w.store)
 		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
 		if gr := w.won(b, sent, answer.Token); gr != nil {
@@ -333,7 +333,7 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 		if w.ask(answer, sent) {
 			return nil, nil
 		}
-		w.abandonBid(w.gate.tryHeld(w.Turn, answer, sent, joins))
+		w.gate.tryHeld(w.Turn, answer, sent, joins).abandon(w.store)
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
 	default:
