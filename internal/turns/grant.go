@@ -401,7 +401,7 @@ func (gr *grant) due(now time.Time) (act func()) {
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
 		gr.commit()
-		gr.renewer.add(gr, &gr.bid.claim, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
+		gr.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
 	return act

@@ -46,14 +46,14 @@ type renewer struct {
 	classes map[int]*renewals
 }
 
-// add queues gr, which owns its key by claim, for renewal. A try has the given
-// limit, and gr is trusted until end. gr.renewed will be called once, unless gr
+// add queues gr for renewal. A try has the given limit, and gr is trusted until
+// end. gr.renewed will be called once, unless gr
 // is forgotten.
-func (r *renewer) add(gr *grant, claim *locker.Claim, limit time.Duration, end time.Time) {
+func (r *renewer) add(gr *grant, limit time.Duration, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	class := r.class(bits.Len64(uint64(limit.Milliseconds())))
-	gr.renewal = renewal{grant: gr, claim: claim, class: class, end: end, longest: limit}
+	gr.renewal = renewal{grant: gr, class: class, end: end, longest: limit}
 	heap.Push(class, &gr.renewal)
 	r.gather(class)
 }
@@ -125,7 +125,7 @@ func (r *renewer) look(batch []*grant, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a batch belongs to no caller
 	defer cancel()
 	for _, gr := range batch {
-		if s, err := in.Inspect(ctx, gr.renewal.claim.Key); err == nil && s.Waiting > 0 {
+		if s, err := in.Inspect(ctx, gr.bid.claim.Key); err == nil && s.Waiting > 0 {
 			gr.gate.want()
 		}
 	}
@@ -181,7 +181,7 @@ func (r *renewer) forget(gr *grant) bool {
 func (r *renewer) renew(batch []*grant, limit time.Duration) []Renewal {
 	claims := make([]*locker.Claim, len(batch))
 	for i, gr := range batch {
-		claims[i] = gr.renewal.claim
+		claims[i] = &gr.bid.claim
 	}
 	results := make([]Renewal, len(batch))
 	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a lease outlives its caller
@@ -243,7 +243,6 @@ func (c *renewals) Pop() any {
 // place.
 type renewal struct {
 	grant   *grant
-	claim   *locker.Claim
 	class   *renewals     // where it waits to be sent; nil: it does not
 	place   int           // in class.due
 	end     time.Time     // of the trust in the grant
