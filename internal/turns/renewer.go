@@ -47,8 +47,7 @@ type renewer struct {
 }
 
 // add queues gr for renewal. A try has the given limit, and gr is trusted until
-// end. gr.renewed will be called once, unless gr
-// is forgotten.
+// end. gr.renewed will be called once, unless gr is forgotten.
 func (r *renewer) add(gr *grant, limit time.Duration, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
