@@ -112,7 +112,7 @@ func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
 	if g.set.MaxWait == 0 { // it waits for none
 		keys = slices.DeleteFunc(slices.Clone(keys), inside)
 	}
-	return g.family.engine.NewGroup(keys, inside, &g.set, events{g})
+	return turns.NewGroup(g.family.engine, keys, inside, &g.set, events{g})
 }
 
 // err returns the cause of the first lease that is lost, or nil.
@@ -159,7 +159,7 @@ func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop(false)
 	func() {
 		defer func() { settle(endings, panicked) }() // also after a panic of an observer or the locker
-		releaseAll(ctx, s.guard.family.engine, endings)
+		releaseAll(ctx, endings)
 	}()
 	for _, l := range s.all {
 		if err := l.fate.result(); errors.Is(err, ErrLeaseLost) {
@@ -187,7 +187,7 @@ func (s *leases) stop(unused bool) []ending {
 
 // releaseAll releases the keys of the endings that need it, together. It
 // returns when all releases have an answer.
-func releaseAll(ctx context.Context, e *turns.Engine, endings []ending) {
+func releaseAll(ctx context.Context, endings []ending) {
 	var back []*turns.Turn
 	var at []int
 	for i := range endings {
@@ -196,7 +196,7 @@ func releaseAll(ctx context.Context, e *turns.Engine, endings []ending) {
 			endings[i].err = ErrUnavailable // if there is no answer
 		}
 	}
-	for n, err := range e.ReleaseKeys(ctx, back) {
+	for n, err := range turns.ReleaseKeys(ctx, back) {
 		endings[at[n]].err = err
 	}
 }

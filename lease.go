@@ -17,40 +17,61 @@ import (
 // under [Lease.Context]. The caller releases the lease when it is done. A lease
 // outlives the leases inside it. Its methods are safe for concurrent use.
 type Lease struct {
-	// Invariant of a lease that is not bare: turn is &own, or outer's turn if
-	// outer is set, or one that a group has taken. turn and ctx are nil until
-	// the lease is acquired, and do not change afterwards. So is cancel, unless
-	// the leases of a DoAll share one from the start. The release waits for the
-	// slot of stile, unless the lease is lost.
-	//
-	// A bare lease has no turn and is never released. Nothing runs inside it.
+	guard *Guard
+	key   string
 
-	guard     *Guard
-	key       string
-	enclosing *Lease      // the innermost lease of the verb's ctx, or DoAll's lease before this one
-	outer     *Lease      // the lease on the same key that the verb runs inside; nil if the turn is its own
-	turn      *turns.Turn // shared with all leases inside; nil before it is acquired
-	own       turns.Turn  // memory for a turn of its own
+	nesting
+	tenancy
+	hold hold // the hold as observers and log see it
+	scope
+	interest
+	keeping *keeping // of a call of Once; else nil
 
-	hold   hold // the hold as observers and log see it
-	ctx    context.Context
-	under  leaseContext // memory for ctx
-	cancel context.CancelCauseFunc
-	stile  turnstile // for the calls that run inside
-	bare   bool      // no lease at all: its function runs unguarded, see WithFailOpen
+	bare bool // no lease at all: its function runs unguarded, see WithFailOpen
 	// several says that it is one of several leases of a DoAll.
 	several bool
-	keeping *keeping // of a call of Once; else nil
-	// wish is what Wanted has asked for. The leases of a DoAll share one from
-	// the start.
-	wish    atomic.Pointer[turns.Wish]
-	listens atomic.Bool // it leads, and hears requests of AskLeader
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end
 		failed atomic.Bool // the function has returned an error or panicked
 	}
 	fate fate
+}
+
+// nesting is where a lease is among others. The release waits for the slot of
+// stile, unless the lease is lost. Nothing runs inside a bare lease.
+type nesting struct {
+	enclosing *Lease    // the innermost lease of the verb's ctx, or DoAll's lease before this one
+	outer     *Lease    // the lease on the same key that the verb runs inside; nil if the turn is its own
+	stile     turnstile // for the calls that run inside
+}
+
+// tenancy is the turn of a lease.
+//
+// Invariant of a lease that is not bare: turn is &own, or outer's turn if outer
+// is set, or one that a group has taken. turn is nil until the lease is
+// acquired, and does not change afterwards. A bare lease has no turn and is
+// never released.
+type tenancy struct {
+	turn *turns.Turn // shared with all leases inside; nil before it is acquired
+	own  turns.Turn  // memory for a turn of its own
+}
+
+// scope is the context of a lease. ctx and cancel are nil until the lease is
+// acquired, and do not change afterwards. The leases of a DoAll share a cancel
+// from the start.
+type scope struct {
+	ctx    context.Context
+	under  leaseContext // memory for ctx
+	cancel context.CancelCauseFunc
+}
+
+// interest is what a lease wants to hear of those who wait for its key.
+type interest struct {
+	// wish is what Wanted has asked for. The leases of a DoAll share one from
+	// the start.
+	wish    atomic.Pointer[turns.Wish]
+	listens atomic.Bool // it leads, and hears requests of AskLeader
 }
 
 // with is what the leases of one DoAll have in common. The zero with is that of
@@ -76,8 +97,8 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	}
 	for {
 		l := &Lease{
-			guard: g, key: key, enclosing: cmp.Or(w.before, enclosing),
-			outer: findLease(enclosing, g.family, key), cancel: w.cancel, several: w.wish != nil,
+			guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,
+			nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
 		}
 		l.wish.Store(w.wish)
 		if err := l.outer.bars(g.set.Limit); err != nil {

@@ -116,7 +116,7 @@ func TestLead_AnElectionThatIsOverIsLogged(t *testing.T) {
 		synctest.Wait()
 		about := " guard=shop key_hash=" + guard.KeyHash(key)
 		lines, losses := book.lines(), 0
-		lines = slices.DeleteFunc(lines, func(line string) bool { // an errand tells of it, at any time
+		lines = slices.DeleteFunc(lines, func(line string) bool { // the background tells of it, at any time
 			lost := strings.HasPrefix(strings.ReplaceAll(line, about, ""), lostLine)
 			if lost {
 				losses++

@@ -63,7 +63,7 @@ func Idle(length time.Duration) time.Duration { return length / 2 }
 const Ask = 50 * time.Millisecond
 
 // Busy is how long another process is believed to hold a key that was handed
-// to it. A spare gate is kept so long to remember that.
+// to it. An unused gate is kept so long to remember that.
 const Busy = 20 * time.Millisecond
 
 // TenureTurns and TenureTime bound a tenure. After so many turns, or so long,

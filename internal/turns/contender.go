@@ -123,7 +123,7 @@ func (c *contender) next(now time.Time, terms terms) (a action) {
 	if a.left = c.alarm.left(now); a.left <= 0 {
 		a.do = toTry
 	}
-	// A turn may pause though a try is due, see Turn.nextAction.
+	// A turn may pause though a try is due, see waiter.nextAction.
 	if c.poke == nil && (a.left > 0 || c.seen.took > 0) {
 		c.poke = make(chan struct{}, 1)
 	}
@@ -422,6 +422,12 @@ type terms struct {
 	// and there is none while it is the owner (laws 16 and 17).
 	recall bool
 }
+
+// shared reports whether any number of turns may be on the grant at once.
+func (t terms) shared() bool { return t.limit == locker.NoLimit }
+
+// crowded reports whether others may own the key beside the grant.
+func (t terms) crowded() bool { return t.limit > 1 }
 
 // serve reports whether a grant on terms t serves a call that asks for u.
 func (t terms) serve(u terms) bool {

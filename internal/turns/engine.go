@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -17,40 +16,16 @@ import (
 // An Engine is one locker, with all that this process wants and holds in it.
 // Its methods are safe for concurrent use.
 type Engine struct {
-	locker  locker.Locker
-	gates   gates
-	renewer renewer
-	limits  *timelimit.Wheel // of requests
-	errands errands
-	wardens wardens
-	outages outages
-	habits  habits
-
-	listener locker.Listener // the locker; nil: no key may be idle
-
-	// waits counts the keys that this process waits for: the gates whose
-	// contender has paused.
-	waits    atomic.Int64
-	instance atomic.Pointer[string] // the locker's id; nil before the first turn
-
-	calls calls // that wait or hold
+	common
+	gates gates
 }
 
 // Open opens l and returns its engine. Open sends nothing. Its errors are those
 // of the locker.
 func Open(l locker.Locker) (*Engine, error) {
-	e := &Engine{
-		locker: l,
-		calls:  calls{closing: make(chan struct{}), idle: make(chan struct{})},
-		limits: timelimit.New(),
-	}
-	e.gates = gates{engine: e, seed: maphash.MakeSeed()}
-	e.renewer.engine, e.wardens.engine = e, e
-	e.habits.begin(e.gates.seed)
-	e.listener, _ = l.(locker.Listener)
-	if n, ok := l.(locker.Noder); ok {
-		e.outages.node = n.Node
-	}
+	e := &Engine{}
+	e.begin(l)
+	e.gates = gates{common: &e.common, seed: maphash.MakeSeed()}
 	if err := l.Open(waker{e}); err != nil {
 		return nil, err
 	}
@@ -81,62 +56,32 @@ func (e *Engine) States(now time.Time, maxWaits int) []State {
 	return all
 }
 
-// bounded returns a context with ctx's values that ends after d, for one
-// request.
-func (e *Engine) bounded(ctx context.Context, d time.Duration) context.Context {
-	return e.limits.Within(ctx, d)
-}
-
-// tell notes how a request for gt's key went that was no try, and tells events
-// if that is news. The request belongs to o, or to ctx if o is nil.
-func (e *Engine) tell(ctx context.Context, events Events, o Occupant, gt *gate, err error) {
-	if n, is := e.outages.note(gt.name, heard(err), err); is {
-		events.Outage(ctx, o, gt.key, n)
-	}
-}
-
-// NewGroup returns the group for keys, in sorted order. The caller takes those
-// that are inside without the group. NewGroup returns nil if the keys must be
-// taken one after the other.
-func (e *Engine) NewGroup(keys []string, inside func(key string) bool, s *Settings, ev Events) *Group {
-	several, ok := e.locker.(locker.Several)
-	if !ok || len(keys) < 2 {
+// Idle returns how many keys are idle, by the name of the guard that took each.
+// Idle takes the lock of one gate at a time for a moment, and none before the
+// first key that may linger.
+func (e *Engine) Idle() map[string]int {
+	if e.lingerStats.cells.Load() == nil {
 		return nil
 	}
-	return &Group{engine: e, several: several, set: s, events: ev, inside: inside, keys: keys}
+	now, all := time.Now(), make(map[string]int)
+	for _, gt := range e.gates.all() {
+		for _, h := range gt.state(now, 0).Holds {
+			if h.Idle {
+				all[h.Name]++
+			}
+		}
+	}
+	return all
 }
 
-// releasers is how many releases of one call are under way at a time.
-const releasers = 64
-
-// ReleaseKeys is [Turn.ReleaseKey] for several turns with the same TTL, in one
-// round trip if the locker can. ReleaseKeys blocks until all are answered, or
-// for the limit of one release. ReleaseKeys returns the error of each.
-func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
-	errs := make([]error, len(ts))
-	if len(ts) == 0 {
-		return errs
+// releaseIdle begins to release all idle keys of gts.
+func (e *Engine) releaseIdle(gts []*gate) {
+	if e.listener == nil {
+		return
 	}
-	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
-	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
-		releaseTogether(ctx, several, ts, errs)
-		return errs
+	for _, gt := range gts {
+		gt.missed()
 	}
-	todo := make(chan int, len(ts))
-	for i := range ts {
-		todo <- i
-	}
-	close(todo)
-	var wg sync.WaitGroup
-	for range min(len(ts), releasers) {
-		wg.Go(func() { // ends when nothing is left to do
-			for i := range todo {
-				errs[i] = ts[i].releaseKey(ctx)
-			}
-		})
-	}
-	wg.Wait()
-	return errs
 }
 
 // Close turns new calls away, releases the idle keys, waits for the others
@@ -147,7 +92,7 @@ func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 func (e *Engine) Close(ctx context.Context) error {
 	e.calls.shut()
 	e.releaseIdle(e.gates.all())
-	e.wardens.wait(ctx)
+	e.idleReleasers.wait(ctx)
 	var err error
 	select {
 	case <-e.calls.idle:
@@ -155,41 +100,126 @@ func (e *Engine) Close(ctx context.Context) error {
 		select {
 		case <-e.calls.idle:
 		case <-ctx.Done():
-			e.loseAll()
+			e.lose(ctx)
 			err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 		}
 	}
-	e.loseCooling(ctx)
-	if !e.errands.wait(ctx) && err == nil {
+	e.lose(ctx) // those that cool down when no call is left
+	if !e.background.wait(ctx) && err == nil {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}
 	e.depart()
-	if closeErr := e.locker.Close(ctx); err == nil {
+	if closeErr := e.store.Close(ctx); err == nil {
 		err = closeErr
 	}
 	return err
 }
 
-// loseAll ends every turn that is on.
-func (e *Engine) loseAll() {
+// lose ends all grants, and leaves their keys to the TTL. lose waits for their
+// renewals in flight until ctx ends.
+func (e *Engine) lose(ctx context.Context) {
 	for _, gt := range e.gates.all() {
-		for _, gr := range gt.grants() {
-			gr.lose(errClosedUnder)
-		}
+		gt.lose(ctx)
 	}
 }
 
-// loseCooling ends the grants that cool down when no call is left, and leaves
-// their keys to the TTL.
-func (e *Engine) loseCooling(ctx context.Context) {
-	for _, gt := range e.gates.all() {
-		for _, gr := range gt.grants() {
-			gr.lose(errClosedUnder)
-			gr.awaitRenewal(ctx)
-		}
+// waker is what the locker calls to tell its engine.
+type waker struct{ *Engine }
+
+// Granted implements [locker.Waker].
+func (w waker) Granted(key, owner string, o locker.Offer) bool {
+	gt := w.gates.find(key)
+	return gt != nil && gt.granted(owner, o)
+}
+
+// Wanted implements [locker.Waker].
+func (w waker) Wanted(key string) {
+	if gt := w.gates.find(key); gt != nil {
+		gt.want()
+	}
+}
+
+// Wake implements [locker.Waker].
+func (w waker) Wake(key string) {
+	if gt := w.gates.find(key); gt != nil {
+		gt.wake(time.Now())
+	}
+}
+
+// WakeAll implements [locker.Waker]. The tries of very many calls are spread,
+// because they would all run into their limits if they came at once.
+func (w waker) WakeAll() {
+	w.outages.hope()
+	now, all := time.Now(), w.gates.all()
+	spread := wakeSpread(w.paused.Load())
+	for i, gt := range all {
+		gt.wake(now.Add(spread * time.Duration(i) / time.Duration(len(all))))
+	}
+	w.releaseIdle(all)
+}
+
+// Revoked implements [locker.Revoker]. Revoked renews at once, to find out.
+func (w waker) Revoked(key, owner string) {
+	if gt := w.gates.find(key); gt != nil {
+		gt.revoked(owner)
+	}
+}
+
+// Recorded implements [locker.Joiner].
+func (w waker) Recorded(key, owner, value string) {
+	if gt := w.gates.find(key); gt != nil {
+		gt.told(owner, value)
+	}
+}
+
+// A common is what the gates, turns and grants of an engine share. That is the
+// store, with the limits of its requests and what is known of its answers, and
+// what this process does beside its calls. Its methods are safe for concurrent
+// use.
+type common struct {
+	store       locker.Locker
+	listener    locker.Listener  // the store; nil: no key may be idle
+	limits      *timelimit.Wheel // of requests
+	outages     outages
+	lingerStats lingerStats
+
+	// paused counts the keys that this process waits for: the gates whose
+	// contender has paused.
+	paused   atomic.Int64
+	instance atomic.Pointer[string] // the store's id; nil before the first turn
+
+	calls         calls // that wait or hold
+	background    background
+	renewer       renewer
+	idleReleasers idleReleasers
+}
+
+// begin makes c ready for use with l.
+func (c *common) begin(l locker.Locker) {
+	c.store, c.limits = l, timelimit.New()
+	c.calls = calls{closing: make(chan struct{}), idle: make(chan struct{})}
+	c.renewer.common = c
+	c.lingerStats.begin(maphash.MakeSeed())
+	c.listener, _ = l.(locker.Listener)
+	if n, ok := l.(locker.Noder); ok {
+		c.outages.node = n.Node
+	}
+}
+
+// bounded returns a context with ctx's values that ends after d, for one
+// request.
+func (c *common) bounded(ctx context.Context, d time.Duration) context.Context {
+	return c.limits.Within(ctx, d)
+}
+
+// tell notes how a request for gt's key went that was no try, and tells events
+// if that is news. The request belongs to o, or to ctx if o is nil.
+func (c *common) tell(ctx context.Context, events Events, o Occupant, gt *gate, err error) {
+	if n, is := c.outages.note(gt.name, heard(err), err); is {
+		events.Outage(ctx, o, gt.key, n)
 	}
 }
 
@@ -211,73 +241,18 @@ var instances sync.Map
 
 // arrive remembers the id of the locker, which the first claim of the locker
 // tells.
-func (e *Engine) arrive(instance string) {
-	if e.instance.Load() == nil && instance != "" {
+func (c *common) arrive(instance string) {
+	if c.instance.Load() == nil && instance != "" {
 		first := instance // a pointer to the parameter would cost an allocation each time
-		e.instance.Store(&first)
+		c.instance.Store(&first)
 		instances.Store(first, nil)
 	}
 }
 
 // depart undoes arrive.
-func (e *Engine) depart() {
-	if instance := e.instance.Load(); instance != nil {
+func (c *common) depart() {
+	if instance := c.instance.Load(); instance != nil {
 		instances.Delete(*instance)
-	}
-}
-
-// waker is what the locker calls to tell its engine.
-type waker struct{ engine *Engine }
-
-// Granted implements [locker.Waker].
-func (w waker) Granted(key, owner string, o locker.Offer) bool {
-	gt := w.engine.gates.find(key)
-	return gt != nil && gt.granted(owner, o)
-}
-
-// Wanted implements [locker.Waker].
-func (w waker) Wanted(key string) {
-	if gt := w.engine.gates.find(key); gt != nil {
-		gt.want()
-	}
-}
-
-// Wake implements [locker.Waker].
-func (w waker) Wake(key string) {
-	if gt := w.engine.gates.find(key); gt != nil {
-		gt.wake(time.Now())
-	}
-}
-
-// WakeAll implements [locker.Waker]. The tries of very many calls are spread,
-// because they would all run into their limits if they came at once.
-func (w waker) WakeAll() {
-	w.engine.outages.hope()
-	now, all := time.Now(), w.engine.gates.all()
-	spread := wakeSpread(w.engine.waits.Load())
-	for i, gt := range all {
-		gt.wake(now.Add(spread * time.Duration(i) / time.Duration(len(all))))
-	}
-	w.engine.releaseIdle(all)
-}
-
-// Revoked implements [locker.Revoker]. Revoked renews at once, to find out.
-func (w waker) Revoked(key, owner string) {
-	gt := w.engine.gates.find(key)
-	if gt == nil {
-		return
-	}
-	for _, gr := range gt.grants() {
-		if gr.bid.claim.Owner == owner {
-			gr.doubt()
-		}
-	}
-}
-
-// Recorded implements [locker.Joiner].
-func (w waker) Recorded(key, owner, value string) {
-	if gt := w.engine.gates.find(key); gt != nil {
-		gt.told(owner, value)
 	}
 }
 
@@ -323,22 +298,23 @@ func (c *calls) shut() {
 	})
 }
 
-// errands are the engine's own goroutines: renewals in flight, and timers with
-// something to do. Each begins under another errand or under a grant that has
-// not ended. All grants have ended before wait, so none begins after it.
-type errands struct {
+// background is the goroutines of the engine itself: renewals in flight, and
+// timers with something to do. Each begins under another of them or under a
+// grant that has not ended. All grants have ended before wait, so none begins
+// after it.
+type background struct {
 	mu      sync.Mutex // guards what follows; nothing is locked inside
 	running int
-	over    chan struct{} // made by wait, closed by the last errand
+	over    chan struct{} // made by wait, closed by the last
 }
 
-func (e *errands) begin() {
+func (e *background) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running++
 }
 
-func (e *errands) end() {
+func (e *background) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running--; e.running == 0 && e.over != nil {
@@ -347,8 +323,8 @@ func (e *errands) end() {
 	}
 }
 
-// wait returns true when no errand is left, or false when ctx ends.
-func (e *errands) wait(ctx context.Context) bool {
+// wait returns true when none is left, or false when ctx ends.
+func (e *background) wait(ctx context.Context) bool {
 	e.mu.Lock()
 	if e.running > 0 && e.over == nil {
 		e.over = make(chan struct{})
@@ -364,4 +340,39 @@ func (e *errands) wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// hears reports whether the messages of other processes are sure to arrive.
+func (c *common) hears() bool { return c.listener != nil && c.listener.Listens() }
+
+const (
+	// A process that waits for manyWaits keys or more lets its claims rest. A
+	// process that waits for fewer notices nothing, whatever the backoff.
+	manyWaits = 300
+
+	// looksPerSecond is the number of looks per second of all claims that rest,
+	// if each comes as late as it may. On average there are a third more.
+	looksPerSecond = 1000
+
+	// wakesPerSecond is the number of looks per second when they must all look
+	// again.
+	wakesPerSecond = 4000
+)
+
+// restFor returns how long a claim would rest in a process that waits for that
+// many keys.
+func restFor(waits int64) time.Duration {
+	if waits < manyWaits {
+		return 0
+	}
+	return min(time.Duration(waits)*time.Second/looksPerSecond+locker.LookEvery, locker.MaxRest)
+}
+
+// wakeSpread returns the time over which a process that waits for that many keys
+// spreads its looks when messages may have been missed.
+func wakeSpread(waits int64) time.Duration {
+	if waits < manyWaits {
+		return 0
+	}
+	return time.Duration(waits) * time.Second / wakesPerSecond
 }

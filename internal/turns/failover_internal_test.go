@@ -80,7 +80,7 @@ func shortLeases() map[string]func(t *testing.T, p, other *Engine) *Turn {
 // lingersFirst returns a turn that acquired a key that lingers.
 func lingersFirst(t *testing.T, p, _ *Engine) *Turn {
 	t.Helper()
-	for range habitRow {
+	for range lingerRow {
 		mustEnd(t, mustTake(t, p, lingering()))
 	}
 	return mustTake(t, p, lingering())
@@ -182,7 +182,7 @@ func TestAnOfferToAClaimThatRestsGrowsInTime(t *testing.T) {
 				store := memlocker.New()
 				e, other := open(t, store.Peer()), open(t, store.Peer())
 				before := mustTake(t, other, settings())
-				e.waits.Add(4000) // keys: each look comes after 2 to 4 s
+				e.paused.Add(4000) // keys: each look comes after 2 to 4 s
 				s := settings()
 				s.MaxWait = time.Minute
 				got := make(chan *Turn, 1)

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -16,31 +17,22 @@ import (
 //
 // Its methods take the mutex for a few instructions, and never across I/O or a
 // callback. Package lockorder says what may be locked inside.
-//
-// Invariant: grant and the contender's bid are never both set. If floor is nil,
-// the bid is nil, and the line is empty, or its first turn waits for a permit
-// of this process. grant is an exclusive one, and nil while the floor contends
-// or releases. Without a floor the grant is idle, and the line is empty. Turns
-// that need not be alone have theirs in crowd, without the floor.
-//
-// A turn is in at most one place: on the floor, in line, or in a grant of
-// crowd. A turn that has ended has the floor only while it releases the key, or
-// in its cooldown.
 type gate struct {
-	engine *Engine
-	key    string // as the callers gave it
-	name   string // as the store knows it
-	refs   int    // guarded by the shard's mutex
+	*common
+	home *gates
+	key  string // as the callers gave it
+	name string // as the store knows it
+	refs int    // guarded by the shard's mutex
 
-	mu        lockorder.Gate // guards what follows
-	floor     *Turn
-	grant     *grant // of the floor
-	line      line
-	crowd     *crowd  // of turns that need not be alone; nil if there has been none
-	strays    []*Turn // whose functions run on without the key
-	contender contender
-	asked     bool // a turn has asked for a [Wish]
+	mu lockorder.Gate // guards what follows
+	standing
 }
+
+// retain keeps gt alive for one more leave.
+func (gt *gate) retain() { gt.home.retain(gt) }
+
+// leave undoes one enter or retain.
+func (gt *gate) leave() { gt.home.leave(gt) }
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
 // stand there. The decision rests on ahead and expected. ahead is the number of
@@ -64,7 +56,7 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 		}
 	}
 	ahead, expected = gt.line.length, gt.line.expect()
-	t.second = ahead == 0 && gt.floor != nil && gt.floor.warden
+	t.second = ahead == 0 && gt.floor != nil && gt.floor.idleReleaser
 	if !t.second && !gt.awaitsAnswer(t) && !t.mayWait(ahead, expected, now) {
 		return false, ahead, expected
 	}
@@ -94,7 +86,7 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	unused = true
-	gt.rouse() // t does not have the floor then
+	gt.releaseIdle() // t does not have the floor then
 	if t.entered != nil {
 		t.entered = nil
 		if gt.crowd.open == gr {
@@ -118,14 +110,15 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 }
 
 // stand reports whether t has the floor, and with which grant. If not, given
-// tells when t gets it.
-func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
+// tells when t gets it. recorded reports that a record ends the wait of t.
+func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}, recorded bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	recorded = t.patience.Recall.answered()
 	if t.entered != nil {
-		return t.entered, true, nil
+		return t.entered, true, nil, recorded
 	}
-	return gt.grant, gt.floor == t, t.given
+	return gt.grant, gt.floor == t, t.given, recorded
 }
 
 // quit takes t out of the line or off the floor. The floor goes on as after a
@@ -166,7 +159,7 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t.grant.crowded() {
+	if t.grant.bid.terms.crowded() {
 		return !gt.exit(t.grant) || gt.handPermit(t.grant)
 	}
 	if gt.floor != t || gt.grant != t.grant {
@@ -183,13 +176,6 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	return true
 }
 
-// nextMayUse reports whether gr has room for a turn of the next in line. gt.mu
-// is held.
-func (gt *gate) nextMayUse(gr *grant) bool {
-	next := gt.line.first
-	return next != nil && gr.bid.terms.serve(next.terms()) && gr.mayGoOn()
-}
-
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
 // to contend. A turn that had no floor ends its grant instead. passFloor
 // returns a bid that nobody is left to go on with. The caller must abandon it
@@ -197,7 +183,7 @@ func (gt *gate) nextMayUse(gr *grant) bool {
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gr := t.grant; gr != nil && gr.crowded() {
+	if gr := t.grant; gr != nil && gr.bid.terms.crowded() {
 		gt.crowd.forget(gr)
 		gt.advance()
 		return nil
@@ -208,42 +194,6 @@ func (gt *gate) passFloor(t *Turn) *bid {
 	return gt.vacate()
 }
 
-// vacate passes the floor on without a grant. vacate returns a bid that nobody
-// is left to go on with. gt.mu is held.
-func (gt *gate) vacate() *bid {
-	gt.giveFloor(nil)
-	if gt.floor != nil {
-		return nil
-	}
-	return gt.contender.withdraw()
-}
-
-// giveFloor gives the floor to the first in line. Turns in front of it that may
-// enter the open grant do so before, if the floor comes without a grant. gt.mu
-// is held.
-func (gt *gate) giveFloor(gr *grant) {
-	waits := func(t *Turn) bool { // for a permit of this process, which it is given
-		return t != nil && gr == nil && gt.crowd.full(t, 0)
-	}
-	if gr == nil {
-		gt.enterFront()
-	}
-	if waits(gt.line.first) {
-		gt.tellOnce(errNoWait, func(*Turn) bool { return true })
-		gt.enterFront()
-	}
-	next := gt.line.first
-	if waits(next) {
-		next = nil
-	}
-	gt.floor, gt.grant = next, gr
-	if next != nil {
-		gt.line.remove(next)
-		next.given <- struct{}{} // buffered, and sent once: never blocks
-	}
-	gt.tellLine()
-}
-
 // dropLost takes the floor from the turn that holds gr, because gr is lost.
 // dropLost gives the floor to the next in line to contend. A turn that has yet
 // to begin on gr, and may not have seen it, keeps the floor and contends
@@ -251,7 +201,7 @@ func (gt *gate) giveFloor(gr *grant) {
 func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.strays = append(gt.strays, gr.current()...) // not those whose function has returned
+	gt.keyless = append(gt.keyless, gr.current()...) // not those whose function has returned
 	switch {
 	case gt.grant == gr && gt.floor != nil && gt.floor.grant == nil:
 		gt.grant = nil
@@ -262,18 +212,67 @@ func (gt *gate) dropLost(gr *grant) {
 	}
 }
 
-// holding returns the grant that this process has of the key, or nil.
-func (gt *gate) holding() *grant {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.grant
-}
-
 // contends reports whether the turn on the floor has no grant yet.
 func (gt *gate) contends() bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	return gt.floor != nil && gt.grant == nil
+}
+
+// expel takes t out of gr, unless t is not on gr any more or is alone there.
+// expel returns the occupant of t, if there is one, and reports whether nobody
+// is left on gr. The caller must discard it then.
+func (gt *gate) expel(t *Turn, gr *grant) (expelled bool, o Occupant, last bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if expelled, o = gr.endOneOf(t); !expelled {
+		return false, nil, false
+	}
+	gt.keyless = append(gt.keyless, t)
+	if last = gt.exit(gr); last {
+		gt.crowd.forget(gr)
+		gt.advance()
+	}
+	return true, o, last
+}
+
+// exitGrant takes a turn that has ended out of gr, which is lost. exitGrant
+// reports whether nobody is left on gr.
+func (gt *gate) exitGrant(gr *grant) (last bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return !gr.bid.terms.crowded() || gt.exit(gr)
+}
+
+// grants returns all grants that this process has of the key.
+func (gt *gate) grants() (all []*grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.grant != nil {
+		all = append(all, gt.grant)
+	}
+	if gt.crowd != nil {
+		all = append(all, gt.crowd.grants...)
+	}
+	return all
+}
+
+// lose ends the grants of the key because the engine closes, and waits for their
+// renewals in flight until ctx ends.
+func (gt *gate) lose(ctx context.Context) {
+	for _, gr := range gt.grants() {
+		gr.lose(errClosedUnder)
+		gr.awaitRenewal(ctx)
+	}
+}
+
+// revoked records that the key may have been taken from owner by force.
+func (gt *gate) revoked(owner string) {
+	for _, gr := range gt.grants() {
+		if gr.bid.claim.Owner == owner {
+			gr.doubt()
+		}
+	}
 }
 
 // began records that t's turn begins.
@@ -291,17 +290,26 @@ func (gt *gate) began(t *Turn, now time.Time) {
 // if the last try got no answer.
 func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 	gt.mu.Lock()
-	gr, seen, fault := gt.grant, gt.contender.seen, gt.contender.fault
-	r.Expected = gt.line.expect()
-	if gt.crowd != nil {
-		r.Remaining = gt.crowd.lasts(now)
+	defer gt.mu.Unlock()
+	return gt.standing.known(now)
+}
+
+// refusal is known for t, which goes without the key. The next call will hardly
+// have a shorter wait than t had in vain, unless the end of a cooldown is known.
+func (gt *gate) refusal(t *Turn, now time.Time) (r Refusal, fault error) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	r, fault = gt.standing.known(now)
+	r.Expected = max(r.Expected, now.Sub(t.joined))
+	if gr := gt.grant; gr != nil {
+		r.Here, r.Cooldown = gr.keptFrom(t, now)
+	} else {
+		_, here := instances.Load(r.Holder.Instance)
+		r.Here = here && !r.Holder.Since.After(t.joined)
+		r.Cooldown = t.set.cooldownElsewhere(r.Holder, now)
 	}
-	gt.mu.Unlock()
-	switch {
-	case gr != nil:
-		r.Holder, r.Remaining = gr.heldBy(now)
-	case !seen.at.IsZero():
-		r.Holder, r.Remaining = seen.holder, seen.left(now)
+	if alone := gt.line.length == 0 || gt.line.length == 1 && t.listed; alone && r.Cooldown > 0 {
+		r.Expected = 0
 	}
 	return r, fault
 }
@@ -313,30 +321,6 @@ func (gt *gate) unheard() bool {
 	return gt.contender.seen.at.IsZero() && gt.contender.fault == nil
 }
 
-// othersWait reports whether a call other than t stands in line.
-func (gt *gate) othersWait(t *Turn) bool {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.line.length > 1 || gt.line.length == 1 && !t.listed
-}
-
-// heldHere reports whether one call of this process has had the key since the
-// given time. The call that asks may run inside it, with another context. A key
-// that WithMinHold keeps is nobody's.
-func (gt *gate) heldHere(since time.Time) bool {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gr := gt.grant; gr != nil {
-		return gr.heldSince(since)
-	}
-	seen := gt.contender.seen
-	if seen.at.IsZero() || seen.holder.Since.After(since) {
-		return false
-	}
-	_, here := instances.Load(seen.holder.Instance)
-	return here
-}
-
 // want records that other processes wait for the key.
 func (gt *gate) want() {
 	gt.mu.Lock()
@@ -345,7 +329,7 @@ func (gt *gate) want() {
 		gt.wantGrant(gt.grant)
 	} else {
 		gt.contender.want()
-		gt.engine.habits.busy(gt.name)
+		gt.lingerStats.busy(gt.name)
 	}
 	if gt.crowd != nil {
 		gt.crowd.open = nil // nobody enters it any more
@@ -353,14 +337,14 @@ func (gt *gate) want() {
 			gt.wantGrant(gr)
 		}
 	}
-	gt.rouse()
+	gt.releaseIdle()
 }
 
 // wantGrant ends the tenure of gr after one pass over the calls in line now (law
 // 9). gt.mu is held.
 func (gt *gate) wantGrant(gr *grant) {
 	if taken, news := gr.want(gt.line.length); news {
-		gt.engine.habits.ended(gt.name, taken)
+		gt.lingerStats.ended(gt.name, taken)
 	}
 }
 
@@ -371,21 +355,6 @@ func (gt *gate) ask(t *Turn, w *Wish) {
 	gt.asked = true
 	t.grant.ask(t, w)
 	gt.tellLine()
-}
-
-// tellLine lets wishes come true if a call of this process waits for its turns
-// to end. While the floor contends beside them, the store knows whether they
-// are in the way. gt.mu is held.
-func (gt *gate) tellLine() {
-	switch {
-	case !gt.asked:
-	case gt.grant != nil && gt.line.first != nil:
-		gt.grant.tellWishes()
-	case gt.crowd != nil && (gt.floor == nil && gt.line.first != nil || gt.floor != nil && gt.contender.queued()):
-		for _, gr := range gt.crowd.grants {
-			gr.tellWishes()
-		}
-	}
 }
 
 // wake ends the contender's pause at the given time, if the floor contends.
@@ -410,7 +379,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	s := State{Key: gt.key}
-	for _, t := range gt.strays {
+	for _, t := range gt.keyless {
 		s.Holds = append(s.Holds, t.grant.state(t))
 	}
 	wait := func(t *Turn) {
@@ -419,9 +388,9 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 		}
 	}
 	if gr := gt.idle(); gr != nil {
-		s.Holds = append(s.Holds, gr.idleState())
+		s.Holds = append(s.Holds, gr.state(nil))
 	}
-	if t := gt.floor; t != nil && !t.warden {
+	if t := gt.floor; t != nil && !t.idleReleaser {
 		hold, holds := HoldState{}, false
 		if gt.grant != nil {
 			hold = gt.grant.state(t)
@@ -441,7 +410,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	for t := gt.line.first; t != nil; t = t.next {
 		wait(t)
 	}
-	if seen := gt.contender.seen; len(s.Holds) == len(gt.strays) && !seen.at.IsZero() {
+	if seen := gt.contender.seen; len(s.Holds) == len(gt.keyless) && !seen.at.IsZero() {
 		s.Blocker, s.BlockedFor = seen.holder, seen.left(now)
 	}
 	return s
@@ -452,7 +421,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t.answered() {
+	if t.patience.Recall.answered() {
 		return a, ErrRecorded
 	}
 	a = gt.contender.next(now, t.terms())
@@ -463,16 +432,15 @@ func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 }
 
 // update changes the contender by f, under the mutex. f returns a bid that is
-// over by that, which is abandoned.
-func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) {
+// over by that. The caller must abandon it.
+func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) *bid {
 	gt.mu.Lock()
-	over := f(&gt.contender, time.Now())
-	gt.mu.Unlock()
-	over.abandon(gt.engine.locker)
+	defer gt.mu.Unlock()
+	return f(&gt.contender, time.Now())
 }
 
 // beginTry is [contender.beginTry]. beginTry also returns how many calls have
-// joined the gate by now, see [gate.answer].
+// joined the gate by now, see [standing.answer].
 func (gt *gate) beginTry(b *bid, wait bool, now time.Time) (how locker.Try, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -492,7 +460,7 @@ func (gt *gate) tryWon(gr *grant) {
 	if gr.bid.wanted {
 		gt.wantGrant(gr)
 	}
-	if gr.crowded() {
+	if gr.bid.terms.crowded() {
 		gt.disperse(gr)
 	} else {
 		gt.grant = gr
@@ -508,7 +476,7 @@ func (gt *gate) tryHeld(t *Turn, a locker.Answer, sent time.Time, joins uint32) 
 		gt.contender.bid.joins = joins
 		gt.tellLine()
 	}
-	gt.tellOnce(errNoWait, t.alsoFor(joins))
+	gt.line.tellOnce(errNoWait, t.alsoFor(joins))
 	return over
 }
 
@@ -519,32 +487,12 @@ func (gt *gate) tryFailed(t *Turn, err error, joins uint32, final bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if !final {
-		gt.tellOnce(err, t.alsoFor(joins))
+		gt.line.tellOnce(err, t.alsoFor(joins))
 		return
 	}
 	terms := t.terms()
-	gt.tell(err, func(w *Turn) bool { return w.terms() == terms })
+	gt.line.tell(err, func(w *Turn) bool { return w.terms() == terms })
 	gt.contender.alarm.sleep(time.Now())
-}
-
-// tell ends the wait of those in line with a verdict. gt.mu is held.
-func (gt *gate) tell(verdict error, those func(w *Turn) bool) {
-	for w := gt.line.first; w != nil; {
-		next := w.next
-		if those(w) {
-			gt.line.remove(w)
-			w.verdict = verdict
-			w.given <- struct{}{} // buffered, and sent once: never blocks
-		}
-		w = next
-	}
-}
-
-// tellOnce is tell for those with one attempt.
-func (gt *gate) tellOnce(verdict error, those func(w *Turn) bool) {
-	if gt.line.once > 0 {
-		gt.tell(verdict, func(w *Turn) bool { return w.patience.Once && those(w) })
-	}
 }
 
 // beginRelease records that gr is released. If the floor releases it, the first
@@ -553,59 +501,50 @@ func (gt *gate) tellOnce(verdict error, those func(w *Turn) bool) {
 func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gr.crowded() {
+	if gr.bid.terms.crowded() {
 		return nil
 	}
 	if gt.grant == gr {
 		gt.grant = nil
-		if gt.floor.warden {
+		if gt.floor.idleReleaser {
 			gt.floor.joined = time.Now() // see hangs
 		}
 	}
 	return gt.line.first
 }
 
-// released is [contender.released]. spare reports whether to keep the gate
-// though it is unused, so that the next call knows that another process has the
-// key.
-func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (spare bool) {
+// released is [contender.released]. The gate is kept for a while although it is
+// unused, so that the next call knows that another process has the key.
+func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) {
 	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	spare = r.Handed && (next == nil || gt.contender.bid != next)
+	keep := r.Handed && (next == nil || gt.contender.bid != next)
 	gt.contender.released(r, next, sent, time.Now(), b)
-	return spare
+	gt.mu.Unlock()
+	if keep {
+		gt.home.keepBriefly(gt)
+	}
 }
 
-// hangs reports whether a warden has waited so long for the answer to its
-// release.
+// hangs reports whether an idle releaser has waited so long for the answer to
+// its release.
 func (gt *gate) hangs(now time.Time, long time.Duration) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.floor != nil && gt.floor.warden && gt.grant == nil && now.Sub(gt.floor.joined) >= long
+	return gt.floor != nil && gt.floor.idleReleaser && gt.grant == nil && now.Sub(gt.floor.joined) >= long
 }
 
 // turnReturned forgets t, whose function has returned after its grant was lost.
 func (gt *gate) turnReturned(t *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if i := slices.Index(gt.strays, t); i >= 0 {
-		gt.strays = slices.Delete(gt.strays, i, i+1)
+	if i := slices.Index(gt.keyless, t); i >= 0 {
+		gt.keyless = slices.Delete(gt.keyless, i, i+1)
 	}
-}
-
-// found reports whether a record ends the wait of t.
-func (gt *gate) found(t *Turn) bool {
-	if !t.recalls() {
-		return false
-	}
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return t.answered()
 }
 
 // foundRecord notes that a try of t, which has the floor, found a record.
 // foundRecord answers those of the first joins calls that wait for one, see
-// [gate.answer]. foundRecord returns the bid, which is over.
+// [standing.answer]. foundRecord returns the bid, which is over.
 func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -617,21 +556,15 @@ func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 	return gt.contender.withdraw()
 }
 
-// foundBeside records that t, which has the key, has found a record there.
-// foundBeside answers those of the first joins calls that wait for one, see
-// [gate.answer].
-func (gt *gate) foundBeside(t *Turn, record string, joins uint32) {
+// recorded notes that a turn has kept a record, or has found one that it takes
+// itself. recorded answers those of the first joins calls that wait for one, see
+// [standing.answer].
+func (gt *gate) recorded(record string, joins uint32, found *Recall) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	t.patience.Recall.record = record
-	gt.answer(record, joins)
-}
-
-// recorded notes that a release of this process has kept a record. recorded
-// answers those of the first joins calls that wait for one, see [gate.answer].
-func (gt *gate) recorded(record string, joins uint32) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
+	if found != nil {
+		found.record = record
+	}
 	gt.answer(record, joins)
 }
 
@@ -657,15 +590,76 @@ func (gt *gate) told(owner, record string) {
 	gt.contender.wake(time.Now())
 }
 
-// answer gives a record to the calls that wait for one: those in line, which
-// leave it, and the one that contends. gt.mu is held.
-//
-// Only those of the first joins calls get it, which had joined before the
-// record was looked for, or could be kept. A later call may have begun when the
-// record was forgotten already, so it looks for itself.
-func (gt *gate) answer(record string, joins uint32) {
-	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.among(joins) {
-		f.learn(record)
+// leaveIdle leaves gr, which t has on the floor with nobody in line and does not
+// use any longer, to the next call. leaveIdle returns false if the key must be
+// released. gt.mu is held.
+func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
+	if gr.idler == nil {
+		return false
 	}
-	gt.tell(ErrRecorded, func(w *Turn) bool { return w.among(joins) && w.learn(record) })
+	select {
+	case <-gt.calls.closing: // Close has looked for idle keys, or is about to
+		return false
+	default:
+	}
+	if !gr.idle(t.set.Linger, now) {
+		return false
+	}
+	gt.floor = nil
+	return true
+}
+
+// joinIdle gives t the floor with the idle grant, if t may use that. Otherwise
+// an idle releaser releases the key. gt.mu is held.
+func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
+	gr := gt.idle()
+	if gr == nil {
+		return false
+	}
+	if !gr.bid.terms.serve(t.terms()) || !gr.resume(now) {
+		gt.releaseIdle()
+		return false
+	}
+	gt.lingerStats.paid()
+	gt.floor, t.idle = t, true
+	return true
+}
+
+// releaseIdle gives the floor to a new idle releaser, which releases the idle
+// grant. releaseIdle does nothing if there is none. gt.mu is held.
+func (gt *gate) releaseIdle() {
+	gr := gt.idle()
+	if gr == nil {
+		return
+	}
+	gt.background.begin() // under a grant that has not ended; until retire
+	gt.retain()
+	gt.floor = &Turn{
+		common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr,
+		waiting: waiting{idleReleaser: true},
+	}
+	gt.idleReleasers.add(gt.floor)
+}
+
+// endIdle releases gr if gr is idle.
+func (gt *gate) endIdle(gr *grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.idle() == gr {
+		gt.releaseIdle()
+	}
+}
+
+// missed notes that the message of a process that wants the key may have been
+// missed, and releases an idle key.
+func (gt *gate) missed() {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	switch gr, b := gt.grant, gt.contender.bid; {
+	case gr != nil && gr.idler != nil:
+		gr.shorten(gt.line.length)
+	case b != nil && b.claim.Lingers && !b.queued:
+		b.wanted = true // its answer may be on the way
+	}
+	gt.releaseIdle()
 }

@@ -16,7 +16,7 @@ import (
 func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	s := settings()
 	floor, waiter, back := &Turn{set: &s}, &Turn{set: &s}, &Turn{set: &s}
-	gt := &gate{floor: floor}
+	gt := &gate{standing: standing{floor: floor}}
 	gt.line.push(waiter)
 	gt.rejoin(back, nil)
 	if gt.line.first != back || back.next != waiter || gt.line.length != 2 {
@@ -44,14 +44,14 @@ func TestBehindOneAttemptThatIsRefusedTheNextContends(t *testing.T) {
 		"nobody":          nil,
 	} {
 		once := &Turn{set: &permit, waiting: waiting{patience: Patience{Once: true}}}
-		gt := &gate{floor: &Turn{set: &permit}, crowd: &crowd{grants: taken}}
+		gt := &standing{floor: &Turn{set: &permit}, crowd: &crowd{grants: taken}}
 		for _, w := range append([]*Turn{once}, behind...) {
 			w.given = make(chan struct{}, 1)
 			gt.line.push(w)
 		}
 		gt.giveFloor(nil)
-		if !errors.Is(once.verdict, errNoWait) || len(once.given) != 1 {
-			t.Errorf("%s: the verdict is %v", name, once.verdict)
+		if len(once.given) != 1 || !errors.Is(once.verdict, errNoWait) {
+			t.Errorf("%s: the call with one attempt is not refused", name)
 		}
 		if first := gt.line.first; gt.floor == nil && first != nil && !gt.crowd.full(first, 0) {
 			t.Errorf("%s: nobody has the floor, and the first in line waits for no permit", name)
@@ -68,7 +68,7 @@ func TestATurnThatRejoinsWantsTheGrantOfTheFloor(t *testing.T) {
 	floor, back, wish := &Turn{set: &s}, &Turn{set: &s}, new(Wish)
 	floor.grant = &grant{tenure: newTenure(time.Now())}
 	floor.grant.tenure.begin(floor, time.Now())
-	gt := &gate{floor: floor, grant: floor.grant}
+	gt := &gate{standing: standing{floor: floor, grant: floor.grant}}
 	heard := wish.C(func() { gt.ask(floor, wish) })
 	if wish.told.Load() {
 		t.Error("told before anybody waits")
@@ -98,7 +98,7 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 		{told: true, crowd: &crowd{}, want: false},
 		{crowd: &crowd{}, waiting: 3, want: true},
 	} {
-		gt := &gate{engine: &Engine{}, floor: turn, crowd: c.crowd}
+		gt := &gate{common: new(common), standing: standing{floor: turn, crowd: c.crowd}}
 		gt.want()
 		gt.contender.openBid(&bid{terms: turn.terms(), claim: locker.Claim{Owner: "mine"}})
 		if gt.granted("mine", locker.Offer{Waiting: c.waiting}); c.told {
@@ -114,9 +114,9 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 // What an update of the contender leaves over is abandoned.
 func TestABidThatIsOverIsAbandoned(t *testing.T) {
 	l := &counter{Locker: memlocker.New()}
-	gt := &gate{engine: &Engine{locker: l}}
-	gt.contender.openBid(&bid{queued: true})
-	gt.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
+	turn := &Turn{common: &common{store: l}, gate: new(gate)}
+	turn.gate.contender.openBid(&bid{queued: true})
+	turn.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 	if n := l.abandons.Load(); n != 1 {
 		t.Errorf("%d bids were abandoned", n)
 	}
@@ -211,7 +211,7 @@ func joined(t *testing.T, e *Engine, s Settings) *Turn {
 	if !e.Enter() {
 		t.Fatal("the engine is closed")
 	}
-	turn, now := &Turn{gate: e.gates.enter("k"), set: &s, events: &party{}}, time.Now()
+	turn, now := &Turn{common: &e.common, gate: e.gates.enter("k"), set: &s, events: &party{}}, time.Now()
 	turn.waiting = waiting{ctx: t.Context(), patience: Patience{Start: now, Until: now.Add(s.MaxWait)}, joined: now}
 	if in, _, _ := turn.gate.join(turn, now); !in {
 		t.Fatal("the turn does not stand in line")
@@ -245,14 +245,14 @@ func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
 				mem := memlocker.New()
 				e := open(t, mem)
 				next := on(t, e)
-				gr, has, _ := next.gate.stand(next)
+				gr, has, _, _ := next.gate.stand(next)
 				if !has || gr == nil {
 					t.Fatal("the turn has no grant: the test tests nothing")
 				}
 				mem.Lose("k")
 				gr.lose(locker.ErrLeaseLost)
 				start := time.Now()
-				_, err := next.take(t.Context(), true)
+				_, err := (&waiter{Turn: next}).take(t.Context(), true)
 				if took := time.Since(start); err != nil || took > 0 {
 					t.Fatalf("the turn began after %v (%v)", took, err)
 				}

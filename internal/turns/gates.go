@@ -12,11 +12,11 @@ import (
 // gates finds the gate of a key. There is an entry for each key that a call of
 // this process wants or holds, and no more. Two keys never share a gate.
 type gates struct {
-	engine *Engine
+	*common
 	seed   maphash.Seed
 	shards [64]shard
 
-	spares spares
+	recent recentGates
 }
 
 type shard struct {
@@ -38,7 +38,7 @@ func (s *gates) enter(key string) *gate {
 	defer sh.mu.Unlock()
 	gt := sh.gates[name]
 	if gt == nil {
-		gt = &gate{engine: s.engine, key: key, name: name}
+		gt = &gate{common: s.common, home: s, key: key, name: name}
 		if sh.gates == nil {
 			sh.gates = make(map[string]*gate)
 		}
@@ -66,17 +66,17 @@ func (s *gates) leave(gt *gate) {
 	}
 }
 
-// spare keeps an unused gate alive briefly, so that a call that returns at
-// once still finds what the gate knows of other processes.
-func (s *gates) spare(gt *gate) {
+// keepBriefly keeps an unused gate alive for a moment, so that a call that
+// returns at once still finds what the gate knows of other processes.
+func (s *gates) keepBriefly(gt *gate) {
 	s.retain(gt)
-	s.spares.add(gt, s.sweep)
+	s.recent.add(gt, s.sweep)
 }
 
-// sweep leaves the gates that have been spare for long enough. sweep runs in
+// sweep leaves the gates that have been kept for long enough. sweep runs in
 // the goroutine of a timer, as long as there are any.
 func (s *gates) sweep() {
-	for _, gt := range s.spares.turn(s.sweep) {
+	for _, gt := range s.recent.turn(s.sweep) {
 		s.leave(gt)
 	}
 }
@@ -104,18 +104,18 @@ func (s *gates) all() []*gate {
 	return all
 }
 
-// spares are the unused gates that are kept, each for one to two times
+// recentGates are the unused gates that are kept, each for one to two times
 // limits.Busy. One timer serves all of them, because a timer for each would
 // wake a process that sleeps between its turns. There is no timer while there
 // are no such gates.
-type spares struct {
+type recentGates struct {
 	mu       sync.Mutex // guards what follows, with nothing locked inside
 	old, new []*gate    // came before the last turn, and since
 	sweeps   bool       // a timer is set, or its sweep runs
 }
 
 // add takes gt in. sweep must call turn.
-func (l *spares) add(gt *gate, sweep func()) {
+func (l *recentGates) add(gt *gate, sweep func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.new = append(l.new, gt)
@@ -127,7 +127,7 @@ func (l *spares) add(gt *gate, sweep func()) {
 
 // turn returns the gates that came before the last turn. turn sets the timer
 // again if others are left.
-func (l *spares) turn(sweep func()) (over []*gate) {
+func (l *recentGates) turn(sweep func()) (over []*gate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	over, l.old, l.new = l.old, l.new, nil

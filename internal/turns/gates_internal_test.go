@@ -9,9 +9,9 @@ import (
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
-func TestSpareGatesAreKeptForOneToTwoTimesTheTime(t *testing.T) {
+func TestRecentGatesAreKeptForOneToTwoTimesTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l spares
+		var l recentGates
 		var mu sync.Mutex // guards what follows
 		came, sweeps, over := map[*gate]time.Time{}, 0, 0
 		var sweep func()
@@ -22,7 +22,7 @@ func TestSpareGatesAreKeptForOneToTwoTimesTheTime(t *testing.T) {
 			for _, gt := range l.turn(sweep) {
 				over++
 				if d := time.Since(came[gt]); d < limits.Busy || d > 2*limits.Busy {
-					t.Errorf("a gate was spare for %v", d)
+					t.Errorf("a gate was kept for %v", d)
 				}
 			}
 		}

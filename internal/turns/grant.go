@@ -23,21 +23,21 @@ import (
 // while a renewal is due or in flight. renewal waits in the renewer for a part
 // of that time. A shared grant has neither a cooldown nor tokens.
 type grant struct {
+	*common
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
+
 	// bid has won. bid.unclear is written before the grant is shared, and by
 	// its release.
 	bid *bid
 
-	// mu guards what follows. A method holds mu for a few instructions,
-	// never across I/O or a callback.
-	mu     lockorder.Grant
-	trust  trust
+	// mu guards what follows. A method holds mu for a few
+	// instructions, never across I/O or a callback.
+	mu lockorder.Grant
+	validity
 	tenure tenure
 	tokens tokens
-	schedule
 	timer  *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
-	cause  error       // why it ended; nil while it has not
 	wanted bool        // another process waits for the key, or did during this grant
 
 	idler *idler // nil: it is never idle; set before the grant is shared
@@ -49,28 +49,43 @@ type grant struct {
 	renewal renewal // the renewer's, guarded by its mutex
 }
 
-// A schedule says when a grant is renewed. The grant's mutex guards it.
-type schedule struct {
-	renewAt  time.Time     // zero: never
-	renewing chan struct{} // closed when the renewal is answered
-	revoked  time.Time     // when the key may have been released by force; zero: not since the last renewal was sent
-	fault    error         // of the renewals since the last that succeeded, see moreTelling
-}
-
 // newGrant returns the grant that b has won for t, now. The grant has a lease
 // of the given length, counted from when its request was sent, and a block of
 // fencing tokens or 0.
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64, now time.Time) *grant {
 	gr := &grant{
-		gate: t.gate, events: t.events, bid: b,
-		trust: trustFrom(sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
+		common: t.common, gate: t.gate, events: t.events, bid: b,
+		validity: validityFrom(&b.terms, sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
 	}
-	if !b.terms.noRenewal {
-		gr.renewAt = limits.RenewalTime(sent, length)
-	}
-	if gr.shared() {
+	if gr.bid.terms.shared() {
 		gr.tenure.last = math.MaxInt
 	}
+	return gr
+}
+
+// grantWon returns the grant that b has won for t by a try that was sent at the
+// given time, or nil if the answer was too slow.
+func grantWon(t *Turn, b *bid, sent time.Time, token uint64) *grant {
+	now := time.Now()
+	gr := newGrant(t, b, sent, b.claim.First(), token, now)
+	if b.claim.Lingers {
+		gr.linger(t, now)
+	}
+	if !gr.good(now) {
+		return nil
+	}
+	return gr
+}
+
+// grantOffered returns the grant of an offer that may be trusted since the given
+// time, or nil if too little of it is left.
+func grantOffered(t *Turn, b *bid, since time.Time, o locker.Offer) *grant {
+	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
+	gr := newGrant(t, b, since, length, o.Token, now)
+	if !gr.good(now) {
+		return nil
+	}
+	gr.renewSoon(now)
 	return gr
 }
 
@@ -79,12 +94,12 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 func (gr *grant) begin(t *Turn, now time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if gr.cause != nil || !gr.trust.enough(now) {
+	if !gr.good(now) {
 		return false
 	}
 	earlier := gr.tenure.begin(t, now)
 	t.grant, t.number = gr, gr.tenure.begun
-	if gr.isBrief() { // a turn that ends soon costs no renewal
+	if gr.idler.mayIdle() { // a turn that ends soon costs no renewal
 		gr.renewAt, earlier = gr.firstRenewal(now), true
 	}
 	if earlier || gr.timer == nil {
@@ -117,11 +132,13 @@ func (gr *grant) endTurn(t *Turn, may bool) (on, cools bool, cause error) {
 	return on, cools, gr.cause
 }
 
-// endOneOf ends t's turn if the grant is good and others are on it too.
-func (gr *grant) endOneOf(t *Turn) bool {
+// endOneOf ends t's turn if the grant is good and others are on it too, and
+// returns the occupant of t.
+func (gr *grant) endOneOf(t *Turn) (ended bool, o Occupant) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.cause == nil && gr.tenure.on.length > 1 && gr.tenure.end(t)
+	ended = gr.cause == nil && gr.tenure.on.length > 1 && gr.tenure.end(t)
+	return ended, t.occupant
 }
 
 // cool begins the cooldown of t, which has just ended, if it is too early to
@@ -132,7 +149,7 @@ func (gr *grant) cool(t *Turn) bool {
 		return false
 	}
 	gr.tenure.cool(t, t.cooldownEnd())
-	gr.gate.engine.gates.retain(gr.gate) // until cooledDown or lose
+	gr.gate.retain() // until cooledDown or lose
 	gr.arm(now)
 	return true
 }
@@ -142,7 +159,7 @@ func (gr *grant) mayGoOn() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	now := time.Now()
-	return gr.cause == nil && gr.tenure.open(now) && gr.trust.enough(now)
+	return gr.good(now) && gr.tenure.open(now)
 }
 
 // shorten lets the tenure end after the turns of the calls that wait now.
@@ -159,11 +176,11 @@ func (gr *grant) want(waiting int) (taken int, news bool) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	gr.tenure.shorten(waiting)
-	if news = gr.isBrief() && !gr.wanted; news {
+	if news = gr.idler.mayIdle() && !gr.wanted; news {
 		taken = gr.idler.taken
 	}
 	gr.wanted = true
-	gr.tellLocked()
+	gr.tenure.tellWishes()
 	return taken, news
 }
 
@@ -171,16 +188,7 @@ func (gr *grant) want(waiting int) (taken int, news bool) {
 func (gr *grant) tellWishes() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	gr.tellLocked()
-}
-
-// tellLocked is tellWishes. gr.mu is held.
-func (gr *grant) tellLocked() {
-	for t := gr.tenure.on.first; t != nil; t = t.next {
-		if !t.set.Lead {
-			t.wishes.tell()
-		}
-	}
+	gr.tenure.tellWishes()
 }
 
 // ask is [gate.ask] without the line.
@@ -214,19 +222,11 @@ func (gr *grant) listens() bool {
 	return false
 }
 
-// everyone returns the turns that are on. gr.mu is held.
-func (gr *grant) everyone() (all []*Turn) {
-	for t := gr.tenure.on.first; t != nil; t = t.next {
-		all = append(all, t)
-	}
-	return all
-}
-
 // current returns the turns that are on.
 func (gr *grant) current() []*Turn {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.everyone()
+	return gr.tenure.on.all()
 }
 
 // err returns why t cannot be trusted, or nil.
@@ -238,23 +238,16 @@ func (gr *grant) err(t *Turn) error {
 
 // errLocked is err. gr.mu is held.
 func (gr *grant) errLocked(t *Turn) error {
-	switch {
-	case !t.listed:
+	if !t.listed {
 		return locker.ErrLeaseLost
-	case gr.cause != nil:
-		return gr.cause
 	}
-	// The timer has yet to fire, or the machine slept.
-	if now := time.Now(); gr.trust.left(now) <= 0 {
-		return gr.overdue(now)
-	}
-	return nil
+	return gr.validity.err()
 }
 
 // causeOf returns why t cannot go on, as far as it was told; or nil. t has
 // begun and was not ended. gr.mu is held.
 func (gr *grant) causeOf(t *Turn) error {
-	if gr.cause == nil && gr.shared() && !t.listed { // expelled
+	if gr.cause == nil && gr.bid.terms.shared() && !t.listed { // expelled
 		return overLong(t.set.MaxHold)
 	}
 	return gr.cause
@@ -283,36 +276,38 @@ func (gr *grant) heldBy(now time.Time) (locker.Holder, time.Duration) {
 	return gr.bid.claim.Holder, max(0, gr.trust.expiry().Sub(now))
 }
 
-// heldSince reports whether the current turn began before the given time.
-func (gr *grant) heldSince(since time.Time) bool {
+// keptFrom reports whether the current turn has kept the key from w during its
+// whole wait. A key that WithMinHold keeps is nobody's. cooldown is how long
+// MinHold alone keeps the key.
+func (gr *grant) keptFrom(w *Turn, now time.Time) (here bool, cooldown time.Duration) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	t := gr.tenure.on.first
-	return t != nil && t.occupant != nil && !t.began.After(since)
-}
-
-// cooldown returns how long the turn on gr will keep the key at least.
-func (gr *grant) cooldown(now time.Time) time.Duration {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	t := gr.tenure.on.first
+	here = t != nil && t.occupant != nil && !t.began.After(w.joined)
 	if gr.tenure.cooling != nil {
 		t = gr.tenure.cooling
 	}
 	switch {
 	case t == nil:
-		return 0
 	case t.occupant == nil: // the turn has just begun
-		return t.set.MinHold
+		cooldown = t.set.MinHold
+	default:
+		cooldown = max(0, t.cooldownEnd().Sub(now))
 	}
-	return max(0, t.cooldownEnd().Sub(now))
+	return here, cooldown
 }
 
-// state describes t, which has or had its turn on gr.
+// state describes t, which has or had its turn on gr. If t is nil, nobody has
+// one, and gr is idle.
 func (gr *grant) state(t *Turn) HoldState {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.stateLocked(t)
+	if t != nil {
+		return gr.stateLocked(t)
+	}
+	return HoldState{
+		Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
+	}
 }
 
 // states describes the turns on a grant with a limit, and the one that cools
@@ -320,7 +315,7 @@ func (gr *grant) state(t *Turn) HoldState {
 func (gr *grant) states() (all []HoldState) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	on := gr.everyone()
+	on := gr.tenure.on.all()
 	if gr.tenure.cooling != nil {
 		on = append(on, gr.tenure.cooling)
 	}
@@ -338,49 +333,6 @@ func (gr *grant) stateLocked(t *Turn) HoldState {
 		Occupant: t.occupant, Name: t.set.Name, Owner: gr.bid.claim.Owner, Since: t.began, MaxHold: t.set.MaxHold,
 		Until: gr.trust.mono, Err: gr.causeOf(t), Cooldown: gr.tenure.cooling == t, Limit: t.set.Limit,
 	}
-}
-
-// occupantOf returns who has t's turn, or nil.
-func (gr *grant) occupantOf(t *Turn) Occupant {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	return t.occupant
-}
-
-// shared reports whether any number of turns may be on gr at once.
-func (gr *grant) shared() bool { return gr.bid.terms.limit == locker.NoLimit }
-
-// crowded reports whether others may own the key beside gr.
-func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }
-
-// renewSoon makes the first renewal of an offer due early, because the lease is
-// shorter than its TTL until then and a pause may cost it. A turn that ends
-// before that costs no renewal. The grant is not shared yet.
-func (gr *grant) renewSoon(now time.Time) {
-	if gr.renews() {
-		gr.renewAt = gr.firstRenewal(now)
-	}
-}
-
-// renews reports whether gr is to be renewed. WithoutRenewal allows the
-// renewals that bring the full TTL. gr.mu is held, or gr is not shared yet.
-func (gr *grant) renews() bool {
-	return !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl
-}
-
-// firstRenewal returns when the first renewal of an offer is due, now that a
-// turn is about to begin. Of a very short one half of what is left is for that.
-func (gr *grant) firstRenewal(now time.Time) time.Time {
-	return now.Add(min(limits.OfferRenewal, gr.trust.left(now)/2))
-}
-
-// nextRenewal returns when the next renewal is due after one that was sent at
-// the given time and answered now. An offer may be older than its message, and
-// must grow while it is trusted: there must be time for two more that take as
-// long. gr.mu is held.
-func (gr *grant) nextRenewal(sent, now time.Time) time.Time {
-	spare := max(0, gr.trust.left(now)-2*now.Sub(sent))
-	return earlier(limits.RenewalTime(sent, gr.trust.length), now.Add(spare/2))
 }
 
 // arm sets the timer to whatever is due next. gr.mu is held.
@@ -406,30 +358,23 @@ func (gr *grant) arm(now time.Time) {
 	}
 }
 
-// stopTimer keeps tick from firing again. gr.mu is held.
-func (gr *grant) stopTimer() {
-	if gr.timer != nil {
-		gr.timer.Stop()
-	}
-}
-
 // tick does what is due. tick runs in the timer's goroutine. due sets the timer
 // again before act, which may take long, so that nothing delays the deadline.
 func (gr *grant) tick() {
 	if act := gr.due(time.Now()); act != nil {
-		defer gr.gate.engine.errands.end()
+		defer gr.background.end()
 		act()
 	}
 }
 
 // due hands a renewal that is due to the renewer. If something else is due, it
-// returns that as act, an errand for the caller to run without gr.mu.
+// returns that as act, for the caller to run in the background without gr.mu.
 func (gr *grant) due(now time.Time) (act func()) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	defer func() {
 		if act != nil {
-			gr.gate.engine.errands.begin()
+			gr.background.begin()
 		}
 	}()
 	if gr.idler != nil {
@@ -456,7 +401,7 @@ func (gr *grant) due(now time.Time) (act func()) {
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
 		gr.commit()
-		gr.gate.engine.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
+		gr.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
 	return act
@@ -485,10 +430,10 @@ func (gr *grant) renewed(sent time.Time, err error) Renewal {
 	}
 	cause := gr.taken(err)
 	if told := gr.markLost(nil, cause); len(told) > 0 {
-		errands := &gr.gate.engine.errands
-		errands.begin()
-		go func() { // an errand, because an observer may be slow; ends with it
-			defer errands.end()
+		background := &gr.background
+		background.begin()
+		go func() { // in the background, because an observer may be slow; ends with it
+			defer background.end()
 			for _, o := range told {
 				o.Lost(cause)
 			}
@@ -506,26 +451,8 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	r = Renewal{Err: err, Left: left, Late: left < gr.trust.half(gr.bid.terms.ttl, gr.renewAt)}
 	close(gr.renewing)
 	gr.renewing = nil
-	if gr.cause != nil {
-		return r, false
-	}
-	switch {
-	case err == nil:
-		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.renewed()))
-		gr.renewAt, gr.fault = time.Time{}, nil
-		if gr.revoked.Before(sent) { // otherwise the answer may be older
-			gr.revoked = time.Time{}
-		}
-		switch {
-		case !gr.revoked.IsZero():
-			gr.renewAt = now
-		case gr.renews():
-			gr.renewAt = gr.nextRenewal(sent, now)
-		}
-	case errors.Is(err, locker.ErrLeaseLost):
-		return r, true
-	default: // the deadline decides; until then try again
-		gr.renewAt, gr.fault = now.Add(limits.Jitter(gr.trust.length/20)+time.Millisecond), moreTelling(gr.fault, err)
+	if gr.cause != nil || gr.answered(sent, now, gr.bid.renewed(), err) {
+		return r, gr.cause == nil
 	}
 	gr.arm(now)
 	return r, false
@@ -543,7 +470,7 @@ func (gr *grant) tellRenewal(r Renewal) {
 	gr.mu.Unlock()
 	events.Renewed(o, gr.gate.key, r)
 	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
-	gr.gate.engine.tell(ctx, events, o, gr.gate, r.Err)
+	gr.tell(ctx, events, o, gr.gate, r.Err)
 }
 
 // awaitRenewal waits for a renewal in flight, so that afterwards only our
@@ -553,7 +480,7 @@ func (gr *grant) awaitRenewal(ctx context.Context) bool {
 	gr.mu.Lock()
 	renewing := gr.renewing
 	gr.mu.Unlock()
-	if renewing == nil || gr.gate.engine.renewer.forget(gr) {
+	if renewing == nil || gr.renewer.forget(gr) {
 		return true
 	}
 	select {
@@ -585,24 +512,31 @@ func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 		gr.mu.Unlock()
 		return nil
 	}
-	gr.cause = cause
-	gr.stopTimer()
-	for _, t := range gr.everyone() {
+	gr.end(cause)
+	for _, t := range gr.tenure.on.all() {
 		if t.occupant != nil { // otherwise attach will return the cause
 			told = append(told, t.occupant)
 		}
 	}
-	cooled, retained := gr.tenure.endCooldown(), gr.ended()
+	cooled, retained := gr.tenure.endCooldown(), gr.idler.end()
 	gr.mu.Unlock()
 
 	gr.gate.dropLost(gr)
 	if cooled != nil {
-		gr.gate.engine.gates.leave(gr.gate)
+		gr.gate.leave()
 	}
-	if retained { // until now, because rouse may have found the grant
-		gr.gate.engine.gates.leave(gr.gate)
+	if retained { // until now, because releaseIdle may have found the grant
+		gr.gate.leave()
 	}
 	return told
+}
+
+// end ends the grant, and keeps tick from firing again. gr.mu is held.
+func (gr *grant) end(cause error) {
+	gr.cause = cause
+	if gr.timer != nil {
+		gr.timer.Stop()
+	}
 }
 
 // expel ends the turn of t, which has lasted longer than MaxHold. The other
@@ -610,7 +544,7 @@ func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 // is.
 func (gr *grant) expel(t *Turn) {
 	cause := overLong(t.set.MaxHold)
-	expelled, last := gr.gate.expel(t, gr)
+	expelled, o, last := gr.gate.expel(t, gr)
 	if !expelled {
 		gr.loseBy(t, cause)
 		return
@@ -618,7 +552,7 @@ func (gr *grant) expel(t *Turn) {
 	if last {
 		gr.discard()
 	}
-	if o := gr.occupantOf(t); o != nil {
+	if o != nil { // otherwise attach will return the cause
 		o.Lost(cause)
 	}
 }
@@ -630,53 +564,19 @@ func (gr *grant) finish() bool {
 	defer gr.mu.Unlock()
 	good := gr.cause == nil
 	if good {
-		gr.cause = errFinished
+		gr.end(errFinished)
 	}
-	gr.stopTimer()
-	if gr.ended() {
-		gr.gate.engine.gates.leave(gr.gate) // which the caller has retained too
+	if gr.idler.end() {
+		gr.gate.leave() // which the caller has retained too
 	}
 	return good
 }
 
 // discard ends a grant that nobody will use, or use any longer, and leaves its
-// release to the locker (law 3).
+// release, with all that it has left in the store, to the locker (law 3).
 func (gr *grant) discard() {
 	gr.finish()
-	gr.abandon(gr.bid.unclear)
-}
-
-// abandon asks the locker to remove all that the grant has left in the store.
-func (gr *grant) abandon(late bool) { gr.gate.engine.locker.Abandon(&gr.bid.claim, late) }
-
-// Reasons why a grant ended.
-var (
-	errFinished    = errors.New("guard: the grant was released")
-	errClosedUnder = errnote.With(fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed), errnote.Closed)
-	errOutlived    = errnote.With(
-		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost), errnote.Outlived)
-)
-
-// overLong is the cause of a grant whose turn has lasted longer than MaxHold.
-func overLong(maxHold time.Duration) error {
-	return errnote.With(fmt.Errorf("%w: %v", errnote.ErrMaxHold, maxHold), errnote.MaxHold)
-}
-
-// overdue is the cause of a grant that was not renewed before its deadline.
-// gr.mu is held.
-func (gr *grant) overdue(now time.Time) error {
-	since := now.Sub(gr.trust.sent()).Round(time.Millisecond)
-	why := fmt.Sprintf("no renewal for %v: the store gave no answer, or this process was stopped", since)
-	switch {
-	case gr.bid.terms.noRenewal:
-		why = "WithoutRenewal, it ends with its TTL"
-	case gr.trust.mono.After(now):
-		why = "the machine slept, or its clock was set forward"
-	case gr.fault != nil: // the store may have answered; it is text only, because the lease is lost whatever it says
-		why = fmt.Sprintf("no renewal succeeded for %v: %v", since, gr.fault)
-	}
-	err := fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why)
-	return errnote.With(err, errnote.Deadline)
+	gr.store.Abandon(&gr.bid.claim, gr.bid.unclear)
 }
 
 // taken is the cause of a grant whose claim does not own its key any more. err
@@ -693,8 +593,156 @@ func (gr *grant) taken(err error) error {
 	return errnote.With(err, errnote.Taken)
 }
 
+// Reasons why a grant ended.
+var (
+	errFinished    = errors.New("guard: the grant was released")
+	errClosedUnder = errnote.With(fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed), errnote.Closed)
+	errOutlived    = errnote.With(
+		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost), errnote.Outlived)
+)
+
+// overLong is the cause of a grant whose turn has lasted longer than MaxHold.
+func overLong(maxHold time.Duration) error {
+	return errnote.With(fmt.Errorf("%w: %v", errnote.ErrMaxHold, maxHold), errnote.MaxHold)
+}
+
 // leftToTTL reports whether a key that was lost for the given cause is left to
 // its TTL when the function returns.
 func leftToTTL(alone bool, cause error) bool {
 	return !alone || errors.Is(cause, locker.ErrClosed) || errors.Is(cause, errOutlived)
+}
+
+// tokens are the fencing tokens of a grant: a block, with one token for each
+// turn from the turn on in which the block was reserved. The grant's mutex
+// guards them.
+type tokens struct {
+	block    uint64        // the first; 0: none
+	turn     int           // the turn that it belongs to
+	fetching chan struct{} // closed when a block is answered; nil: no fetch is in flight
+}
+
+// of returns the token of the turn with the given number, or 0.
+func (b *tokens) of(number int) uint64 {
+	if i := number - b.turn; b.block != 0 && i < locker.FenceBlock {
+		return b.block + uint64(i)
+	}
+	return 0
+}
+
+// reserved returns the token of the turn with the given number, if there is one,
+// or the fetch to wait for. If there is neither, and the turn is good, the
+// caller fetches.
+func (b *tokens) reserved(number int, good bool) (token uint64, fetching <-chan struct{}) {
+	switch token = b.of(number); {
+	case !good:
+		return 0, nil
+	case token != 0:
+		return token, nil
+	case b.fetching != nil:
+		return 0, b.fetching
+	}
+	b.fetching = make(chan struct{})
+	return 0, nil
+}
+
+// token returns the fencing token of t, which is its place in the block that
+// was reserved in its turn or an earlier one. Only the turn itself fetches a
+// block, one at a time, so a number can neither repeat nor fall behind.
+func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
+	for {
+		gr.mu.Lock()
+		err := gr.errLocked(t)
+		token, fetching := gr.tokens.reserved(t.number, err == nil)
+		gr.mu.Unlock()
+		switch {
+		case err != nil || token != 0:
+			return token, err
+		case fetching == nil:
+			if err := gr.fetch(ctx, t); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		select { // another caller of this turn fetches, or a late one of a turn before
+		case <-fetching:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// fetch reserves a block for t. A block that comes after the end of the turn is
+// thrown away.
+func (gr *grant) fetch(ctx context.Context, t *Turn) error {
+	block, err := gr.store.Fence(gr.bounded(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
+
+	gr.mu.Lock()
+	close(gr.tokens.fetching)
+	gr.tokens.fetching = nil
+	if err == nil && t.listed && gr.cause == nil {
+		gr.tokens.block, gr.tokens.turn = block, t.number
+	}
+	gr.mu.Unlock()
+
+	if errors.Is(err, locker.ErrLeaseLost) {
+		err = gr.taken(err)
+		gr.lose(err)
+	}
+	return err
+}
+
+// linger makes gr, which t has just won by a claim that lingers, one that may
+// be idle. gr is not shared yet. A grant that came by way of the queue ends as
+// any other: an offer must be confirmed, and others want the key.
+func (gr *grant) linger(t *Turn, now time.Time) {
+	gr.renewSoon(now)
+	if gr.bid.queued {
+		return
+	}
+	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.domain(gr.gate.name)}
+	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
+	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
+		gr.tenure.last = math.MaxInt
+	}
+}
+
+// commit ends that gr may be idle, because it is about to get its full TTL. A
+// key whose turns are that long need not linger. gr.mu is held.
+func (gr *grant) commit() {
+	if gr.idler.mayIdle() {
+		gr.idler.brief = false
+		gr.tenure.longest = limits.TenureTime
+		gr.lingerStats.ended(gr.gate.name, gr.idler.taken)
+	}
+}
+
+// idle begins the time in which nobody has a turn on gr, for d at most. idle
+// returns false if gr must be released. The tenure is over if another process
+// wants the key, or messages may have been missed.
+func (gr *grant) idle(d time.Duration, now time.Time) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	end := earlier(now.Add(d), gr.trust.sent().Add(limits.Idle(gr.trust.length)))
+	if gr.cause != nil || !gr.idler.mayIdle() || !gr.tenure.open(now) || !now.Before(end) {
+		return false
+	}
+	gr.tenure.stay(end)
+	gr.idler.since, gr.renewAt = now, time.Time{}
+	if !gr.idler.retained {
+		gr.idler.retained = true
+		gr.gate.retain() // until finish or lose
+	}
+	gr.arm(now)
+	return true
+}
+
+// resume reports whether another turn may begin on gr, which is idle.
+func (gr *grant) resume(now time.Time) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if !gr.good(now) || !gr.tenure.open(now) {
+		return false
+	}
+	gr.idler.taken++
+	return true
 }

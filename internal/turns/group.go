@@ -30,7 +30,7 @@ type Group struct {
 	events  Events
 	inside  func(key string) bool // whether the caller takes key without the group, and may have to wait
 	keys    []string              // that are still to take
-	ahead   []*Turn
+	ahead   []waiter
 
 	// How a caller with one attempt was refused.
 	refused *Turn // nil: it was not
@@ -57,13 +57,14 @@ func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at s
 	if len(g.ahead) == 0 {
 		return nil, key, r, nil
 	}
-	t, g.ahead = g.ahead[0], g.ahead[1:]
-	t.ctx, t.patience = ctx, p
-	if !t.beginAhead(ctx) {
-		g.dropAhead() // before t waits
-		r, err = t.take(ctx, true)
+	w := &g.ahead[0]
+	g.ahead = g.ahead[1:]
+	w.ctx, w.patience = ctx, p
+	if !w.beginAhead(ctx) {
+		g.dropAhead() // before w waits
+		r, err = w.take(ctx, true)
 	}
-	return t, key, r, err
+	return w.Turn, key, r, err
 }
 
 // Drop gives up the turns that were not taken.
@@ -78,9 +79,9 @@ func (g *Group) dropAhead() {
 	g.ahead = nil
 }
 
-func quitAll(ts []*Turn) {
-	for _, t := range ts {
-		t.quit()
+func quitAll(ws []waiter) {
+	for i := range ws {
+		ws[i].quit()
 	}
 }
 
@@ -93,7 +94,7 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 	g.ahead = g.floors(ctx, p)
 	switch whole := len(g.ahead) == min(len(g.keys), locker.MaxSeveral); {
 	case p.Once && !whole:
-		g.dropAhead() // it ends at a key that is busy here, see Turn.join
+		g.dropAhead() // it ends at a key that is busy here, see waiter.join
 	case len(g.ahead) > 1:
 		g.ask(ctx)
 	}
@@ -101,123 +102,98 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 
 // floors takes the floors of the next gates, up to the first that is not free,
 // or the first key that is inside.
-func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
-	e, now := g.engine, time.Now()
-	for _, key := range g.keys[:min(len(g.keys), locker.MaxSeveral)] {
+func (g *Group) floors(ctx context.Context, p Patience) (ws []waiter) {
+	e, keys := g.engine, g.keys[:min(len(g.keys), locker.MaxSeveral)]
+	ws = make([]waiter, 0, len(keys))
+	for _, key := range keys {
 		if g.inside(key) || !e.Enter() {
 			break
 		}
-		t := &Turn{
-			gate: e.gates.enter(key), set: g.set, events: g.events,
-			waiting: waiting{ctx: ctx, patience: p, joined: now},
-		}
-		if !t.gate.joinFree(t) {
+		t := newTurn(ctx, e, key, g.set, g.events, p)
+		w := waiter{Turn: &t}
+		if !t.gate.joinFree(w.Turn) {
 			t.Leave()
 			break
 		}
-		ts = append(ts, t)
+		ws = append(ws, w)
 	}
-	return ts
+	return ws
 }
 
 // ask asks for the keys of ahead, which have their floors, in one request.
 // Those that go on stay ahead: the turns with a grant, and behind them the one
 // that has to wait. ask ends the others. After a panic Drop ends what is ahead.
 func (g *Group) ask(ctx context.Context) {
-	ts := g.ahead
-	first, bids, claims := ts[0], make([]*bid, len(ts)), make([]*locker.Claim, len(ts))
+	ws := g.ahead
+	first, bids, claims := &ws[0], make([]*bid, len(ws)), make([]*locker.Claim, len(ws))
 	sent := time.Now()
 	limit := first.tryLimit(sent)
-	for i, t := range ts {
+	for i := range ws {
+		t := ws[i].Turn
 		bids[i] = t.newBid(sent)
 		claims[i] = &bids[i].claim
 		t.gate.beginTry(bids[i], false, sent)
 		t.attempts++
 	}
-	as, held, err := g.several.AcquireAll(g.engine.bounded(ctx, limit), claims, !first.patience.Once)
+	as, held, err := g.several.AcquireAll(first.bounded(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
-	if err != nil && !g.engine.outages.together(ts) {
+	if err != nil && !first.outages.together(claims) {
 		h = nothing // one error of several nodes does not tell which of them
 	}
 	_, err = usable(err)
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
-	n := g.answered(ts, bids, sent, as, held, err)
-	if n < len(ts) && first.patience.Once && held < len(as) && as[held].Lingers {
+	n := g.answered(ws, bids, sent, as, held, err)
+	if n < len(ws) && first.patience.Once && held < len(as) && as[held].Lingers {
 		g.dropAhead()
 		g.keys = g.keys[:1] // the caller asks for one key after the other
 		return
 	}
-	if n < len(ts) && first.patience.Once {
-		g.refuse(ts[max(n, held%len(ts))])
+	if n < len(ws) && first.patience.Once {
+		g.refuse(&ws[max(n, held%len(ws))])
 		return
 	}
-	last := min(n+1, len(ts))
-	g.ahead = ts[:last]
-	quitAll(ts[last:])
+	last := min(n+1, len(ws))
+	g.ahead = ws[:last]
+	quitAll(ws[last:])
 }
 
-// answered tells the gates of ts what AcquireAll has answered. answered returns
+// answered tells the gates of ws what AcquireAll has answered. answered returns
 // how many turns in front have a grant.
-func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.Answer, held int, err error) (n int) {
-	for i, t := range ts {
-		switch {
+func (g *Group) answered(ws []waiter, bids []*bid, sent time.Time, as []locker.Answer, held int, err error) (n int) {
+	for i := range ws {
+		switch w := &ws[i]; {
 		case err != nil:
-			t.unansweredAhead(i < len(as) && as[i].Queued, err)
+			w.unansweredAhead(i < len(as) && as[i].Queued, err)
 		case i == held:
-			t.heldAhead(as[i])
+			w.heldAhead(as[i])
 		case !as[i].Acquired:
 			// The store may give it back by itself. Its owner id must not be
 			// used again (law 2).
-			t.gate.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
+			w.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 		case i > n: // behind an answer that was too slow
-			t.unansweredAhead(false, fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
-		case t.won(bids[i], sent, as[i].Token) != nil:
+			w.unansweredAhead(false, fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
+		case w.won(bids[i], sent, as[i].Token) != nil:
 			n++
 		}
 	}
 	return n
 }
 
-// refuse ends the group of a caller with one attempt, at t.
-func (g *Group) refuse(t *Turn) {
-	g.refused = t
-	g.refusal, g.err = t.refusal(time.Now())
-	t.silent = t.endedSilent(g.err)
+// refuse ends the group of a caller with one attempt, at w.
+func (g *Group) refuse(w *waiter) {
+	g.refused = w.Turn
+	g.refusal, g.err = w.refusal(time.Now())
+	w.silent = w.endedSilent(g.err)
 	g.dropAhead()
 }
 
-// releaseTogether releases the keys of ts with one request.
-func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
-	var at []int // the turns that release, by their places in ts
-	for i, t := range ts {
-		may, err := t.mayRelease(ctx)
-		if errs[i] = err; may {
-			at = append(at, i)
-		}
+// NewGroup returns the group for keys, in sorted order. The caller takes those
+// that are inside without the group. NewGroup returns nil if the keys must be
+// taken one after the other.
+func NewGroup(e *Engine, keys []string, inside func(key string) bool, s *Settings, ev Events) *Group {
+	several, ok := e.store.(locker.Several)
+	if !ok || len(keys) < 2 {
+		return nil
 	}
-	cs, nexts, bids := make([]*locker.Claim, len(at)), make([]*locker.Claim, len(at)), make([]*bid, len(at))
-	answered := false
-	defer func() {
-		for n, i := range at {
-			if !answered { // after a panic or Goexit of an observer or the locker
-				_ = ts[i].released(locker.Released{}, locker.ErrUnavailable, bids[n], time.Now())
-			}
-		}
-		for _, t := range ts {
-			t.passFloor()
-		}
-	}()
-	for n, i := range at {
-		cs[n] = &ts[i].grant.bid.claim
-		bids[n], nexts[n] = ts[i].nextBid(ts[i].grant)
-	}
-	if len(cs) == 0 {
-		return
-	}
-	sent, answers, failures := time.Now(), make([]locker.Released, len(cs)), make([]error, len(cs))
-	several.ReleaseAll(ctx, cs, nexts, func(n int, r locker.Released, err error) { answers[n], failures[n] = r, err })
-	answered = true
-	for n, i := range at {
-		errs[i] = ts[i].released(answers[n], failures[n], bids[n], sent)
-	}
+	return &Group{engine: e, several: several, set: s, events: ev, inside: inside, keys: keys}
 }

@@ -53,7 +53,7 @@ func TestAnErrorOfSeveralNodesIsNobodysOutage(t *testing.T) {
 			e := open(t, patchyGroup{p})
 			p.fail("sick", gone)
 			set, events := settings(), &party{}
-			g := e.NewGroup(c.keys, none, &set, events)
+			g := NewGroup(e, c.keys, none, &set, events)
 			g.fetch(t.Context(), patience(&set))
 			if well, sick := e.outages.isSilent("well:2"), e.outages.isSilent("sick:3"); well || sick != c.silent {
 				t.Errorf("%v: silent: well %v, sick %v", c.keys, well, sick)
@@ -72,7 +72,7 @@ func TestAGroupAsksForNothingInAnOutageOrAfterClose(t *testing.T) {
 		e := open(t, patchyGroup{p})
 		set, events := settings(), &party{}
 		fetch := func() (asked int) {
-			g := e.NewGroup([]string{"a:1", "a:2"}, none, &set, events)
+			g := NewGroup(e, []string{"a:1", "a:2"}, none, &set, events)
 			g.fetch(t.Context(), patience(&set))
 			g.Drop()
 			return len(p.tries("a"))
@@ -106,7 +106,7 @@ func TestAGroupDoesNotOvertakeCallsThatWaitForAPermit(t *testing.T) {
 		}()
 		synctest.Wait()
 		set, events := settings(), &party{}
-		g := e.NewGroup([]string{stageKey, stageKey + "2"}, none, &set, events)
+		g := NewGroup(e, []string{stageKey, stageKey + "2"}, none, &set, events)
 		turn, at, _, err := g.Take(t.Context(), stageKey, patience(&set))
 		if turn != nil || at != stageKey || err != nil {
 			t.Errorf("the group took the floor of %s: %v, %v", at, turn, err)
@@ -143,7 +143,7 @@ func TestReleasesTogetherEndWithinTheLimitOfOne(t *testing.T) {
 			ts = append(ts, turn)
 		}
 		start := time.Now()
-		for i, err := range e.ReleaseKeys(t.Context(), ts) {
+		for i, err := range ReleaseKeys(t.Context(), ts) {
 			if !errors.Is(err, locker.ErrUnavailable) {
 				t.Errorf("release %d: %v", i, err)
 			}
@@ -184,7 +184,7 @@ func TestAGroupWithOneAttemptAsksOnceForAllKeys(t *testing.T) {
 		}
 		set, events, now := settings(), &party{}, time.Now()
 		p := Patience{Start: now, Until: now, Once: true}
-		g := e.NewGroup(keys, none, &set, events)
+		g := NewGroup(e, keys, none, &set, events)
 		var taken []*Turn
 		for _, key := range keys {
 			turn, _, _, err := g.Take(t.Context(), key, p)

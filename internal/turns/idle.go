@@ -2,8 +2,9 @@ package turns
 
 import (
 	"context"
-	"math"
+	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -19,10 +20,10 @@ import (
 //	                    │ another process wants the key, Linger or the tenure
 //	                    │ is over, messages may be missed, a call on other terms
 //	                    ▼ joins, somebody releases the key by force, Close
-//	                  released, by a warden
+//	                  released, by an idle releaser
 //
-// A warden is a turn without a caller. It has the floor while it releases the
-// key, so a call that comes meanwhile stands in line behind it.
+// An idle releaser is a turn without a caller. It has the floor while it
+// releases the key, so a call that comes meanwhile stands in line behind it.
 //
 // The grant's mutex guards all but set.
 type idler struct {
@@ -39,271 +40,188 @@ type idler struct {
 	armed    time.Time // when the grant's timer fires at the latest; zero: it has fired
 }
 
-// lingers reports whether the claim of a new try of t lingers.
-func (t *Turn) lingers(now time.Time) bool {
-	e := t.gate.engine
-	return t.set.Linger > 0 && !t.recalls() && e.habits.may(t.gate.name, now) && e.hears()
-}
+// mayIdle reports whether the grant may be idle. l may be nil.
+func (l *idler) mayIdle() bool { return l != nil && l.brief }
 
-// The methods below are those of a grant.
-
-// linger makes gr, which t has just won by a claim that lingers, one that may
-// be idle. gr is not shared yet. A grant that came by way of the queue ends as
-// any other: an offer must be confirmed, and others want the key.
-func (gr *grant) linger(t *Turn, now time.Time) {
-	gr.renewSoon(now)
-	if gr.bid.queued {
-		return
-	}
-	gr.idler = &idler{set: t.set, brief: true, node: gr.gate.engine.outages.domain(gr.gate.name)}
-	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
-	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
-		gr.tenure.last = math.MaxInt
-	}
-}
-
-// isBrief reports whether gr may be idle. gr.mu is held.
-func (gr *grant) isBrief() bool { return gr.idler != nil && gr.idler.brief }
-
-// commit ends that gr may be idle, because it is about to get its full TTL. A
-// key whose turns are that long need not linger. gr.mu is held.
-func (gr *grant) commit() {
-	if gr.isBrief() {
-		gr.idler.brief = false
-		gr.tenure.longest = limits.TenureTime
-		gr.gate.engine.habits.ended(gr.gate.name, gr.idler.taken)
-	}
-}
-
-// idle begins the time in which nobody has a turn on gr, for d at most. idle
-// returns false if gr must be released. The tenure is over if another process
-// wants the key, or messages may have been missed.
-func (gr *grant) idle(d time.Duration, now time.Time) bool {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	end := earlier(now.Add(d), gr.trust.sent().Add(limits.Idle(gr.trust.length)))
-	if gr.cause != nil || !gr.isBrief() || !gr.tenure.open(now) || !now.Before(end) {
-		return false
-	}
-	gr.tenure.stay(end)
-	gr.idler.since, gr.renewAt = now, time.Time{}
-	if !gr.idler.retained {
-		gr.idler.retained = true
-		gr.gate.engine.gates.retain(gr.gate) // until finish or lose
-	}
-	gr.arm(now)
-	return true
-}
-
-// resume reports whether another turn may begin on gr, which is idle.
-func (gr *grant) resume(now time.Time) bool {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	if gr.cause != nil || !gr.tenure.open(now) || !gr.trust.enough(now) {
-		return false
-	}
-	gr.idler.taken++
-	return true
-}
-
-// ended reports whether idle has retained the gate, which the caller must leave
-// then. gr.mu is held.
-func (gr *grant) ended() (retained bool) {
-	if l := gr.idler; l != nil {
+// end reports whether the gate is retained, which the caller must leave then. l
+// may be nil.
+func (l *idler) end() (retained bool) {
+	if l != nil {
 		retained, l.retained = l.retained, false
 	}
 	return retained
 }
 
-// idleState describes gr, which is idle.
-func (gr *grant) idleState() HoldState {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	return HoldState{
-		Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
-	}
+// lingerStats remember for which keys it pays to linger, so that keys that
+// processes share at random cost nothing. Keys whose hashes are equal share a
+// cell, which costs some of them time. lingerStats allocate nothing before the
+// first key that may linger. Its methods are safe for concurrent use. An update
+// that two of them make at once may be lost.
+type lingerStats struct {
+	seed  maphash.Seed
+	start time.Time
+	cells atomic.Pointer[[1 << 14]atomic.Uint64]
+
+	// credit is for all keys together. Hand-overs that did not pay take from
+	// it, and each turn that took an idle key gives some back. Below 0, one of
+	// so many tries may linger as there is debt.
+	credit atomic.Int64
 }
 
-// The methods below are those of a gate. The mutex is held, unless they say
-// that they take it.
+const (
+	lingerRow    = 3           // takes in a row of a free key before it lingers
+	lingerPays   = 4           // turns on an idle key that make good for one hand-over
+	lingerPause  = time.Second // after a hand-over; doubled each time that it did not pay
+	lingerLevel  = 6           // doublings at most
+	lingerCredit = 64
+	lingerDebt   = 512 // credit is never below -lingerDebt
+)
 
-// idle returns the grant that is idle, or nil.
-func (gt *gate) idle() *grant {
-	if gt.floor != nil {
-		return nil
-	}
-	return gt.grant
+// A lingerStat is what a cell has of its keys.
+type lingerStat struct {
+	row   uint8  // takes in a row of a free key by a first try
+	level uint8  // hand-overs in a row that did not pay
+	until uint64 // no key lingers before, in ms since start
 }
 
-// leaveIdle leaves gr, which t has on the floor with nobody in line and does not
-// use any longer, to the next call. leaveIdle returns false if the key must be
-// released.
-func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
-	if gr.idler == nil {
-		return false
-	}
-	select {
-	case <-gt.engine.calls.closing: // Close has looked for idle keys, or is about to
-		return false
-	default:
-	}
-	if !gr.idle(t.set.Linger, now) {
-		return false
-	}
-	gt.floor = nil
-	return true
+func unpackLingerStat(v uint64) lingerStat { return lingerStat{uint8(v), uint8(v >> 8), v >> 16} }
+
+func (h lingerStat) pack() uint64 { return uint64(h.row) | uint64(h.level)<<8 | h.until<<16 }
+
+// begin makes h ready for use.
+func (h *lingerStats) begin(seed maphash.Seed) {
+	h.seed, h.start = seed, time.Now()
+	h.credit.Store(lingerCredit)
 }
 
-// joinIdle gives t the floor with the idle grant, if t may use that. Otherwise
-// a warden releases the key.
-func (gt *gate) joinIdle(t *Turn, now time.Time) bool {
-	gr := gt.idle()
-	if gr == nil {
-		return false
-	}
-	if !gr.bid.terms.serve(t.terms()) || !gr.resume(now) {
-		gt.rouse()
-		return false
-	}
-	gt.engine.habits.paid()
-	gt.floor, t.idle = t, true
-	return true
-}
-
-// rouse gives the floor to a new warden, which releases the idle grant. rouse
-// does nothing if there is none.
-func (gt *gate) rouse() {
-	gr := gt.idle()
-	if gr == nil {
+// change gives f the lingerStat of a key, and the key the one that f returns.
+func (h *lingerStats) change(name string, f func(b lingerStat) lingerStat) {
+	cells := h.cells.Load()
+	if cells == nil {
 		return
 	}
-	gt.engine.errands.begin() // under a grant that has not ended; until retire
-	gt.engine.gates.retain(gt)
-	gt.floor = &Turn{gate: gt, set: gr.idler.set, events: gr.events, grant: gr, waiting: waiting{warden: true}}
-	gt.engine.wardens.add(gt.floor)
-}
-
-// endIdle takes the mutex, and releases gr if gr is idle.
-func (gt *gate) endIdle(gr *grant) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gt.idle() == gr {
-		gt.rouse()
+	cell := &cells[maphash.String(h.seed, name)%uint64(len(cells))]
+	v := cell.Load()
+	if next := f(unpackLingerStat(v)).pack(); next != v {
+		cell.Store(next)
 	}
 }
 
-// missed takes the mutex. It notes that the message of a process that wants the
-// key may have been missed, and releases an idle key.
-func (gt *gate) missed() {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	switch gr, b := gt.grant, gt.contender.bid; {
-	case gr != nil && gr.idler != nil:
-		gr.shorten(gt.line.length)
-	case b != nil && b.claim.Lingers && !b.queued:
-		b.wanted = true // its answer may be on the way
+// ms returns the time from the start until t.
+func (h *lingerStats) ms(t time.Time) uint64 { return uint64(max(0, t.Sub(h.start).Milliseconds())) }
+
+// may reports whether to linger with a key that is about to be tried.
+func (h *lingerStats) may(name string, now time.Time) (may bool) {
+	if h.cells.Load() == nil {
+		h.cells.CompareAndSwap(nil, new([1 << 14]atomic.Uint64))
 	}
-	gt.rouse()
+	if c := h.credit.Load(); c < 0 && limits.Jitter(time.Duration(-c)) != 0 {
+		return false
+	}
+	h.change(name, func(b lingerStat) lingerStat {
+		may = b.row >= lingerRow && h.ms(now) >= b.until
+		return b
+	})
+	return may
 }
 
-// idleName takes the mutex. It returns the name of the guard that took the key,
-// if the key is idle.
-func (gt *gate) idleName() (name string, is bool) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gr := gt.idle(); gr != nil {
-		return gr.idler.set.Name, true
-	}
-	return "", false
+// took notes that a first try took the key.
+func (h *lingerStats) took(name string) {
+	h.change(name, func(b lingerStat) lingerStat {
+		b.row = min(b.row+1, lingerRow)
+		return b
+	})
 }
 
-// The methods below are those of an engine.
+// busy notes that another process has or wants the key.
+func (h *lingerStats) busy(name string) {
+	h.change(name, func(b lingerStat) lingerStat {
+		b.row = 0
+		return b
+	})
+}
 
-// hears reports whether the messages of other processes are sure to arrive.
-func (e *Engine) hears() bool { return e.listener != nil && e.listener.Listens() }
-
-// Idle returns how many keys are idle, by the name of the guard that took each.
-// Idle takes the lock of one gate at a time for a moment, and none before the
-// first key that may linger.
-func (e *Engine) Idle() map[string]int {
-	if e.habits.cells.Load() == nil {
-		return nil
+// paid notes that a turn took an idle key.
+func (h *lingerStats) paid() {
+	if h.credit.Load() < lingerCredit {
+		h.credit.Add(1)
 	}
-	all := make(map[string]int)
-	for _, gt := range e.gates.all() {
-		if name, is := gt.idleName(); is {
-			all[name]++
+}
+
+// ended notes that a key cannot be idle any longer, because another process
+// wants it or a turn takes long. taken is how often a turn took it when it was.
+func (h *lingerStats) ended(name string, taken int) {
+	bad := taken < lingerPays
+	if bad && h.credit.Load() > -lingerDebt {
+		h.credit.Add(-2 * lingerPays)
+	}
+	now := time.Now()
+	h.change(name, func(b lingerStat) lingerStat {
+		if b.row = 0; bad {
+			b.level = min(b.level+1, lingerLevel)
+		} else {
+			b.level = 0
 		}
-	}
-	return all
+		b.until = h.ms(now.Add(lingerPause << b.level / 2))
+		return b
+	})
 }
 
-// releaseIdle begins to release all idle keys of gts.
-func (e *Engine) releaseIdle(gts []*gate) {
-	if e.listener == nil {
-		return
-	}
-	for _, gt := range gts {
-		gt.missed()
-	}
-}
-
-// wardens release the keys of those that are due, in a row for each node, so
-// that a node that hangs delays no other. If more are due than requests may be
-// under way, each request is for several. A store that is asked to release
+// idleReleasers release the keys of those that are due, in a row for each node,
+// so that a node that hangs delays no other. If more are due than requests may
+// be under way, each request is for several. A store that is asked to release
 // 100,000 keys one by one leaves most of them without an answer.
-type wardens struct {
-	engine  *Engine
-	working errands // the workers
+type idleReleasers struct {
+	working background // the workers
 
-	mu   sync.Mutex            // guards rows and what is in them; only the mutex of working is locked inside
-	rows map[string]*wardenRow // by node; each has a worker
+	mu   sync.Mutex              // guards rows and what is in them; only the mutex of working is locked inside
+	rows map[string]*releaserRow // by node; each has a worker
 }
 
-type wardenRow struct {
+type releaserRow struct {
 	due     []*Turn
 	workers int
 }
 
-// wardenWorkers is how many requests of a row are under way at a time. Many
+// releaserWorkers is how many requests of a row are under way at a time. Many
 // more would keep the requests of calls from being sent.
-const wardenWorkers = 8
+const releaserWorkers = 8
 
-// add lets w, an errand, release its key.
-func (ws *wardens) add(w *Turn) {
+// add lets w release its key in the background.
+func (ws *idleReleasers) add(w *Turn) {
 	node := w.grant.idler.node
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	row := ws.rows[node]
 	if row == nil {
 		if ws.rows == nil {
-			ws.rows = make(map[string]*wardenRow)
+			ws.rows = make(map[string]*releaserRow)
 		}
-		row = &wardenRow{}
+		row = &releaserRow{}
 		ws.rows[node] = row
 	}
 	row.due = append(row.due, w)
-	if row.workers < wardenWorkers {
+	if row.workers < releaserWorkers {
 		row.workers++
 		ws.working.begin()
 		go ws.work(node, row) // ends when nothing is due
 	}
 }
 
-func (ws *wardens) work(node string, row *wardenRow) {
+func (ws *idleReleasers) work(node string, row *releaserRow) {
 	defer ws.working.end()
-	ctx := context.Background() //nolint:forbidigo // wardens have no caller
+	ctx := context.Background() //nolint:forbidigo // they have no caller
 	for some := ws.take(node, row); len(some) > 0; some = ws.take(node, row) {
-		for i, err := range ws.engine.ReleaseKeys(ctx, some) {
+		for i, err := range ReleaseKeys(ctx, some) {
 			some[i].NoteRelease(ctx, err)
 			some[i].retire()
 		}
 	}
 }
 
-// take takes wardens that are due in a row and have the same TTL. If there are
-// none, the caller is a worker no more.
-func (ws *wardens) take(node string, row *wardenRow) (some []*Turn) {
+// take takes idle releasers that are due in a row and have the same TTL. If
+// there are none, the caller is a worker no more.
+func (ws *idleReleasers) take(node string, row *releaserRow) (some []*Turn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	n := 0
@@ -323,7 +241,7 @@ func (ws *wardens) take(node string, row *wardenRow) (some []*Turn) {
 
 // wait waits until nothing is due. If ctx ends first, the rest is left to the
 // locker, and wait blocks until the requests under way have ended.
-func (ws *wardens) wait(ctx context.Context) {
+func (ws *idleReleasers) wait(ctx context.Context) {
 	if ws.working.wait(ctx) {
 		return
 	}
@@ -338,11 +256,4 @@ func (ws *wardens) wait(ctx context.Context) {
 		w.retire()
 	}
 	ws.working.wait(context.WithoutCancel(ctx))
-}
-
-// retire is the last call of a warden.
-func (t *Turn) retire() {
-	e := t.gate.engine
-	e.gates.leave(t.gate)
-	e.errands.end()
 }

@@ -31,7 +31,7 @@ func settle(t *testing.T, e *Engine) *grant {
 
 func settleKey(t *testing.T, e *Engine, key string) *grant {
 	t.Helper()
-	for range habitRow + 1 {
+	for range lingerRow + 1 {
 		turn, err := new(party).take(t.Context(), e, key, lingering())
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +224,8 @@ func TestStatesTellIdleKeys(t *testing.T) {
 	})
 }
 
-// Neither the floor of an idle key nor the wait of its warden is anybody's.
+// Neither the floor of an idle key nor the wait of its idle releaser is
+// anybody's.
 func TestAnIdleKeyIsNotFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, memlocker.New())
@@ -236,13 +237,13 @@ func TestAnIdleKeyIsNotFree(t *testing.T) {
 		late := &Turn{gate: gt, set: gr.idler.set}
 		gt.rejoin(late, &grant{})
 		gt.mu.Lock()
-		if gt.floor == nil || !gt.floor.warden || gt.line.first != late {
-			t.Errorf("a turn that comes back has floor %+v, want to stand behind a warden", gt.floor)
+		if gt.floor == nil || !gt.floor.idleReleaser || gt.line.first != late {
+			t.Errorf("a turn that comes back has floor %+v, want to stand behind an idle releaser", gt.floor)
 		}
 		gt.line.remove(late)
 		gt.mu.Unlock()
 		if all := e.States(time.Now(), 1); len(all) != 0 {
-			t.Errorf("a warden is shown: %+v", all)
+			t.Errorf("an idle releaser is shown: %+v", all)
 		}
 		synctest.Wait()
 		if err := e.Close(t.Context()); err != nil {
@@ -280,7 +281,7 @@ func TestATurnOnAnIdleKeyAllocatesOnlyItself(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range habitRow + 1 {
+	for range lingerRow + 1 {
 		take()
 	}
 	if n := testing.AllocsPerRun(100, take); n > 1 && idleAt(e, "k") != nil {
@@ -305,9 +306,9 @@ func (u *unreleased) Release(ctx context.Context, c, next *locker.Claim) (locker
 	return locker.Released{}, locker.ErrUnavailable
 }
 
-// A call right behind a warden whose release gets no answer has heard silence,
-// as by a try of its own.
-func TestASilentWardenIsSilence(t *testing.T) {
+// A call right behind an idle releaser whose release gets no answer has heard
+// silence, as by a try of its own.
+func TestASilentIdleReleaserIsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &unreleased{Locker: memlocker.New()}
 		e := open(t, u)
@@ -325,18 +326,18 @@ func TestASilentWardenIsSilence(t *testing.T) {
 	})
 }
 
-// A call behind a warden that has not sent its release has heard nothing of the
-// store.
-func TestAWardenThatWaitsForOthersIsNoSilence(t *testing.T) {
+// A call behind an idle releaser that has not sent its release has heard
+// nothing of the store.
+func TestAnIdleReleaserThatWaitsForOthersIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &unreleased{Locker: memlocker.New()}
 		e := open(t, u)
-		for i := range wardenWorkers {
+		for i := range releaserWorkers {
 			settleKey(t, e, strconv.Itoa(i))
 		}
 		settle(t, e)
 		u.hangs.Store(true)
-		for i := range wardenWorkers {
+		for i := range releaserWorkers {
 			waker{e}.Wanted(strconv.Itoa(i))
 			synctest.Wait()
 		}
@@ -352,9 +353,9 @@ func TestAWardenThatWaitsForOthersIsNoSilence(t *testing.T) {
 	})
 }
 
-// A warden of a grant that has just been lost does not take away the gate that
-// the next call makes.
-func TestAWardenOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
+// An idle releaser of a grant that has just been lost does not take away the
+// gate that the next call makes.
+func TestAnIdleReleaserOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
 	e := open(t, memlocker.New())
 	gr := settle(t, e)
 	gt := gr.gate
@@ -364,11 +365,11 @@ func TestAWardenOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
 	for gr.err(&Turn{spot: spot{listed: true}}) == nil {
 		runtime.Gosched()
 	}
-	gt.rouse()
+	gt.releaseIdle()
 	next := e.gates.enter("k")
 	gt.mu.Unlock()
 	<-lost
-	e.wardens.working.wait(t.Context())
+	e.idleReleasers.working.wait(t.Context())
 	if e.gates.find("k") != next {
 		t.Error("the gate of a call is not found any more")
 	}

@@ -188,10 +188,10 @@ func (os *outages) domain(key string) string {
 	return os.node(key)
 }
 
-// together reports whether the keys of ts are of one domain.
-func (os *outages) together(ts []*Turn) bool {
-	domain := os.domain(ts[0].gate.name)
-	return !slices.ContainsFunc(ts, func(t *Turn) bool { return os.domain(t.gate.name) != domain })
+// together reports whether keys are of one domain.
+func (os *outages) together(keys []*locker.Claim) bool {
+	domain := os.domain(keys[0].Key)
+	return !slices.ContainsFunc(keys, func(c *locker.Claim) bool { return os.domain(c.Key) != domain })
 }
 
 // missed notes an answer that is missing, or is a refusal. os.mu is held.

@@ -558,12 +558,12 @@ func TestAnOutageIsToldOnceWithItsEnd(t *testing.T) {
 // While all is well, a call costs nothing more.
 func TestAdmissionIsFreeWhileAllIsWell(t *testing.T) {
 	e := open(t, memlocker.New())
-	turn := &Turn{gate: &gate{engine: e}}
+	w := &waiter{Turn: &Turn{common: &e.common, gate: new(gate)}}
 	if n := testing.AllocsPerRun(100, func() {
-		if may, err := turn.admitted(t.Context(), nil); !may || err != nil {
+		if may, err := w.admitted(t.Context(), nil); !may || err != nil {
 			t.Error(may, err)
 		}
-		turn.noteTry(t.Context(), clearly, nil)
+		w.noteTry(t.Context(), clearly, nil)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -38,7 +38,7 @@ const (
 // factor of two. The renewer has no goroutine of its own. The first renewal of
 // a class that is due sets a timer, whose goroutine sends a batch and ends.
 type renewer struct {
-	engine *Engine
+	*common
 
 	// mu guards classes, their content, and each grant's renewal. No method
 	// holds mu across I/O.
@@ -81,9 +81,9 @@ func (r *renewer) gather(class *renewals) {
 	if len(class.due) >= renewBatch {
 		pause = 0
 	}
-	r.engine.errands.begin() // Close waits for it
+	r.background.begin() // Close waits for it
 	time.AfterFunc(pause, func() {
-		defer r.engine.errands.end()
+		defer r.background.end()
 		r.send(class)
 	})
 }
@@ -116,7 +116,7 @@ func (r *renewer) send(class *renewals) {
 // messages get lost, and nobody tells an owner of those who waited before. look
 // blocks until the answers, or for limit.
 func (r *renewer) look(batch []*grant, limit time.Duration) {
-	in, ok := r.engine.locker.(locker.Inspector)
+	in, ok := r.store.(locker.Inspector)
 	batch = slices.DeleteFunc(batch, func(gr *grant) bool { return !ok || !gr.listens() })
 	if len(batch) == 0 {
 		return
@@ -124,7 +124,7 @@ func (r *renewer) look(batch []*grant, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a batch belongs to no caller
 	defer cancel()
 	for _, gr := range batch {
-		if s, err := in.Inspect(ctx, gr.gate.name); err == nil && s.Waiting > 0 {
+		if s, err := in.Inspect(ctx, gr.bid.claim.Key); err == nil && s.Waiting > 0 {
 			gr.gate.want()
 		}
 	}
@@ -186,7 +186,7 @@ func (r *renewer) renew(batch []*grant, limit time.Duration) []Renewal {
 	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a lease outlives its caller
 	defer cancel()
 	sent := time.Now()
-	r.engine.locker.Renew(ctx, claims, func(i int, err error) {
+	r.store.Renew(ctx, claims, func(i int, err error) {
 		results[i] = batch[i].renewed(sent, err)
 	})
 	return results

@@ -57,8 +57,8 @@ func TestAnOfferIsRenewedSoon(t *testing.T) {
 		"an offer, without renewal": {3 * time.Second, true, true},
 		"an offer of its full TTL":  {10 * time.Second, true, false},
 	} {
-		gr := &grant{
-			bid:   &bid{terms: terms{ttl: 10 * time.Second, noRenewal: c.noRenewal}},
+		gr := &validity{
+			terms: &terms{ttl: 10 * time.Second, noRenewal: c.noRenewal},
 			trust: trustFrom(now, c.length),
 		}
 		if gr.renewSoon(now); gr.renewAt.IsZero() == c.renewed || gr.renewAt.Sub(now) > limits.OfferRenewal {

@@ -13,8 +13,12 @@ package turns
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -112,6 +116,9 @@ var (
 	ErrFull  = errors.New("turns: waiting for it is hopeless") // with a Refusal
 )
 
+// errNoWait ends a wait without the key, and becomes a Refusal.
+var errNoWait = errors.New("guard: would have to wait")
+
 // A Refusal describes the key that a call goes without.
 type Refusal struct {
 	Ahead     int           // calls in line, if they are too many; 0: they would take too long
@@ -153,6 +160,26 @@ func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, fa
 // ReleaseKey.
 func (r *Recall) Recorded() bool { return r.recorded }
 
+// answered reports whether the call, if it recalls, has got a record. The
+// gate's mutex is held.
+func (r *Recall) answered() bool { return r != nil && r.record != "" }
+
+// learn gives a record to the call that waited, and reports whether it waits
+// for one. The gate's mutex is held.
+func (r *Recall) learn(record string) bool {
+	if r != nil && r.record == "" {
+		r.record, r.joined = record, true
+	}
+	return r != nil
+}
+
+// keeps reports whether the end of the turn keeps a record.
+func (r *Recall) keeps() bool { return r != nil && r.keep.Value != "" }
+
+// passesOn reports whether the grant may pass to another turn. That would keep
+// a record from the store, or leave a mark there.
+func (r *Recall) passesOn() bool { return !r.keeps() && (r == nil || !r.undone) }
+
 // State describes one key that calls of this process want, as far as the
 // process knows it.
 type State struct {
@@ -184,4 +211,77 @@ type WaitState struct {
 	Name  string
 	Since time.Time
 	Until time.Time
+}
+
+// Backoff is full jitter over an exponential: "Exponential Backoff And Jitter",
+// AWS Architecture Blog, 2015.
+type Backoff struct{ Initial, Max time.Duration }
+
+// Pause returns the pause after the n-th try (from 0) that got nowhere.
+func (b Backoff) Pause(n int) time.Duration {
+	d := b.Max
+	if n < 30 && b.Initial < b.Max>>n {
+		d = b.Initial << n
+	}
+	return limits.Jitter(d) + 1
+}
+
+// look returns the pause before the next look of a claim that is queued. offer
+// is how long the key would be offered to the claim. A message ends the pause
+// early. If the message is lost, the look must come while the offer lasts. A
+// look at least every locker.LookEvery keeps the claim alive in the store's
+// queue.
+//
+// A claim that rests is sure to be told, and looks in time for the store, which
+// counts the rest from its own clock.
+func (b Backoff) look(offer, rest time.Duration) time.Duration {
+	longest := max(min(b.Max, locker.LookEvery, offer/2), rest-locker.LookEvery)
+	return longest/2 + limits.Jitter(longest/2+1)
+}
+
+// A Wish is the wish of a caller to learn that another call waits for the keys
+// of its turns. The zero Wish is ready for use. Its methods are safe for
+// concurrent use.
+type Wish struct {
+	once  sync.Once
+	heard chan struct{} // made by C, closed by tell
+	told  atomic.Bool
+	over  atomic.Bool
+}
+
+// C returns the channel that is closed when the wish comes true. The first call
+// runs ask, which must Ask the turns. C does not block for I/O.
+func (w *Wish) C(ask func()) <-chan struct{} {
+	w.once.Do(func() {
+		w.heard = make(chan struct{})
+		ask()
+	})
+	return w.heard
+}
+
+// End makes the turns that were asked forget w, before they have ended.
+func (w *Wish) End() { w.over.Store(true) }
+
+func (w *Wish) tell() {
+	if !w.told.Swap(true) {
+		close(w.heard)
+	}
+}
+
+// wishes are those of a turn. The grant's mutex guards them.
+type wishes struct {
+	all  []*Wish
+	came bool // by Want: those that come later come true at once
+}
+
+// add adds w, in place of those that are over.
+func (ws *wishes) add(w *Wish) {
+	ws.all = append(slices.DeleteFunc(ws.all, func(other *Wish) bool { return other.over.Load() }), w)
+}
+
+func (ws *wishes) tell() {
+	for _, w := range ws.all {
+		w.tell()
+	}
+	ws.all = nil
 }

@@ -128,7 +128,7 @@ func (s *stage) do(line string) {
 	case "does not hear the next message":
 		p.link(false, true)
 	case "waits for 10,000 keys more":
-		p.engine.waits.Add(10_000)
+		p.engine.paused.Add(10_000)
 	case "releases what it does not own":
 		_, err := p.Locker.Release(s.t.Context(), &locker.Claim{
 			Key: stageKey, Owner: lockerkit.NewID(), TTL: settings().TTL,
@@ -249,7 +249,7 @@ func (p *process) known() string {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	var known []string
-	for _, t := range gt.strays {
+	for _, t := range gt.keyless {
 		known = append(known, t.set.Name+" runs on without the key")
 	}
 	switch t := gt.floor; {

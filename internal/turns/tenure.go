@@ -76,6 +76,15 @@ func (te *tenure) endCooldown() *Turn {
 	return t
 }
 
+// tellWishes lets the wishes of the turns that are on come true.
+func (te *tenure) tellWishes() {
+	for t := te.on.first; t != nil; t = t.next {
+		if !t.set.Lead {
+			t.wishes.tell()
+		}
+	}
+}
+
 // open reports whether the tenure has room for another turn. The time bounds
 // how long other processes wait if their message is lost.
 func (te *tenure) open(now time.Time) bool {

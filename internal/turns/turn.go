@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -22,9 +23,9 @@ import (
 //
 // Invariant: grant is nil until the turn begins, and does not change
 // afterwards. occupant is nil until Attach. The fields of waiting do not change
-// after Take, and waits and probe are unset then. entered is nil or, once the
-// turn has begun, grant.
+// after Take. entered is nil or, once the turn has begun, grant.
 type Turn struct {
+	*common
 	gate   *gate
 	set    *Settings
 	events Events
@@ -40,23 +41,18 @@ type Turn struct {
 	began    time.Time // when the occupant came; guarded by grant.mu
 }
 
-// waiting is the wait of a turn, and the result of its tries.
+// waiting is what others see of the wait of a turn, and its result. What only
+// the wait itself needs is in its [waiter].
 type waiting struct {
-	ctx      context.Context // also for a bid that is made on behalf of the turn
-	patience Patience
-	joined   time.Time     // when the wait began
-	attempts int           // tries sent
-	waits    bool          // it has paused while it contends: one of the engine's waits
-	asks     bool          // it has one attempt, and waits for a key that may be idle elsewhere
-	asked    bool          // it has looked for such a key at the end of that wait
-	early    time.Time     // when its one attempt began, if that is made again; else zero
-	second   bool          // it stands right behind a warden, which is no wait for a turn
-	warden   bool          // it has no caller, see [idler]
-	idle     bool          // it took a grant that was idle
-	blocker  locker.Holder // the last holder seen
-	fault    error         // the most telling of the tries without an answer
-	silent   bool          // the wait ended because the store gave no answer
-	probe    *silence      // set while the try of the turn is the probe in this silence
+	ctx          context.Context // also for a bid that is made on behalf of the turn
+	patience     Patience
+	joined       time.Time     // when the wait began
+	attempts     int           // tries sent
+	second       bool          // it stands right behind an idle releaser, which is no wait for a turn
+	idleReleaser bool          // it has no caller, see [idler]
+	idle         bool          // it took a grant that was idle
+	silent       bool          // the wait ended because the store gave no answer
+	blocker      locker.Holder // the last holder seen
 }
 
 // Take waits for a turn on key, and begins it. Take ends by max(p.Until, try
@@ -69,11 +65,17 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 	if !e.Enter() {
 		return Refusal{}, locker.ErrClosed
 	}
-	*t = Turn{
-		gate: e.gates.enter(key), set: s, events: ev,
+	*t = newTurn(ctx, e, key, s, ev, p)
+	w := waiter{Turn: t}
+	return w.take(ctx, false)
+}
+
+// newTurn returns a turn on key that has yet to join its gate.
+func newTurn(ctx context.Context, e *Engine, key string, s *Settings, ev Events, p Patience) Turn {
+	return Turn{
+		common: &e.common, gate: e.gates.enter(key), set: s, events: ev,
 		waiting: waiting{ctx: ctx, patience: p, joined: time.Now()},
 	}
-	return t.take(ctx, false)
 }
 
 // Tried tells how the wait of t went. Tried returns the number of tries,
@@ -129,7 +131,7 @@ func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token
 // of t. One that waits already is enough. After a lost message w comes true at
 // the next renewal, if the locker is a [locker.Inspector].
 func (t *Turn) Ask(w *Wish) {
-	if l, ok := t.gate.engine.locker.(interface{ Listens() bool }); ok {
+	if l, ok := t.store.(interface{ Listens() bool }); ok {
 		l.Listens() // opens the way of messages
 	}
 	t.gate.ask(t, w)
@@ -158,7 +160,7 @@ func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
 // error is ErrRecorded if the key has a record, which the call's [Recall] has
 // then. Otherwise it is ErrLeaseLost or ErrUnavailable of package locker.
 func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
-	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL))
+	ctx = t.bounded(ctx, limits.Release(t.set.TTL))
 	joins := t.gate.joined()
 	found, err := t.beginOnce(ctx, mark)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
@@ -170,7 +172,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 		err = t.grant.taken(err)
 		t.grant.lose(err)
 	case err == nil && found != "":
-		t.gate.foundBeside(t, found, joins)
+		t.gate.recorded(found, joins, t.patience.Recall)
 		err = ErrRecorded
 	default:
 		_, err = usable(err)
@@ -184,7 +186,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 // beginOnce makes one request that marks the key. beginOnce leaves time for
 // others.
 func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
-	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL)/3)
+	ctx = t.bounded(ctx, limits.Release(t.set.TTL)/3)
 	return t.marker().Begin(ctx, &t.grant.bid.claim, mark)
 }
 
@@ -197,7 +199,7 @@ func (t *Turn) Unmark() {
 }
 
 func (t *Turn) marker() locker.Marker {
-	store, ok := t.gate.engine.locker.(locker.Marker)
+	store, ok := t.store.(locker.Marker)
 	if !ok {
 		panic("turns: a mark for a locker that has none")
 	}
@@ -222,7 +224,7 @@ func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 		cause = overLong(t.set.MaxHold)
 	case cools: // cooledDown ends it later
 	case cause == nil:
-		back = !t.passesOn() || !t.gate.handOff(t, time.Now())
+		back = !t.patience.Recall.passesOn() || !t.gate.handOff(t, time.Now())
 	case t.gate.exitGrant(gr) && !leftToTTL(alone, cause):
 		gr.discard()
 	}
@@ -236,10 +238,9 @@ func (t *Turn) cooldownEnd() time.Time { return t.began.Add(t.set.MinHold) }
 // cooledDown ends the turn of t, whose cooldown is over, as any turn ends. The
 // caller is a goroutine of the grant's timer.
 func (t *Turn) cooledDown() {
-	e := t.gate.engine
-	if !e.Enter() { // closed: the key is left to its TTL
+	if !t.calls.enter() { // closed: the key is left to its TTL
 		t.grant.lose(errClosedUnder)
-		e.gates.leave(t.gate)
+		t.gate.leave()
 		return
 	}
 	defer t.Leave()
@@ -276,27 +277,7 @@ func (t *Turn) Discard() {
 // uses only the values of ctx. ReleaseKey returns nil, or an error of package
 // locker: ErrLeaseLost if the key was not ours any more, or ErrUnavailable.
 func (t *Turn) ReleaseKey(ctx context.Context) error {
-	return t.releaseKey(t.gate.engine.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)))
-}
-
-// releaseKey is ReleaseKey, but for its limit. releaseKey blocks until ctx
-// ends.
-func (t *Turn) releaseKey(ctx context.Context) error {
-	defer t.passFloor()
-	if may, err := t.mayRelease(ctx); !may {
-		return err
-	}
-	var next *bid
-	answered := false
-	defer func() {
-		if !answered { // after a panic or Goexit of an observer or the locker
-			_ = t.released(locker.Released{}, locker.ErrUnavailable, next, time.Now())
-		}
-	}()
-	next, claim := t.nextBid(t.grant)
-	r, next, sent, err := t.sendRelease(ctx, next, claim)
-	answered = true
-	return t.released(r, err, next, sent)
+	return releaseKey(t.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)), t)
 }
 
 // mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
@@ -306,72 +287,13 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	gr := t.grant
 	switch {
 	case !gr.finish():
-		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		t.store.Abandon(&gr.bid.claim, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
 		return false, nil
 	case !gr.awaitRenewal(ctx):
-		gr.abandon(true)
+		t.store.Abandon(&gr.bid.claim, true)
 		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	}
 	return true, nil
-}
-
-// nextBid makes the bid that the release queues for the first in line. nextBid
-// returns nil if nobody is there, or if that call recalls. Such a call must
-// look for a record before it is queued (law 17).
-func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
-	next := t.gate.beginRelease(gr)
-	if next == nil || next.recalls() {
-		return nil, nil
-	}
-	b := next.newBid(time.Now())
-	t.gate.update(func(c *contender, _ time.Time) *bid { c.beginQueuing(b); return nil })
-	return b, &b.claim
-}
-
-// sendRelease asks the locker to release t's key, and to keep t's record if
-// there is one. sendRelease returns the answer, the bid that may be queued by
-// it, and when it was sent.
-func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time,
-	error,
-) {
-	if t.keeps() {
-		return t.keepKey(ctx, next, claim)
-	}
-	sent := time.Now()
-	r, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
-	return r, next, sent, err
-}
-
-// keepKey is sendRelease for a turn with a record. keepKey repeats a request
-// without an answer, after the pauses of the backoff, until ctx ends (law 19).
-func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time, error) {
-	gt, b, joins := t.gate, t.grant.bid, t.gate.joined()
-	sent := time.Now()
-	released, err := t.keepOnce(ctx, claim)
-	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
-		b.unclear = true
-		// Nobody knows whether it is in the queue.
-		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
-		next, sent = nil, time.Now()
-		released, err = t.keepOnce(ctx, nil)
-	}
-	if err == nil {
-		r := t.patience.Recall
-		r.recorded = true
-		gt.recorded(r.keep.Value, joins)
-	}
-	return released, next, sent, err
-}
-
-// keepOnce makes one request that keeps t's record. keepOnce leaves time for
-// others.
-func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
-	e := t.gate.engine
-	store, ok := e.locker.(locker.Recorder)
-	if !ok {
-		panic("turns: a record for a locker that keeps none")
-	}
-	return store.Keep(e.bounded(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
 }
 
 // pauses pauses after the n-th request (from 0) without an answer. pauses
@@ -387,44 +309,19 @@ func (t *Turn) pauses(ctx context.Context, n int) bool {
 	}
 }
 
-// released notes the answer to a release that was sent at the given time. next
-// is the bid that it was to queue, or nil. released returns the error of
-// ReleaseKey.
-func (t *Turn) released(released locker.Released, err error, next *bid, sent time.Time) error {
-	gr, gt := t.grant, t.gate
-	if errors.Is(err, locker.ErrLeaseLost) {
-		err = gr.taken(err)
-	} else {
-		_, err = usable(err)
-	}
-	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
-		gt.engine.outages.answered(gt.name)
-		if gt.released(released, next, sent, t.set.Backoff) {
-			gt.engine.gates.spare(gt)
-		}
-	} else {
-		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
-		gr.bid.unclear = true
-	}
-	if gr.bid.unclear {
-		gr.abandon(true)
-	}
-	return err
-}
-
 // NoteRelease notes an error of ReleaseKey, and tells the events if that is
 // news. ReleaseKey does not, because no panic of a logger may end the goroutine
 // that it runs in.
 func (t *Turn) NoteRelease(ctx context.Context, err error) {
-	t.gate.engine.tell(ctx, t.events, nil, t.gate, err)
+	t.tell(ctx, t.events, nil, t.gate, err)
 }
 
 // TellUnguarded reports whether to log that a function runs although t has
 // ended without a turn.
-func (t *Turn) TellUnguarded() bool { return t.gate.engine.outages.tellUnguarded(t.gate.name) }
+func (t *Turn) TellUnguarded() bool { return t.outages.tellUnguarded(t.gate.name) }
 
 // Keeps reports whether the end of t keeps a result.
-func (t *Turn) Keeps() bool { return t.keeps() && t.patience.Recall.result }
+func (t *Turn) Keeps() bool { return t.patience.Recall.keeps() && t.patience.Recall.result }
 
 // Recorded reports whether the release of t has recorded a result.
 func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded }
@@ -432,25 +329,255 @@ func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded 
 // recalls reports whether a record would end the wait of t.
 func (t *Turn) recalls() bool { return t.patience.Recall != nil }
 
-// keeps reports whether the end of t keeps a record.
-func (t *Turn) keeps() bool { return t.recalls() && t.patience.Recall.keep.Value != "" }
-
-// passesOn reports whether the grant may pass from t to another turn, unless
-// that would keep a record from the store, or leave the mark of t there.
-func (t *Turn) passesOn() bool { return !t.recalls() || !t.keeps() && !t.patience.Recall.undone }
-
 // passFloor gives the floor to the next in line. A bid that nobody is left to
 // go on with is abandoned.
-func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
+func (t *Turn) passFloor() { t.gate.passFloor(t).abandon(t.store) }
 
-// abandonBid asks the locker to remove what b has left. b may be nil.
-func (t *Turn) abandonBid(b *bid) { b.abandon(t.gate.engine.locker) }
+// update changes the contender of the gate by f, under its mutex. f returns a
+// bid that is over by that, which is abandoned.
+func (t *Turn) update(f func(c *contender, now time.Time) (over *bid)) {
+	t.gate.update(f).abandon(t.store)
+}
 
 // Leave ends the use of the gate and the engine. Leave is the last call. Leave
 // comes after an End that asked for no release, or after the release. Drop
 // calls it itself.
 func (t *Turn) Leave() {
-	e := t.gate.engine
-	e.gates.leave(t.gate)
-	e.Leave()
+	t.gate.leave()
+	t.calls.leave()
+}
+
+// retire is the last call of an idle releaser.
+func (t *Turn) retire() {
+	t.gate.leave()
+	t.background.end()
+}
+
+// mayWait decides whether t may stand in line. The first in line always may, so
+// that there are turns to learn from.
+func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
+	tooLong := ahead > 0 && expected > 0 && expected >= t.patience.Until.Sub(now) &&
+		!t.recalls() // one turn may answer them all
+	return !t.patience.Once && !t.full(ahead) && !tooLong
+}
+
+// full reports whether ahead is all that may stand in line.
+func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.set.MaxWaiters }
+
+// stood reports whether t has stood in line behind another call.
+func (t *Turn) stood() bool { return t.given != nil && !t.second }
+
+// asksBeside reports whether t has one attempt, and need not be alone.
+func (t *Turn) asksBeside() bool { return t.patience.Once && t.set.Limit != 0 }
+
+// alsoFor reports for whom in line the answer to a try of t is one, too. Those
+// are the first joins calls, which had joined when the try was sent. If t goes
+// on to wait they are all, because nobody overtakes t.
+func (t *Turn) alsoFor(joins uint32) func(w *Turn) bool {
+	return func(w *Turn) bool { return !t.patience.Once || w.among(joins) }
+}
+
+// newBid makes a bid under an owner id that was never used before (law 2).
+// newBid names the trace of t's call.
+func (t *Turn) newBid(now time.Time) *bid {
+	s := t.set
+	return &bid{terms: t.terms(), claim: locker.Claim{
+		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing, Limit: s.Limit,
+		Recall: t.recalls(),
+		Holder: locker.Holder{
+			Host: hostname(), PID: pid, Since: now, Name: s.Name,
+			Traceparent: t.events.Traceparent(t.ctx),
+		},
+	}}
+}
+
+// terms are what t asks for.
+func (t *Turn) terms() terms {
+	all := t.set.terms()
+	all.recall = t.recalls()
+	return all
+}
+
+// A release gives the key of a turn that has ended back to the store, or hands
+// it to the next process.
+type release struct {
+	*Turn
+	next *bid      // that the release queues for the first in line; nil: none
+	sent time.Time // the last request of it
+	done bool      // its answer is noted
+
+	// The answer and its error, where one request releases several keys.
+	answer locker.Released
+	err    *error
+}
+
+// releaseKey is [Turn.ReleaseKey], but for its limit. releaseKey blocks until
+// ctx ends.
+func releaseKey(ctx context.Context, t *Turn) error {
+	defer t.passFloor()
+	if may, err := t.mayRelease(ctx); !may {
+		return err
+	}
+	r := release{Turn: t}
+	defer r.settle()
+	return r.note(r.send(ctx, r.queue()))
+}
+
+// queue makes the bid that the release queues for the first in line. queue
+// returns nil if nobody is there, or if that call recalls. Such a call must
+// look for a record before it is queued (law 17).
+func (r *release) queue() *locker.Claim {
+	next := r.gate.beginRelease(r.grant)
+	if next == nil || next.recalls() {
+		return nil
+	}
+	r.next = next.newBid(time.Now())
+	r.update(func(c *contender, _ time.Time) *bid { c.beginQueuing(r.next); return nil })
+	return &r.next.claim
+}
+
+// send asks the locker to release the key, and to keep the record of the turn
+// if there is one. next is the claim to queue.
+func (r *release) send(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	if r.patience.Recall.keeps() {
+		return r.keep(ctx, next)
+	}
+	r.sent = time.Now()
+	return r.store.Release(ctx, &r.grant.bid.claim, next)
+}
+
+// keep is send for a turn with a record. keep repeats a request without an
+// answer, after the pauses of the backoff, until ctx ends (law 19).
+func (r *release) keep(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	joins := r.gate.joined()
+	answer, err := r.keepOnce(ctx, next)
+	for n := 0; errors.Is(err, locker.ErrUnavailable) && r.pauses(ctx, n); n++ {
+		r.grant.bid.unclear = true
+		r.cancel() // nobody knows whether it is in the queue
+		answer, err = r.keepOnce(ctx, nil)
+	}
+	if err == nil {
+		recall := r.patience.Recall
+		recall.recorded = true
+		r.gate.recorded(recall.keep.Value, joins, nil)
+	}
+	return answer, err
+}
+
+// keepOnce makes one request that keeps the record. keepOnce leaves time for
+// others.
+func (r *release) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	store, ok := r.store.(locker.Recorder)
+	if !ok {
+		panic("turns: a record for a locker that keeps none")
+	}
+	r.sent = time.Now()
+	ctx = r.bounded(ctx, limits.Release(r.set.TTL)/3)
+	return store.Keep(ctx, &r.grant.bid.claim, next, r.patience.Recall.keep)
+}
+
+// cancel takes back the bid of a release without an answer.
+func (r *release) cancel() {
+	r.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(r.next) })
+	r.next = nil
+}
+
+// note notes the answer. note returns the error of [Turn.ReleaseKey].
+func (r *release) note(answer locker.Released, err error) error {
+	r.done = true
+	gr, gt := r.grant, r.gate
+	if errors.Is(err, locker.ErrLeaseLost) {
+		err = gr.taken(err)
+	} else {
+		_, err = usable(err)
+	}
+	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
+		r.outages.answered(gt.name)
+		gt.released(answer, r.next, r.sent, r.set.Backoff)
+	} else {
+		r.cancel()
+		gr.bid.unclear = true
+	}
+	if gr.bid.unclear {
+		r.store.Abandon(&gr.bid.claim, true)
+	}
+	return err
+}
+
+// settle notes that there is no answer, after a panic or Goexit of an observer
+// or the locker.
+func (r *release) settle() {
+	if !r.done {
+		_ = r.note(locker.Released{}, locker.ErrUnavailable)
+	}
+}
+
+// releaseTogether is releaseKey for several turns, with one request. errs gets
+// the error of each.
+func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
+	rs := make([]release, 0, len(ts)) // of those that have a key
+	for i, t := range ts {
+		may, err := t.mayRelease(ctx)
+		if errs[i] = err; may {
+			rs = append(rs, release{Turn: t, err: &errs[i]})
+		}
+	}
+	defer func() {
+		for i := range rs {
+			rs[i].settle()
+		}
+		for _, t := range ts {
+			t.passFloor()
+		}
+	}()
+	if len(rs) == 0 {
+		return
+	}
+	cs, nexts := make([]*locker.Claim, len(rs)), make([]*locker.Claim, len(rs))
+	for i := range rs {
+		cs[i], nexts[i] = &rs[i].grant.bid.claim, rs[i].queue()
+	}
+	sent := time.Now()
+	several.ReleaseAll(ctx, cs, nexts, func(i int, answer locker.Released, err error) {
+		rs[i].answer, *rs[i].err = answer, err
+	})
+	for i := range rs {
+		r := &rs[i]
+		r.sent = sent
+		*r.err = r.note(r.answer, *r.err)
+	}
+}
+
+// releasers is how many releases of one call are under way at a time.
+const releasers = 64
+
+// ReleaseKeys is [Turn.ReleaseKey] for several turns with the same TTL, in one
+// round trip if the locker can. ReleaseKeys blocks until all are answered, or
+// for the limit of one release. ReleaseKeys returns the error of each.
+func ReleaseKeys(ctx context.Context, ts []*Turn) []error {
+	errs := make([]error, len(ts))
+	if len(ts) == 0 {
+		return errs
+	}
+	e := ts[0].common
+	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
+	if several, ok := e.store.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.bid.terms.crowded() {
+		releaseTogether(ctx, several, ts, errs)
+		return errs
+	}
+	todo := make(chan int, len(ts))
+	for i := range ts {
+		todo <- i
+	}
+	close(todo)
+	var wg sync.WaitGroup
+	for range min(len(ts), releasers) {
+		wg.Go(func() { // ends when nothing is left to do
+			for i := range todo {
+				errs[i] = releaseKey(ctx, ts[i])
+			}
+		})
+	}
+	wg.Wait()
+	return errs
 }

@@ -28,7 +28,7 @@ func TestACooldownLeavesNothingBehind(t *testing.T) {
 		},
 		"by Close": func(ctx context.Context, e *Engine, _ *memlocker.Locker) { _ = e.Close(ctx) },
 		"by Close during a renewal": func(ctx context.Context, e *Engine, _ *memlocker.Locker) {
-			gr := e.gates.find(key).holding()
+			gr := e.gates.find(key).grants()[0]
 			gr.mu.Lock()
 			left := time.Until(gr.renewAt)
 			gr.mu.Unlock()
@@ -62,16 +62,16 @@ func TestACooldownLeavesNothingBehind(t *testing.T) {
 					t.Fatal(err)
 				}
 				gt := e.gates.find(key)
-				if gt == nil || gt.holding() == nil {
+				if gt == nil || len(gt.grants()) == 0 {
 					t.Fatal("there is no cooldown")
 				}
-				gr := gt.holding()
+				gr := gt.grants()[0]
 				if s := e.States(time.Now(), 1); len(s) != 1 || len(s[0].Holds) != 1 || !s[0].Holds[0].Cooldown {
 					t.Errorf("the snapshot is %+v", s)
 				}
 				until(t.Context(), e, mem)
 				synctest.Wait()
-				time.Sleep(time.Second) // a gate may be spare for a moment
+				time.Sleep(time.Second) // a gate may be kept for a moment
 				if n := len(e.gates.all()); n != 0 {
 					t.Errorf("%d gates are left", n)
 				}

@@ -8,77 +8,84 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
-	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The methods in this file bring a turn to its begin: it joins the gate, stands
-// in line, contends and tries.
+// A waiter brings a turn to its begin: it joins the gate, stands in line,
+// contends and tries. It lasts from the begin of [Turn.Take] to its end, in the
+// goroutine of the caller.
+type waiter struct {
+	*Turn
+	counted bool      // it has paused while it contends, and the engine counts it
+	asks    bool      // it has one attempt, and waits for a key that may be idle elsewhere
+	asked   bool      // it has looked for such a key at the end of that wait
+	early   time.Time // when its one attempt began, if that is made again; else zero
+	fault   error     // the most telling of the tries without an answer
+	probe   *silence  // set while the try of the turn is the probe in this silence
+}
 
-// errNoWait ends a wait without the key, and becomes a Refusal.
-var errNoWait = errors.New("guard: would have to wait")
-
-// These end a wait right behind a warden, or for the answer to another call.
+// These end a wait right behind an idle releaser, or for the answer to another
+// call.
 var (
-	errWardenHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
+	errIdleReleaseHangs = fmt.Errorf("%w: %w to the release of the key, which was idle",
 		locker.ErrUnavailable, locker.ErrSilent)
-	errWardenWaits = fmt.Errorf("%w: the key was idle, and its release has yet to be answered",
+	errIdleReleaseWaits = fmt.Errorf("%w: the key was idle, and its release has yet to be answered",
 		locker.ErrUnavailable)
 	errAnswerWaits = fmt.Errorf("%w: another call here asks for the key, and has yet to be answered",
 		locker.ErrUnavailable)
 )
 
-// take waits for t to begin. If t does not, it quits. joined reports that t has
+// take waits for w to begin. If w does not, it quits. joined reports that w has
 // the floor or a place in line already.
-func (t *Turn) take(ctx context.Context, joined bool) (refusal Refusal, err error) {
+func (w *waiter) take(ctx context.Context, joined bool) (refusal Refusal, err error) {
 	begun := false
 	defer func() {
 		if !begun { // also after a panic of the locker
-			t.quit()
+			w.quit()
 		}
 	}()
 	if !joined {
-		refusal, err = t.join()
+		refusal, err = w.join()
 	}
 	if err == nil {
-		refusal, err = t.wait(ctx)
+		refusal, err = w.wait(ctx)
 	}
-	t.silent = err != nil && t.endedSilent(err)
+	w.silent = err != nil && w.endedSilent(err)
 	begun = err == nil
 	if begun {
-		t.gate.engine.arrive(t.grant.bid.claim.Holder.Instance)
+		w.arrive(w.grant.bid.claim.Holder.Instance)
 	}
 	return refusal, err
 }
 
 // quit gives up a turn that has not begun, wherever it is. quit also gives up
 // what the turn was handed on its way.
-func (t *Turn) quit() {
-	gr, b := t.gate.quit(t)
+func (w *waiter) quit() {
+	gr, b := w.gate.quit(w.Turn)
 	if gr != nil {
 		gr.discard()
 	}
-	t.abandonBid(b)
-	t.Leave()
+	b.abandon(w.store)
+	w.Leave()
 }
 
 // join enters the gate, or says why waiting there would not help.
-func (t *Turn) join() (Refusal, error) {
-	if err := t.hopeless(); err != nil {
+func (w *waiter) join() (Refusal, error) {
+	if err := w.hopeless(); err != nil {
 		return Refusal{}, err
 	}
-	now := t.joined
-	joined, ahead, expected := t.gate.join(t, now)
+	now := w.joined
+	joined, ahead, expected := w.gate.join(w.Turn, now)
 	switch {
 	case joined:
 		return Refusal{}, nil
-	case t.patience.Once:
-		return t.refusal(now)
+	case w.patience.Once:
+		return w.refusal(now)
 	}
-	holder, _ := t.gate.known(now)
-	r := Refusal{Expected: max(expected, t.cooldown(holder.Holder, now))}
-	if t.full(ahead) {
+	known, _ := w.gate.refusal(w.Turn, now)
+	r := Refusal{Expected: max(expected, known.Cooldown)}
+	if w.full(ahead) {
 		r.Ahead = ahead
 	}
 	return r, ErrFull
@@ -86,113 +93,101 @@ func (t *Turn) join() (Refusal, error) {
 
 // hopeless returns the error of a call that would stand in line behind one that
 // cannot even try, because of an outage that has lasted too long.
-func (t *Turn) hopeless() error {
-	if err := t.gate.engine.outages.refuses(t.gate.name, t.longest()); err != nil && t.gate.contends() {
+func (w *waiter) hopeless() error {
+	if err := w.outages.refuses(w.gate.name, w.longest()); err != nil && w.gate.contends() {
 		return err
 	}
 	return nil
 }
 
-// mayWait decides whether t may stand in line. The first in line always may, so
-// that there are turns to learn from.
-func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
-	tooLong := ahead > 0 && expected > 0 && expected >= t.patience.Until.Sub(now) &&
-		!t.recalls() // one turn may answer them all
-	return !t.patience.Once && !t.full(ahead) && !tooLong
-}
-
-// full reports whether ahead is all that may stand in line.
-func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.set.MaxWaiters }
-
 // wait stands in line, contends and begins. wait starts over if a grant does
 // not last until then.
-func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
+func (w *waiter) wait(ctx context.Context) (_ Refusal, err error) {
 	for err == nil {
-		gr, has, given := t.gate.stand(t)
+		gr, has, given, recorded := w.gate.stand(w.Turn)
 		switch {
-		case t.gate.found(t):
-			err = ErrRecorded
-			continue
+		case recorded:
+			return Refusal{}, ErrRecorded
 		case !has:
-			err = t.standInLine(ctx, given)
+			err = w.standInLine(ctx, given)
 			continue
 		case gr == nil:
-			gr, err = t.contend(ctx)
+			gr, err = w.contend(ctx)
 		default:
-			err = t.stopped(ctx)
+			err = w.stopped(ctx)
 		}
-		if err == nil && t.begin(gr) {
+		if err == nil && w.begin(gr) {
 			return Refusal{}, nil
 		}
 		if err == nil { // it aged or was lost on its way here: again, first in line
-			if t.gate.rejoin(t, gr) {
+			if w.gate.rejoin(w.Turn, gr) {
 				gr.discard()
 			}
 		}
 	}
-	switch {
-	case t.gate.found(t): // whatever else ended the wait
-		return Refusal{}, ErrRecorded
-	case errors.Is(err, errNoWait):
-		return t.refusal(time.Now())
+	if w.recalls() {
+		if _, _, _, recorded := w.gate.stand(w.Turn); recorded { // whatever else ended the wait
+			return Refusal{}, ErrRecorded
+		}
+	}
+	if errors.Is(err, errNoWait) {
+		return w.refusal(time.Now())
 	}
 	return Refusal{}, err
 }
 
-// standInLine waits until t is given the floor.
-func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
-	until := t.patience.Until
-	if t.second || t.asksBeside() { // these wait for an answer
-		until = t.lastMoment()
+// standInLine waits until w is given the floor.
+func (w *waiter) standInLine(ctx context.Context, given <-chan struct{}) error {
+	until := w.patience.Until
+	if w.second || w.asksBeside() { // these wait for an answer
+		until = w.lastMoment()
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-given:
-		return t.verdict
+		return w.verdict
 	case <-timer.C:
 		switch {
-		case t.second: // nobody has the key
-			return t.wardenHangs(ctx)
-		case t.asksBeside() && t.gate.unheard():
+		case w.second: // nobody has the key
+			return w.idleReleaseHangs(ctx)
+		case w.asksBeside() && w.gate.unheard():
 			return errAnswerWaits
 		}
 		return errNoWait
 	case <-ctx.Done():
 		return ErrEnded
-	case <-t.gate.engine.calls.closing:
+	case <-w.calls.closing:
 		return locker.ErrClosed
 	}
 }
 
-// wardenHangs returns why t has waited for a warden in vain. If the release was
-// under way as long as t waited, that is silence, as that of a try.
-func (t *Turn) wardenHangs(ctx context.Context) error {
-	now, limit := time.Now(), limits.Try(t.set.TTL)
-	if !t.gate.hangs(now, limit-timelimit.Short) {
-		return errWardenWaits
+// idleReleaseHangs returns why w has waited for an idle releaser in vain. If
+// the release was under way as long as w waited, that is silence, as that of a
+// try.
+func (w *waiter) idleReleaseHangs(ctx context.Context) error {
+	now, limit := time.Now(), limits.Try(w.set.TTL)
+	if !w.gate.hangs(now, limit-timelimit.Short) {
+		return errIdleReleaseWaits
 	}
-	t.noteTry(ctx, heardByTry(errWardenHangs, now.Sub(t.joined), limit, true), errWardenHangs)
-	return errWardenHangs
+	w.noteTry(ctx, heardByTry(errIdleReleaseHangs, now.Sub(w.joined), limit, true), errIdleReleaseHangs)
+	return errIdleReleaseHangs
 }
 
-// stood reports whether t has stood in line behind another call.
-func (t *Turn) stood() bool { return t.given != nil && !t.second }
-
-// begin starts t's turn on gr. begin returns false if too little of gr is left.
-func (t *Turn) begin(gr *grant) bool {
+// begin starts w's turn on gr. begin returns false if too little of gr is left.
+func (w *waiter) begin(gr *grant) bool {
 	now := time.Now()
-	if !gr.begin(t, now) {
+	if !gr.begin(w.Turn, now) {
 		return false
 	}
-	t.gate.began(t, now)
+	w.gate.began(w.Turn, now)
 	return true
 }
 
 // stopped returns why the wait ends at once, or nil.
-func (t *Turn) stopped(ctx context.Context) error {
+func (w *waiter) stopped(ctx context.Context) error {
 	select {
-	case <-t.gate.engine.calls.closing:
+	case <-w.calls.closing:
 		return locker.ErrClosed
 	case <-ctx.Done():
 		return ErrEnded
@@ -203,111 +198,68 @@ func (t *Turn) stopped(ctx context.Context) error {
 
 // lastMoment is when the last try must have ended. A short wait may take the
 // full limit of one try.
-func (t *Turn) lastMoment() time.Time {
-	if first := t.patience.Start.Add(limits.Try(t.set.TTL)); first.After(t.patience.Until) {
+func (w *waiter) lastMoment() time.Time {
+	if first := w.patience.Start.Add(limits.Try(w.set.TTL)); first.After(w.patience.Until) {
 		return first
 	}
-	return t.patience.Until
+	return w.patience.Until
 }
 
-// refusal describes why t goes without the key, now that it does not wait any
-// longer. The next call will hardly have a shorter wait than t had in vain.
-func (t *Turn) refusal(now time.Time) (Refusal, error) {
-	r, fault := t.gate.known(now)
+// refusal describes why w goes without the key, now that it does not wait any
+// longer.
+func (w *waiter) refusal(now time.Time) (Refusal, error) {
+	r, fault := w.gate.refusal(w.Turn, now)
 	if fault != nil {
-		return Refusal{}, cmp.Or(t.fault, fault)
+		return Refusal{}, cmp.Or(w.fault, fault)
 	}
-	r.Expected = max(r.Expected, now.Sub(t.joined))
-	r.Here = !t.patience.Once && !t.asks && t.gate.heldHere(t.joined)
-	r.Cooldown = t.cooldown(r.Holder, now)
-	if r.Cooldown > 0 && !t.gate.othersWait(t) {
-		r.Expected = 0 // the end of MinHold is known
-	}
+	r.Here = r.Here && !w.patience.Once && !w.asks
 	return r, ErrHeld
 }
 
-// cooldown returns how long MinHold alone keeps the key that t goes without, or
-// 0. The result is exact for a turn of this process. For another process that
-// does the same work it may be too long, but not too short.
-func (t *Turn) cooldown(holder locker.Holder, now time.Time) time.Duration {
-	if gr := t.gate.holding(); gr != nil {
-		return gr.cooldown(now)
-	}
-	return t.set.cooldownElsewhere(holder, now)
-}
-
-// among reports whether t is one of the first joins calls. The counts may wrap.
-func (t *Turn) among(joins uint32) bool { return int32(joins-t.order) >= 0 }
-
-// asksBeside reports whether t has one attempt, and need not be alone.
-func (t *Turn) asksBeside() bool { return t.patience.Once && t.set.Limit != 0 }
-
-// alsoFor reports for whom in line the answer to a try of t is one, too. Those
-// are the first joins calls, which had joined when the try was sent. If t goes
-// on to wait they are all, because nobody overtakes t.
-func (t *Turn) alsoFor(joins uint32) func(w *Turn) bool {
-	return func(w *Turn) bool { return !t.patience.Once || w.among(joins) }
-}
-
-// answered reports whether t has got a record. The gate's mutex is held.
-func (t *Turn) answered() bool { return t.recalls() && t.patience.Recall.record != "" }
-
-// learn gives a record to t, and reports whether t waits for one. The gate's
-// mutex is held.
-func (t *Turn) learn(record string) bool {
-	if !t.recalls() {
-		return false
-	}
-	if r := t.patience.Recall; r.record == "" {
-		r.record, r.joined = record, true
-	}
-	return true
-}
-
-// contend does what the contender of the gate needs, until t has a grant or its
-// wait ends. t has the floor.
-func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
-	defer t.noteWaits(false)
-	defer t.unprobe(false) // after a panic of the locker
+// contend does what the contender of the gate needs, until w has a grant or its
+// wait ends. w has the floor.
+func (w *waiter) contend(ctx context.Context) (gr *grant, err error) {
+	defer w.notePause(false)
+	defer w.unprobe(false) // after a panic of the locker
 	for gr == nil && err == nil {
 		var a action
-		if a, err = t.nextAction(ctx); err != nil {
+		if a, err = w.nextAction(ctx); err != nil {
 			break
 		}
 		switch a.do {
 		case toTake:
-			gr = t.accept(a)
+			gr = w.accept(a)
 		case toTry:
-			gr, err = t.try(ctx, a)
+			gr, err = w.try(ctx, a)
 		default:
-			t.noteWaits(true)
-			t.sleep(ctx, a.left, a.poke)
+			w.notePause(true)
+			w.sleep(ctx, a.left, a.poke)
 		}
 	}
 	if err == nil {
-		err = t.stopped(ctx) // as the grant came: it goes to the next in line (law 10)
+		err = w.stopped(ctx) // as the grant came: it goes to the next in line (law 10)
 	}
 	return gr, err
 }
 
-// nextAction returns what the contender needs next, as far as the patience of t
+// nextAction returns what the contender needs next, as far as the patience of w
 // allows. The error says why the wait is over.
-func (t *Turn) nextAction(ctx context.Context) (action, error) {
-	if err := t.stopped(ctx); err != nil {
+func (w *waiter) nextAction(ctx context.Context) (action, error) {
+	if err := w.stopped(ctx); err != nil {
 		return action{}, err
 	}
 	now := time.Now()
-	a, err := t.gate.next(t, now)
-	t.abandonBid(a.over) // before it is granted
-	left := t.patience.Until.Sub(now)
-	late := t.attempts > 0 || t.stood() // a first try may take its full limit
+	a, err := w.gate.next(w.Turn, now)
+	a.over.abandon(w.store) // before it is granted
+	left := w.patience.Until.Sub(now)
+	late := w.attempts > 0 || w.stood() // a first try may take its full limit
 	switch {
 	case err != nil, a.do == toTake:
-	case left <= 0 && t.asksAgain(now):
+	case left <= 0 && w.asksAgain(now):
 		a.do = toTry
-	case !now.Before(t.lastMoment()), left <= 0 && late && !t.patience.Once:
+	case !now.Before(w.lastMoment()), left <= 0 && late && !w.patience.Once:
 		err = errNoWait
-	case t.patience.Once:
+	case w.patience.Once:
 		a.do = toTry
 	case a.do == toTry && late && a.looks > left+limits.TryGrace:
 		// The end of the wait would cut the look short. Such a look would tell
@@ -319,144 +271,147 @@ func (t *Turn) nextAction(ctx context.Context) (action, error) {
 	return a, err
 }
 
-// noteWaits counts t among the waits of the engine, or takes it out.
-func (t *Turn) noteWaits(waits bool) {
+// notePause counts w among the waiters of the engine that have paused, or takes
+// it out.
+func (w *waiter) notePause(pauses bool) {
 	switch {
-	case t.waits == waits:
-	case waits:
-		t.gate.engine.waits.Add(1)
+	case w.counted == pauses:
+	case pauses:
+		w.paused.Add(1)
 	default:
-		t.gate.engine.waits.Add(-1)
+		w.paused.Add(-1)
 	}
-	t.waits = waits
+	w.counted = pauses
 }
 
-func (t *Turn) sleep(ctx context.Context, d time.Duration, poke <-chan struct{}) {
+func (w *waiter) sleep(ctx context.Context, d time.Duration, poke <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-poke:
 	case <-ctx.Done():
-	case <-t.gate.engine.calls.closing:
+	case <-w.calls.closing:
 	}
 }
 
 // try sends the try that a asks for, if the store is not known to be silent.
 // try returns a grant, or the error that ends the wait. If it returns neither,
 // the caller looks again what is next.
-func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
-	if may, err := t.admitted(ctx, a.poke); !may {
+func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
+	if may, err := w.admitted(ctx, a.poke); !may {
 		return nil, err
 	}
-	e, sent, b := t.gate.engine, time.Now(), a.bid
+	sent, b := time.Now(), a.bid
 	if b == nil {
-		b = t.newBid(sent)
-		b.claim.Lingers = t.lingers(sent)
+		b = w.newBid(sent)
+		b.claim.Lingers = w.lingers(sent)
 	}
-	limit := t.tryLimit(sent)
-	cut := limit < limits.Try(t.set.TTL)
-	how, joins := t.gate.beginTry(b, !t.patience.Once, sent)
-	how.Rest = restFor(e.waits.Load())
-	if b.claim.Lingers && !e.hears() {
-		t.gate.missed() // that may have been called before the gate had the bid
+	limit := w.tryLimit(sent)
+	cut := limit < limits.Try(w.set.TTL)
+	how, joins := w.gate.beginTry(b, !w.patience.Once, sent)
+	how.Rest = restFor(w.paused.Load())
+	if b.claim.Lingers && !w.hears() {
+		w.gate.missed() // that may have been called before the gate had the bid
 	}
-	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
-	again := t.again(err, sent, limit)
-	h, err := t.heard(ctx, err, sent, limit, again)
+	answer, err := w.store.Acquire(w.limited(ctx, sent, limit), &b.claim, how)
+	again := w.again(err, sent, limit)
+	h, err := w.heard(ctx, err, sent, limit, again)
 	refused, err := usable(err)  // if refused, trying again cannot help
-	defer t.noteTry(ctx, h, err) // last, because a logger may panic
+	defer w.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
-		t.abandonBid(t.gate.foundRecord(t, answer.Record, joins))
+		w.gate.foundRecord(w.Turn, answer.Record, joins).abandon(w.store)
 		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
-		if gr := t.won(b, sent, answer.Token); gr != nil {
+		if gr := w.won(b, sent, answer.Token); gr != nil {
 			return gr, nil
 		}
 	case err == nil:
-		t.blocker = answer.Holder
-		e.habits.busy(t.gate.name)
-		if t.ask(answer, sent) {
+		w.blocker = answer.Holder
+		w.lingerStats.busy(w.gate.name)
+		if w.ask(answer, sent) {
 			return nil, nil
 		}
-		t.abandonBid(t.gate.tryHeld(t, answer, sent, joins))
+		w.gate.tryHeld(w.Turn, answer, sent, joins).abandon(w.store)
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
 	default:
-		t.fault = moreTelling(t.fault, err)
+		w.fault = moreTelling(w.fault, err)
 		if errors.Is(err, locker.ErrUnsent) {
-			t.unsent(cut, err)
+			w.unsent(cut, err)
 		} else {
-			t.unanswered(answer.Queued, cut, err)
+			w.unanswered(answer.Queued, cut, err)
 		}
 		if refused || !cut && !again {
-			t.gate.tryFailed(t, err, joins, refused)
+			w.gate.tryFailed(w.Turn, err, joins, refused)
 		}
 		if refused {
 			return nil, err
 		}
 	}
-	if t.patience.Once && !again {
+	if w.patience.Once && !again {
 		return nil, errNoWait
 	}
 	return nil, nil
 }
 
-// again reports whether t, which has one attempt, tries once more. The store
+// again reports whether w, which has one attempt, tries once more. The store
 // has given up the first try before its limit, because it had a connection that
 // may have been forgotten on its way. Both tries together have the limit of one.
-func (t *Turn) again(err error, sent time.Time, limit time.Duration) bool {
-	return err != nil && t.patience.Once && t.attempts == 1 && timedOut(err) && time.Since(sent) < limit-timelimit.Short
+func (w *waiter) again(err error, sent time.Time, limit time.Duration) bool {
+	return err != nil && w.patience.Once && w.attempts == 1 && timedOut(err) && time.Since(sent) < limit-timelimit.Short
 }
 
-// heard returns what a try of t has told of the store, and its error. A try
+// heard returns what a try of w has told of the store, and its error. A try
 // that is made again tells nothing. The two count as one, whose error is that of
 // the first if the second was not sent.
-func (t *Turn) heard(ctx context.Context, err error, sent time.Time, limit time.Duration, again bool) (hearing, error) {
-	full := limits.Try(t.set.TTL)
+func (w *waiter) heard(ctx context.Context, err error, sent time.Time, limit time.Duration, again bool) (hearing,
+	error,
+) {
+	full := limits.Try(w.set.TTL)
 	switch {
 	case again:
-		t.early = sent
+		w.early = sent
 		return nothing, err
-	case !t.early.IsZero():
-		sent, limit = t.early, full
+	case !w.early.IsZero():
+		sent, limit = w.early, full
 		if errors.Is(err, locker.ErrUnsent) {
-			err = t.fault
+			err = w.fault
 		}
 	}
 	return heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit >= full), err
 }
 
-// ask lets t, which has one attempt, wait a moment for a key that may be idle
-// in another process. Otherwise nobody would have it, and t would be refused.
-// ask reports whether t waits.
-func (t *Turn) ask(a locker.Answer, sent time.Time) bool {
-	if !t.patience.Once || !a.Lingers {
+// ask lets w, which has one attempt, wait a moment for a key that may be idle
+// in another process. Otherwise nobody would have it, and w would be refused.
+// ask reports whether w waits.
+func (w *waiter) ask(a locker.Answer, sent time.Time) bool {
+	if !w.patience.Once || !a.Lingers {
 		return false
 	}
 	now := time.Now()
-	t.asks, t.patience.Once = true, false
-	t.patience.Until = earlier(t.lastMoment(), now.Add(max(limits.Ask, 3*now.Sub(sent))))
-	t.gate.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
+	w.asks, w.patience.Once = true, false
+	w.patience.Until = earlier(w.lastMoment(), now.Add(max(limits.Ask, 3*now.Sub(sent))))
+	w.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
 	return true
 }
 
-// asksAgain reports whether t, whose wait for an idle key is over, looks once
+// asksAgain reports whether w, whose wait for an idle key is over, looks once
 // more. The key may be its own, and the message late or lost.
-func (t *Turn) asksAgain(now time.Time) bool {
-	if !t.asks || t.asked || !now.Before(t.lastMoment()) {
+func (w *waiter) asksAgain(now time.Time) bool {
+	if !w.asks || w.asked || !now.Before(w.lastMoment()) {
 		return false
 	}
-	t.asked = true
+	w.asked = true
 	return true
 }
 
 // unsent records that a try was not sent, because of err.
-func (t *Turn) unsent(cut bool, err error) {
-	spread := min(wakeSpread(t.gate.engine.waits.Load()), locker.QueueLife/2)
-	t.gate.update(func(c *contender, now time.Time) *bid {
-		c.tryUnsent(cut, err, now, t.set.Backoff, spread)
+func (w *waiter) unsent(cut bool, err error) {
+	spread := min(wakeSpread(w.paused.Load()), locker.QueueLife/2)
+	w.update(func(c *contender, now time.Time) *bid {
+		c.tryUnsent(cut, err, now, w.set.Backoff, spread)
 		return nil
 	})
 }
@@ -464,36 +419,20 @@ func (t *Turn) unsent(cut bool, err error) {
 // unanswered records that a try ended with err, without an answer. queued says
 // that the bid may be in the queue, and cut that the try had less than its full
 // limit.
-func (t *Turn) unanswered(queued, cut bool, err error) {
-	t.gate.update(func(c *contender, now time.Time) *bid {
-		return c.tryUnanswered(queued, cut, err, now, t.set.Backoff)
+func (w *waiter) unanswered(queued, cut bool, err error) {
+	w.update(func(c *contender, now time.Time) *bid {
+		return c.tryUnanswered(queued, cut, err, now, w.set.Backoff)
 	})
 }
 
-// newBid makes a bid under an owner id that was never used before (law 2).
-// newBid names the trace of t's call.
-func (t *Turn) newBid(now time.Time) *bid {
-	s := t.set
-	return &bid{terms: t.terms(), claim: locker.Claim{
-		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing, Limit: s.Limit,
-		Recall: t.recalls(),
-		Holder: locker.Holder{
-			Host: hostname(), PID: pid, Since: now, Name: s.Name,
-			Traceparent: t.events.Traceparent(t.ctx),
-		},
-	}}
-}
-
-// terms are what t asks for.
-func (t *Turn) terms() terms {
-	all := t.set.terms()
-	all.recall = t.recalls()
-	return all
+// lingers reports whether the claim of a new try of w lingers.
+func (w *waiter) lingers(now time.Time) bool {
+	return w.set.Linger > 0 && !w.recalls() && w.lingerStats.may(w.gate.name, now) && w.hears()
 }
 
 // tryLimit bounds the next try, so that the wait ends in time.
-func (t *Turn) tryLimit(now time.Time) time.Duration {
-	limit, left := limits.Try(t.set.TTL), t.lastMoment().Sub(now)
+func (w *waiter) tryLimit(now time.Time) time.Duration {
+	limit, left := limits.Try(w.set.TTL), w.lastMoment().Sub(now)
 	if left > limit {
 		return limit
 	}
@@ -501,140 +440,134 @@ func (t *Turn) tryLimit(now time.Time) time.Duration {
 }
 
 // limited counts a try. limited returns a context for it with this limit.
-func (t *Turn) limited(ctx context.Context, sent time.Time, limit time.Duration) context.Context {
-	memory := &t.firstTry
-	if t.attempts++; t.attempts > 1 {
+func (w *waiter) limited(ctx context.Context, sent time.Time, limit time.Duration) context.Context {
+	memory := &w.firstTry
+	if w.attempts++; w.attempts > 1 {
 		memory = new(timelimit.Limit)
 	}
-	return t.gate.engine.limits.In(ctx, memory, sent, limit)
+	return w.limits.In(ctx, memory, sent, limit)
 }
 
 // won makes a grant of a try that succeeded. won returns nil if the answer was
 // too slow.
-func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
-	now := time.Now()
-	gr := newGrant(t, b, sent, b.claim.First(), token, now)
-	if t.set.Linger > 0 && t.attempts == 1 {
-		t.gate.engine.habits.took(t.gate.name)
+func (w *waiter) won(b *bid, sent time.Time, token uint64) *grant {
+	gr := grantWon(w.Turn, b, sent, token)
+	if w.set.Linger > 0 && w.attempts == 1 {
+		w.lingerStats.took(w.gate.name)
 	}
-	if b.claim.Lingers {
-		gr.linger(t, now)
-	}
-	if gr.trust.enough(now) {
-		t.gate.tryWon(gr)
+	if gr != nil {
+		w.gate.tryWon(gr)
 		return gr
 	}
-	err := fmt.Errorf("%w: the answer took %v of a lease of %v", locker.ErrUnavailable, now.Sub(sent), gr.trust.length)
+	took, length := time.Since(sent), b.claim.First()
+	err := fmt.Errorf("%w: the answer took %v of a lease of %v", locker.ErrUnavailable, took, length)
 	b.unclear = true
-	t.unanswered(true, false, err)
+	w.unanswered(true, false, err)
 	return nil
 }
 
 // accept makes a grant of the offer that a has taken. If too little of it is
 // left, accept returns nil, and the next try acquires the key again under the
 // same owner id (law 1).
-func (t *Turn) accept(a action) *grant {
-	now, length := time.Now(), min(a.offer.Length, a.bid.claim.LongOffer())
-	if !trustFrom(a.since, length).enough(now) {
-		return nil
+func (w *waiter) accept(a action) *grant {
+	gr := grantOffered(w.Turn, a.bid, a.since, a.offer)
+	if gr != nil {
+		w.gate.tryWon(gr)
 	}
-	gr := newGrant(t, a.bid, a.since, length, a.offer.Token, now)
-	gr.renewSoon(now)
-	t.gate.tryWon(gr)
 	return gr
 }
 
-// beginAhead begins t on the grant that its group has got. beginAhead returns
-// false if there is none, or if t must look again why its wait ends.
-func (t *Turn) beginAhead(ctx context.Context) bool {
-	gr, has, _ := t.gate.stand(t)
-	if !has || gr == nil || t.stopped(ctx) != nil || !t.begin(gr) {
+// beginAhead begins w on the grant that its group has got. beginAhead returns
+// false if there is none, or if w must look again why its wait ends.
+func (w *waiter) beginAhead(ctx context.Context) bool {
+	gr, has, _, _ := w.gate.stand(w.Turn)
+	if !has || gr == nil || w.stopped(ctx) != nil || !w.begin(gr) {
 		return false
 	}
-	t.gate.engine.arrive(gr.bid.claim.Holder.Instance)
+	w.arrive(gr.bid.claim.Holder.Instance)
 	return true
 }
 
 // heldAhead records that somebody else owns the key. The next try, if there is
 // one, comes at once and looks first.
-func (t *Turn) heldAhead(a locker.Answer) {
-	t.blocker = a.Holder
-	t.gate.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
+func (w *waiter) heldAhead(a locker.Answer) {
+	w.blocker = a.Holder
+	w.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
 }
 
-// unansweredAhead records that it is not known whether the bid of t has its
+// unansweredAhead records that it is not known whether the bid of w has its
 // key, or is queued. One error is for all claims of a request, and a part of
 // them may have been sent, so locker.ErrUnsent says nothing of this one.
-func (t *Turn) unansweredAhead(queued bool, err error) {
-	t.fault = err
-	t.unanswered(queued, false, err)
+func (w *waiter) unansweredAhead(queued bool, err error) {
+	w.fault = err
+	w.unanswered(queued, false, err)
 }
 
-// admitted reports whether t may try now. If not, it has waited, and the caller
-// looks again whether the wait of t is over. admitted returns the error of a
+// admitted reports whether w may try now. If not, it has waited, and the caller
+// looks again whether the wait of w is over. admitted returns the error of a
 // turn that is refused. While all is well it costs an atomic load.
-func (t *Turn) admitted(ctx context.Context, poke <-chan struct{}) (may bool, err error) {
-	os := &t.gate.engine.outages
+func (w *waiter) admitted(ctx context.Context, poke <-chan struct{}) (may bool, err error) {
+	os := &w.outages
 	if os.on.Load() == 0 {
 		return true, nil
 	}
-	a, probe := os.admit(t.gate.name, t.longest(), t.set.Backoff)
-	t.probe = probe
+	a, probe := os.admit(w.gate.name, w.longest(), w.set.Backoff)
+	w.probe = probe
 	switch {
 	case a.refused != nil:
 		return false, a.refused
 	case a.silence == nil:
 		return true, nil
 	}
-	t.gate.update(func(c *contender, _ time.Time) *bid { c.notAdmitted(a.fault); return nil })
-	t.noteWaits(true)
-	t.awaitAnswer(ctx, a, poke)
+	w.update(func(c *contender, _ time.Time) *bid { c.notAdmitted(a.fault); return nil })
+	w.notePause(true)
+	w.awaitAnswer(ctx, a, poke)
 	return false, nil
 }
 
-// awaitAnswer waits for the end of a silence, or until t must look again.
-func (t *Turn) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{}) {
-	defer t.gate.engine.outages.left(a.silence)
-	last := t.lastMoment()
-	if !t.patience.Once && (t.attempts > 0 || t.stood()) {
-		last = t.patience.Until
+// awaitAnswer waits for the end of a silence, or until w must look again.
+func (w *waiter) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{}) {
+	defer w.outages.left(a.silence)
+	last := w.lastMoment()
+	if !w.patience.Once && (w.attempts > 0 || w.stood()) {
+		last = w.patience.Until
 	}
 	timer := time.NewTimer(min(a.pause, time.Until(last)))
 	defer timer.Stop()
 	select {
 	case <-a.silence.over:
-		t.sleep(ctx, limits.Jitter(a.silence.spread+1), poke)
+		w.sleep(ctx, limits.Jitter(a.silence.spread+1), poke)
 	case <-timer.C:
 	case <-poke:
 	case <-ctx.Done():
-	case <-t.gate.engine.calls.closing:
+	case <-w.calls.closing:
 	}
 }
 
-// longest is how long a silence must last until t is refused at once.
-func (t *Turn) longest() time.Duration {
-	return max(t.patience.Until.Sub(t.patience.Start), limits.Try(t.set.TTL))
+// longest is how long a silence must last until w is refused at once.
+func (w *waiter) longest() time.Duration {
+	return max(w.patience.Until.Sub(w.patience.Start), limits.Try(w.set.TTL))
 }
 
-// unprobe ends a probe of t, if there is one.
-func (t *Turn) unprobe(inVain bool) {
-	if t.probe != nil {
-		t.gate.engine.outages.unprobe(t.probe, inVain, t.set.Backoff)
-		t.probe = nil
+// unprobe ends a probe of w, if there is one.
+func (w *waiter) unprobe(inVain bool) {
+	if w.probe != nil {
+		w.outages.unprobe(w.probe, inVain, w.set.Backoff)
+		w.probe = nil
 	}
 }
 
-// noteTry notes what a try of t, which ended with err, has told.
-func (t *Turn) noteTry(ctx context.Context, h hearing, err error) {
-	n, is := t.gate.engine.outages.note(t.gate.name, h, err)
-	t.unprobe(h != nothing)
+// noteTry notes what a try of w, which ended with err, has told.
+func (w *waiter) noteTry(ctx context.Context, h hearing, err error) {
+	n, is := w.outages.note(w.gate.name, h, err)
+	w.unprobe(h != nothing)
 	if is {
-		t.events.Outage(ctx, nil, t.gate.key, n)
+		w.events.Outage(ctx, nil, w.gate.key, n)
 	}
 }
 
-// endedSilent reports whether err, with which the wait of t has ended, is the
+// endedSilent reports whether err, with which the wait of w has ended, is the
 // silence of the store.
-func (t *Turn) endedSilent(err error) bool {
-	return errors.Is(err, locker.ErrSilent) && t.gate.engine.outages.isSilent(t.gate.name)
+func (w *waiter) endedSilent(err error) bool {
+	return errors.Is(err, locker.ErrSilent) && w.outages.isSilent(w.gate.name)
 }

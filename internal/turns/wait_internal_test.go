@@ -28,7 +28,7 @@ func TestTheNextActionFitsIntoTheWait(t *testing.T) {
 	} {
 		now := time.Now()
 		turn := &Turn{
-			gate: &gate{engine: &Engine{calls: calls{closing: make(chan struct{})}}}, set: &s,
+			common: new(common), gate: new(gate), set: &s,
 			waiting: waiting{
 				attempts: c.attempts,
 				patience: Patience{Start: now.Add(min(c.left, 0)), Until: now.Add(c.left), Once: c.once},
@@ -42,7 +42,7 @@ func TestTheNextActionFitsIntoTheWait(t *testing.T) {
 		if c.asleep {
 			co.alarm.sleep(now.Add(time.Hour))
 		}
-		a, err := turn.nextAction(t.Context())
+		a, err := (&waiter{Turn: turn}).nextAction(t.Context())
 		if !errors.Is(err, c.err) || err == nil && a.do != c.do || a.do == toPause && err == nil && a.left > c.left {
 			t.Errorf("%s: it does %d for %v, %v; want %d, %v", name, a.do, a.left, err, c.do, c.err)
 		}

@@ -11,11 +11,11 @@ import (
 
 // Keys that processes share at random cost little from the first second on, and
 // less later. A process whose keys stay with it again lingers with them again.
-func TestHabits_LearnWhereItDoesNotPay(t *testing.T) {
+func TestLingerStats_LearnWhereItDoesNotPay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h habits
+		var h lingerStats
 		h.begin(maphash.MakeSeed())
-		// second takes free keys and returns with how many the habits lingered.
+		// second takes free keys and returns with how many lingered.
 		second := func(taken int) (lingered int) {
 			for range 10_000 {
 				time.Sleep(100 * time.Microsecond)

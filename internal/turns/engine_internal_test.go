@@ -51,7 +51,7 @@ func TestALookComesInTime(t *testing.T) {
 func TestThoseWhoAreWokenTogetherLookInTurn(t *testing.T) {
 	for waits, spread := range map[int64]time.Duration{1: 0, 4_000: time.Second} {
 		e := open(t, memlocker.New())
-		e.waits.Store(waits)
+		e.paused.Store(waits)
 		now := time.Now()
 		var ends []time.Time
 		for _, name := range []string{"a", "b", "c", "d"} {
@@ -83,12 +83,12 @@ func TestWaitsAreCountedWhileTheyLast(t *testing.T) {
 			go ask(ctx, e, "k", settings()) // ends with ctx
 		}
 		synctest.Wait()
-		if n := e.waits.Load(); n != 1 {
+		if n := e.paused.Load(); n != 1 {
 			t.Errorf("%d keys are waited for, want 1", n)
 		}
 		leave()
 		synctest.Wait()
-		if n := e.waits.Load(); n != 0 {
+		if n := e.paused.Load(); n != 0 {
 			t.Errorf("%d keys are waited for when all have left, want none", n)
 		}
 		mustEnd(t, held)

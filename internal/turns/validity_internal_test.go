@@ -16,9 +16,9 @@ import (
 func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)
 	t := &Turn{set: &Settings{}}
-	gr := &grant{
-		bid: &bid{}, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
-	}
+	gr := &grant{validity: validity{
+		terms: new(terms), trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
+	}}
 	gr.tenure.begin(t, time.Now())
 	return gr, t
 }
@@ -53,7 +53,7 @@ func TestALossCountsFromTheDeadlineIfThatHasPassed(t *testing.T) {
 	now := time.Now()
 	for left, want := range map[time.Duration]time.Duration{time.Second: 0, 0: 0, -time.Minute: -time.Minute} {
 		end := now.Add(left)
-		gr := &grant{trust: trust{mono: end, wall: end.Round(0)}}
+		gr := &grant{validity: validity{trust: trust{mono: end, wall: end.Round(0)}}}
 		if got := gr.endedBy(now).Sub(now); got != want {
 			t.Errorf("with %v left it ended %v from now, want %v", left, got, want)
 		}
@@ -70,8 +70,8 @@ func TestTheSecondRenewalOfAnOfferComesInTime(t *testing.T) {
 		300 * time.Millisecond: 0,
 	} {
 		end := now.Add(400 * time.Millisecond)
-		gr := &grant{trust: trust{mono: end, wall: end.Round(0), length: time.Minute}}
-		if got := gr.nextRenewal(now.Add(-took), now).Sub(now); got > want || got < want-time.Millisecond {
+		v := validity{trust: trust{mono: end, wall: end.Round(0), length: time.Minute}}
+		if got := v.nextRenewal(now.Add(-took), now).Sub(now); got > want || got < want-time.Millisecond {
 			t.Errorf("behind a renewal of %v: %v from now, want %v", took, got, want)
 		}
 	}

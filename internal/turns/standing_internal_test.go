@@ -72,7 +72,7 @@ func mustEnd(t *testing.T, turns ...*Turn) {
 // closed closes e, and checks that nothing is left at its gates.
 func closed(t *testing.T, e *Engine) {
 	t.Helper()
-	time.Sleep(time.Second) // a gate may be spare for a moment
+	time.Sleep(time.Second) // a gate may be kept for a moment
 	if n := len(e.gates.all()); n != 0 {
 		t.Errorf("%d gates are left", n)
 	}
@@ -499,7 +499,7 @@ func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
 				first := mustTake(t, e, s)
 				gt := e.gates.enter(stageKey)
 				in := &Turn{
-					gate: gt, set: &s, events: new(party),
+					common: &e.common, gate: gt, set: &s, events: new(party),
 					waiting: waiting{ctx: t.Context(), patience: Patience{Until: time.Now().Add(time.Hour)}},
 				}
 				gt.mu.Lock()
@@ -517,7 +517,7 @@ func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
 				if !e.Enter() {
 					t.Fatal("closed")
 				}
-				in.quit()
+				(&waiter{Turn: in}).quit()
 				if limit == locker.NoLimit {
 					mustEnd(t, first)
 				} else {
