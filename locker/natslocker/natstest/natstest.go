@@ -59,9 +59,9 @@ func build(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// New builds and starts n servers that keep their data in dir, and waits until all of them
-// serve. They are a cluster if n is above 1. The caller kills them, even after
-// an error.
+// New builds and starts n servers that keep their data in dir, and waits until
+// all of them serve. They are a cluster if n is above 1. The caller kills them,
+// even after an error.
 func New(ctx context.Context, n int, dir string, s Settings) (servers []*Server, err error) {
 	path, err := build(ctx, dir)
 	if err != nil {
