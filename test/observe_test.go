@@ -169,7 +169,7 @@ func TestDo_NoRenewalIsLateThatIsAnsweredWhenItIsDue(t *testing.T) {
 				for age := range 10 { // of the look that has seen the claim queued
 					holder := must(b.other.Acquire(t.Context(), key))
 					time.AfterFunc(time.Second+time.Duration(age)*50*time.Millisecond, func() {
-						_ = holder.Release(context.Background())
+						_ = holder.Release(t.Context())
 					})
 					wantErr(t, b.Do(t.Context(), key, func(context.Context) error {
 						time.Sleep(5 * time.Second)

@@ -71,11 +71,11 @@ func TestAStatementThatWritesIsNotPlannedEachTime(t *testing.T) {
 			}
 		}
 		var plans, kept int
-		err := conn.QueryRow(t.Context(), "SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement = $1",
-			sql).Scan(&plans, &kept)
+		err := conn.QueryRow(t.Context(), "SELECT custom_plans, generic_plans FROM pg_prepared_statements "+
+			"WHERE statement = $1", sql).Scan(&plans, &kept)
 		if err != nil || plans != 5 || kept != 15 {
-			t.Errorf("%d rows: %d plans, %d times the one that is kept (%v), want 5, which the server always makes, and 15",
-				rows, plans, kept, err)
+			t.Errorf("%d rows: %d plans, %d times the one that is kept (%v), "+
+				"want 5, which the server always makes, and 15", rows, plans, kept, err)
 		}
 	}
 }

@@ -289,7 +289,8 @@ type answer struct {
 }
 
 func answered(from pgx.CollectableRow) (a answer, err error) {
-	err = from.Scan(&a.n, &a.done, &a.skipped, &a.next, &a.now, &a.at, &a.written, &a.was, &a.tickets, &a.dead, nil, nil)
+	err = from.Scan(&a.n, &a.done, &a.skipped, &a.next, &a.now, &a.at, &a.written,
+		&a.was, &a.tickets, &a.dead, nil, nil)
 	return a, err
 }
 

@@ -62,12 +62,13 @@ vet_module() { GOGC=400 go -C "$1" vet $(race_of "$1") ./...; }
 guardvet_module() { go -C "$1" vet $(race_of "$1") -vettool="$tmp/guardvet" ./...; }
 
 step_lint() {
-  local m
+  local m code=0
   golangci-lint config verify
   for m in "${touched[@]}"; do
     echo "module $m"
-    (cd "$m" && GOFLAGS="$GOFLAGS $(race_of "$m")" golangci-lint run ./...)
+    (cd "$m" && GOFLAGS="$GOFLAGS $(race_of "$m")" golangci-lint run ./...) || code=$?
   done
+  return "$code"
 }
 
 # Links, code, translations and defaults in the documents, and what tests elsewhere read in them. Those of the laboratory
