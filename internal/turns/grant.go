@@ -81,10 +81,10 @@ func grantWon(t *Turn, b *bid, sent time.Time, token uint64) *grant {
 // time, or nil if too little of it is left.
 func grantOffered(t *Turn, b *bid, since time.Time, o locker.Offer) *grant {
 	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
-	gr := newGrant(t, b, since, length, o.Token, now)
-	if !gr.good(now) {
+	if !trustFrom(since, length).enough(now) { // length may be 0
 		return nil
 	}
+	gr := newGrant(t, b, since, length, o.Token, now)
 	gr.renewSoon(now)
 	return gr
 }

@@ -77,6 +77,14 @@ func TestTheSecondRenewalOfAnOfferComesInTime(t *testing.T) {
 	}
 }
 
+// A store may hand over what has no time left: its clock, and not ours, says so.
+func TestAnOfferOfNoLengthIsNotTaken(t *testing.T) {
+	b := &bid{claim: locker.Claim{TTL: time.Minute}}
+	if gr := grantOffered(&Turn{set: &Settings{}}, b, time.Now(), locker.Offer{}); gr != nil {
+		t.Errorf("got a grant until %v", gr.trust.mono)
+	}
+}
+
 // Half of a fresh lease is late, and of a lease that began short half of what
 // was left when its renewal was due.
 func TestAnAnswerIsLateByHalf(t *testing.T) {

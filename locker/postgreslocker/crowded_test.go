@@ -35,7 +35,8 @@ func TestAnAcquireDoesNotWaitForRenewals(t *testing.T) {
 	until(t, "the requests of renewals wait for the rows", func() bool {
 		var waiting int
 		err := others.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity AS a "+
-			"WHERE wait_event_type = 'Lock' AND EXISTS (SELECT FROM pg_locks AS l WHERE l.pid = a.pid AND l.relation = $1::text::regclass)",
+			"WHERE wait_event_type = 'Lock' AND "+
+			"EXISTS (SELECT FROM pg_locks AS l WHERE l.pid = a.pid AND l.relation = $1::text::regclass)",
 			tableOf(a)).Scan(&waiting)
 		return err == nil && waiting >= 4
 	})
