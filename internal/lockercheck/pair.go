@@ -197,10 +197,16 @@ func (p *pair) owns(s *side, c *locker.Claim) {
 	}
 }
 
-// free checks that nobody owns key.
+// free checks that nobody owns key. A store may read a moment behind what p.a
+// was told, see package rowlocker. That is over before a short lease would be.
 func (p *pair) free(key string) {
-	c := claim(key, long)
-	p.acquire(p.b, c)
+	c, start := claim(key, long), time.Now()
+	for !p.try(p.b, c, locker.Try{}).Acquired {
+		if pause(); time.Since(start) > short/2 {
+			p.acquire(p.b, c)
+			break
+		}
+	}
 	p.release(p.b, c, nil)
 }
 
