@@ -38,8 +38,9 @@ func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
 			for range 2 {
 				time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
 				p.SilenceAll()
-				// A call for each connection would be refused if none told of the others. One
-				// may be on a busy machine, which opens the new connection too late.
+				// A call for each connection would be refused if none told of
+				// the others. One may be on a busy machine, which opens the new
+				// connection too late.
 				for refused := 0; ; refused++ {
 					ran, err := g.TryDo(t.Context(), "k", nop)
 					if ran && err == nil {
@@ -99,7 +100,8 @@ func TestTryDo_OutlivesConnectionsToAFarServerThatWereForgotten(t *testing.T) {
 	}
 }
 
-// The answers of one node of a cluster say nothing of the connections to others.
+// The answers of one node of a cluster say nothing of the connections to
+// others.
 func TestTryDo_OutlivesConnectionsToANodeThatWereForgotten(t *testing.T) {
 	t.Parallel() // it mostly waits
 	var nodes []*redistest.Proxy

@@ -151,8 +151,8 @@ func TestDo_ARenewalIsLateInTheSecondHalfOfTheLease(t *testing.T) {
 	})
 }
 
-// A lease that begins short is trusted for longer after its second renewal only.
-// Neither is late if the store answers at once.
+// A lease that begins short is trusted for longer after its second renewal
+// only. Neither is late if the store answers at once.
 func TestDo_NoRenewalIsLateThatIsAnsweredWhenItIsDue(t *testing.T) {
 	for name, opts := range map[string][]guard.Option{
 		"an offer":            nil,

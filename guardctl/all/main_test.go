@@ -177,8 +177,8 @@ func freesAKey(t *testing.T, dsn string) {
 	}
 }
 
-// proves lets guardctl prove the store, and wants it to be left clean. In short,
-// one store stands for all.
+// proves lets guardctl prove the store, and wants it to be left clean. In
+// short, one store stands for all.
 func proves(t *testing.T, dsn string) {
 	t.Helper()
 	if testsize.Pick(true, strings.HasPrefix(dsn, "sqlite:")) {

@@ -198,9 +198,9 @@ func (p *process) passUntil(ctx context.Context, what string, kinds []kind, touc
 // It waits as long as the process stands still.
 func (p *process) freeze() { p.freezeAt("") }
 
-// freezeAt is freeze, and says what comes next. Goroutines that wake at once and
-// do different things go on in the order of these words. Those that do the same
-// go on by their numbers, which are only mostly the same in each run.
+// freezeAt is freeze, and says what comes next. Goroutines that wake at once
+// and do different things go on in the order of these words. Those that do the
+// same go on by their numbers, which are only mostly the same in each run.
 func (p *process) freezeAt(what string) {
 	for {
 		p.w.mu.Lock()

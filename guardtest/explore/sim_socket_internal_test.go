@@ -91,7 +91,8 @@ func (c *socket) Write(b []byte) (int, error) {
 	}
 }
 
-// Close ends the connection at this end. Requests that were sent arrive all the same.
+// Close ends the connection at this end. Requests that were sent arrive all the
+// same.
 func (c *socket) Close() error {
 	c.mu.Lock()
 	c.closed = true

@@ -85,8 +85,8 @@ func (i *Identity[R]) Of(r R) (key string, fingerprint []byte, err error) {
 	return guard.Key("idempotent", scope, name), fingerprint, err
 }
 
-// noLock returns an error of keyfunc as that of a value which is not for the key
-// of a lock.
+// noLock returns an error of keyfunc as that of a value which is not for the
+// key of a lock.
 func noLock(err error) error {
 	if at := (*keyfunc.Error)(nil); errors.As(err, &at) {
 		return errnote.With(err, errnote.NoLock(true))

@@ -89,8 +89,8 @@ func fencedClaim(key string, ttl time.Duration) *locker.Claim {
 }
 
 // heard makes a request for c that must have an answer. On a busy machine an
-// answer may come too late for a short TTL, or if it brings a record. Then heard
-// does what the guard would do: it tries again.
+// answer may come too late for a short TTL, or if it brings a record. Then
+// heard does what the guard would do: it tries again.
 func heard(c *locker.Claim, request func() error) error {
 	err := request()
 	for n := 0; n < 10 && (c.TTL <= short || c.Recall) && errors.Is(err, locker.ErrUnavailable); n++ {

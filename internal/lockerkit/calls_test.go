@@ -92,7 +92,8 @@ func TestACallIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-// A caller that gives up must know whether its request may still be carried out.
+// A caller that gives up must know whether its request may still be carried
+// out.
 func TestACallerThatGivesUpLearnsWhetherAWorkerHasItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := make(calls, 1)

@@ -1,7 +1,7 @@
 // Package lockmwtest checks that a middleware guards its routes as the adapters
 // of this module do. The table checks the answer to each outcome, the key of
-// each request, and that no part of a request is lost. Each adapter runs it from
-// its own tests:
+// each request, and that no part of a request is lost. Each adapter runs it
+// from its own tests:
 //
 //	func TestTheTable(t *testing.T) { lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount}) }
 //

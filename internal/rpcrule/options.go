@@ -32,8 +32,8 @@ type (
 	// Option is an option of any rule.
 	Option interface{ apply(s *Settings) }
 
-	// IdempotentOption is an option of every adapter's Idempotent. Package rpcopt
-	// declares it again for users.
+	// IdempotentOption is an option of every adapter's Idempotent. Package
+	// rpcopt declares it again for users.
 	IdempotentOption interface {
 		Option
 		ofIdempotent()

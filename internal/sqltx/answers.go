@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// RefusedError is an error with which a database has answered that it did not carry
-// out a statement. After one at COMMIT nothing is committed. Any other error is
-// silence: nobody knows what the database has done.
+// RefusedError is an error with which a database has answered that it did not
+// carry out a statement. After one at COMMIT nothing is committed. Any other
+// error is silence: nobody knows what the database has done.
 type RefusedError struct {
 	Again bool  // the whole transaction may succeed if it begins anew
 	Err   error // of the driver
@@ -20,9 +20,9 @@ func (r *RefusedError) Error() string { return r.Err.Error() }
 // Unwrap returns Err.
 func (r *RefusedError) Unwrap() error { return r.Err }
 
-// judge returns err as a [*RefusedError] if the database has answered with it, and
-// else err itself. No driver is imported here, so judge knows their errors by
-// their shape.
+// judge returns err as a [*RefusedError] if the database has answered with it,
+// and else err itself. No driver is imported here, so judge knows their errors
+// by their shape.
 func (d Dialect) judge(err error) error {
 	code := map[Dialect]func(error) answer{PostgreSQL: ofPostgreSQL, MySQL: ofMySQL, SQLite: ofSQLite}[d]
 	if a := find(err, code); a != silence {

@@ -181,8 +181,8 @@ func (t *Results) in(ctx context.Context, db DB, do func(tx Tx) error) error {
 	}
 }
 
-// failed returns err with what was to be done, as a [*RefusedError] if the database
-// has refused that.
+// failed returns err with what was to be done, as a [*RefusedError] if the
+// database has refused that.
 func (t *Results) failed(what string, err error) error {
 	err = t.dialect.judge(err)
 	if errors.Is(err, sql.ErrTxDone) {

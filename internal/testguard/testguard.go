@@ -21,8 +21,8 @@ func Patient(t testing.TB, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	return New(t, l, append([]guard.Option{guard.WithMaxWait(Patience)}, opts...)...)
 }
 
-// New returns a guard that logs nothing, unless opts say otherwise. The guard is
-// closed when t ends. A Close that fails or takes longer than Patience, as
+// New returns a guard that logs nothing, unless opts say otherwise. The guard
+// is closed when t ends. A Close that fails or takes longer than Patience, as
 // beside a lease that nobody releases, fails t.
 func New(t testing.TB, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()

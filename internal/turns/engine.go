@@ -368,8 +368,8 @@ func restFor(waits int64) time.Duration {
 	return min(time.Duration(waits)*time.Second/looksPerSecond+locker.LookEvery, locker.MaxRest)
 }
 
-// wakeSpread returns the time over which a process that waits for that many keys
-// spreads its looks when messages may have been missed.
+// wakeSpread returns the time over which a process that waits for that many
+// keys spreads its looks when messages may have been missed.
 func wakeSpread(waits int64) time.Duration {
 	if waits < manyWaits {
 		return 0

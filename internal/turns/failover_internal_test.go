@@ -13,9 +13,9 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A primary is one process's way to a store that loses its last write. A renewal
-// that it answers never reaches the replica, which is the store that remains.
-// After that it answers no renewal until the replica is in its place.
+// A primary is one process's way to a store that loses its last write. A
+// renewal that it answers never reaches the replica, which is the store that
+// remains. After that it answers no renewal until the replica is in its place.
 type primary struct {
 	*memlocker.Locker
 
@@ -42,8 +42,8 @@ func (p *primary) Renew(ctx context.Context, cs []*locker.Claim, answered func(i
 	}
 }
 
-// shortLeases are the ways in which a lease begins that is shorter than its TTL:
-// how p gets the key from other, and with which settings.
+// shortLeases are the ways in which a lease begins that is shorter than its
+// TTL: how p gets the key from other, and with which settings.
 func shortLeases() map[string]func(t *testing.T, p, other *Engine) *Turn {
 	handed := func(s Settings) func(t *testing.T, p, other *Engine) *Turn {
 		return func(t *testing.T, p, other *Engine) *Turn {

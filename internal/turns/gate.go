@@ -257,8 +257,8 @@ func (gt *gate) grants() (all []*grant) {
 	return all
 }
 
-// lose ends the grants of the key because the engine closes, and waits for their
-// renewals in flight until ctx ends.
+// lose ends the grants of the key because the engine closes, and waits for
+// their renewals in flight until ctx ends.
 func (gt *gate) lose(ctx context.Context) {
 	for _, gr := range gt.grants() {
 		gr.lose(errClosedUnder)
@@ -295,7 +295,8 @@ func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 }
 
 // refusal is known for t, which goes without the key. The next call will hardly
-// have a shorter wait than t had in vain, unless the end of a cooldown is known.
+// have a shorter wait than t had in vain, unless the end of a cooldown is
+// known.
 func (gt *gate) refusal(t *Turn, now time.Time) (r Refusal, fault error) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -557,8 +558,8 @@ func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 }
 
 // recorded notes that a turn has kept a record, or has found one that it takes
-// itself. recorded answers those of the first joins calls that wait for one, see
-// [standing.answer].
+// itself. recorded answers those of the first joins calls that wait for one,
+// see [standing.answer].
 func (gt *gate) recorded(record string, joins uint32, found *Recall) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -590,9 +591,9 @@ func (gt *gate) told(owner, record string) {
 	gt.contender.wake(time.Now())
 }
 
-// leaveIdle leaves gr, which t has on the floor with nobody in line and does not
-// use any longer, to the next call. leaveIdle returns false if the key must be
-// released. gt.mu is held.
+// leaveIdle leaves gr, which t has on the floor with nobody in line and does
+// not use any longer, to the next call. leaveIdle returns false if the key must
+// be released. gt.mu is held.
 func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
 	if gr.idler == nil {
 		return false

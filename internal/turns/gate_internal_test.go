@@ -32,8 +32,9 @@ func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	}
 }
 
-// A call with one attempt that is first in line, as after a rejoin, does not wait
-// for a permit of this process. Those behind it that want no permit contend.
+// A call with one attempt that is first in line, as after a rejoin, does not
+// wait for a permit of this process. Those behind it that want no permit
+// contend.
 func TestBehindOneAttemptThatIsRefusedTheNextContends(t *testing.T) {
 	alone, permit := settings(), limited(2)
 	taken := []*grant{{}, {}}
@@ -81,8 +82,8 @@ func TestATurnThatRejoinsWantsTheGrantOfTheFloor(t *testing.T) {
 	}
 }
 
-// An offer says whether other processes wait, and so do messages that came since
-// the bid was made (law 9). Beside a crowd these may be of our own claim.
+// An offer says whether other processes wait, and so do messages that came
+// since the bid was made (law 9). Beside a crowd these may be of our own claim.
 func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 	s := settings()
 	turn := &Turn{set: &s}
@@ -304,8 +305,8 @@ func TestAGrantWhoseCallerHasLeftGoesOn(t *testing.T) {
 	}
 }
 
-// A release queues the bid of the first in line, which leaves meanwhile. The bid
-// is taken back (law 6).
+// A release queues the bid of the first in line, which leaves meanwhile. The
+// bid is taken back (law 6).
 func TestABidOfAReleaseWhoseCallerLeavesIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()

@@ -77,8 +77,8 @@ func grantWon(t *Turn, b *bid, sent time.Time, token uint64) *grant {
 	return gr
 }
 
-// grantOffered returns the grant of an offer that may be trusted since the given
-// time, or nil if too little of it is left.
+// grantOffered returns the grant of an offer that may be trusted since the
+// given time, or nil if too little of it is left.
 func grantOffered(t *Turn, b *bid, since time.Time, o locker.Offer) *grant {
 	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
 	if !trustFrom(since, length).enough(now) { // length may be 0
@@ -169,9 +169,9 @@ func (gr *grant) shorten(waiting int) {
 	gr.tenure.shorten(waiting)
 }
 
-// want records that another process waits for the key. The tenure ends after the
-// turns of the calls that wait here now. want reports whether that is news to a
-// grant that may be idle, and how often a call took it when it was.
+// want records that another process waits for the key. The tenure ends after
+// the turns of the calls that wait here now. want reports whether that is news
+// to a grant that may be idle, and how often a call took it when it was.
 func (gr *grant) want(waiting int) (taken int, news bool) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -629,8 +629,8 @@ func (b *tokens) of(number int) uint64 {
 	return 0
 }
 
-// reserved returns the token of the turn with the given number, if there is one,
-// or the fetch to wait for. If there is neither, and the turn is good, the
+// reserved returns the token of the turn with the given number, if there is
+// one, or the fetch to wait for. If there is neither, and the turn is good, the
 // caller fetches.
 func (b *tokens) reserved(number int, good bool) (token uint64, fetching <-chan struct{}) {
 	switch token = b.of(number); {

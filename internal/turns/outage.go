@@ -128,9 +128,9 @@ func heardByTry(err error, took, limit time.Duration, full bool) hearing {
 }
 
 // tookItsTime reports whether the silence that a try met is the store's. A
-// process that was stopped, or had no processor, may have missed the answer, and
-// its try took longer than it may. A timeout in less time is not that of the
-// try.
+// process that was stopped, or had no processor, may have missed the answer,
+// and its try took longer than it may. A timeout in less time is not that of
+// the try.
 func tookItsTime(err error, took, limit time.Duration) bool {
 	return took < limit+awake && (!timedOut(err) || took >= limit-timelimit.Short)
 }
@@ -164,7 +164,8 @@ func (os *outages) note(key string, h hearing, err error) (n News, is bool) {
 }
 
 // answered notes a clear answer without the news of it, because a release tells
-// nobody. The next request tells, and says that the outage has lasted until now.
+// nobody. The next request tells, and says that the outage has lasted until
+// now.
 func (os *outages) answered(key string) {
 	if os.on.Load() == 0 {
 		return
@@ -425,8 +426,8 @@ func (os *outages) left(s *silence) {
 }
 
 // usable returns err as an error of package locker. refused reports that the
-// store has said something of its own. A holder's claim is in as much doubt then
-// as without an answer.
+// store has said something of its own. A holder's claim is in as much doubt
+// then as without an answer.
 func usable(err error) (refused bool, _ error) {
 	if err == nil || errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
 		return false, err
@@ -435,8 +436,8 @@ func usable(err error) (refused bool, _ error) {
 }
 
 // moreTelling returns the later of two faults, unless the store has said
-// something by the earlier one only. The last tries of a wait or a lease are cut
-// short, and what the store said before tells more.
+// something by the earlier one only. The last tries of a wait or a lease are
+// cut short, and what the store said before tells more.
 func moreTelling(fault, later error) error {
 	if fault != nil && !wordless(fault) && wordless(later) {
 		return fault

@@ -44,8 +44,8 @@ func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
 
 func inOrder(ends []time.Time) bool { return slices.IsSortedFunc(ends, time.Time.Compare) }
 
-// The first renewal of an offer makes it a lease of its full TTL. A call without
-// renewal has that one.
+// The first renewal of an offer makes it a lease of its full TTL. A call
+// without renewal has that one.
 func TestAnOfferIsRenewedSoon(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {

@@ -144,9 +144,9 @@ func (st *standing) disperse(gr *grant) {
 }
 
 // awaitsAnswer reports whether t, which has one attempt, stands in line until
-// the request on the floor is answered. One attempt is one answer about the key,
-// and the key may have room for t beside all that are ahead. Where the floor
-// pauses, the answer is known.
+// the request on the floor is answered. One attempt is one answer about the
+// key, and the key may have room for t beside all that are ahead. Where the
+// floor pauses, the answer is known.
 func (st *standing) awaitsAnswer(t *Turn) bool {
 	f, c := st.floor, &st.contender
 	if !t.asksBeside() || f == nil || f.set.Limit == 0 || st.line.alone > 0 {

@@ -154,9 +154,9 @@ func (t trust) sent() time.Time { return t.mono.Add(-limits.Trusted(t.length)) }
 func (t trust) expiry() time.Time { return t.mono.Add(t.length - limits.Trusted(t.length)) }
 
 // half returns what is left when the answer to a renewal is late that was due
-// at the given time: half of a fresh lease. A lease that is shorter than its TTL
-// is renewed when less may be left than that. Of it half is late of what was
-// left then.
+// at the given time: half of a fresh lease. A lease that is shorter than its
+// TTL is renewed when less may be left than that. Of it half is late of what
+// was left then.
 func (t trust) half(ttl time.Duration, due time.Time) time.Duration {
 	if t.length < ttl {
 		return t.left(due) / 2
@@ -169,9 +169,9 @@ func (t trust) half(ttl time.Duration, due time.Time) time.Duration {
 // A failover may lose the last write, and then leave the key the lease that it
 // had before. So the renewal that makes a lease longer adds no trust. The next
 // one does, because it finds the key there or tells of its loss. It comes a
-// third of the shorter lease later, or earlier if the trust ends soon. A renewal
-// of a lease that has its full length already is one TTL after another, of which
-// the older lasts for two thirds when the next comes.
+// third of the shorter lease later, or earlier if the trust ends soon. A
+// renewal of a lease that has its full length already is one TTL after another,
+// of which the older lasts for two thirds when the next comes.
 func (t trust) renewed(o trust) trust {
 	if o.length > t.length && o.length > t.grown {
 		t.grown = o.length

@@ -358,14 +358,15 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 
 // again reports whether w, which has one attempt, tries once more. The store
 // has given up the first try before its limit, because it had a connection that
-// may have been forgotten on its way. Both tries together have the limit of one.
+// may have been forgotten on its way. Both tries together have the limit of
+// one.
 func (w *waiter) again(err error, sent time.Time, limit time.Duration) bool {
 	return err != nil && w.patience.Once && w.attempts == 1 && timedOut(err) && time.Since(sent) < limit-timelimit.Short
 }
 
 // heard returns what a try of w has told of the store, and its error. A try
-// that is made again tells nothing. The two count as one, whose error is that of
-// the first if the second was not sent.
+// that is made again tells nothing. The two count as one, whose error is that
+// of the first if the second was not sent.
 func (w *waiter) heard(ctx context.Context, err error, sent time.Time, limit time.Duration, again bool) (hearing,
 	error,
 ) {

@@ -57,7 +57,8 @@ func (c *till) refusals() []refusal {
 			"next INTEGER REFERENCES " + c.name + "_seats DEFERRABLE INITIALLY DEFERRED)")
 		return []refusal{{"787", false, write("INSERT INTO " + c.name + "_seats VALUES (1, 2)")}}
 	}
-	// MariaDB has no constraint that waits for COMMIT. A cluster of them says no.
+	// MariaDB has no constraint that waits for COMMIT. A cluster of them says
+	// no.
 	said := ""
 	name := "refusing" + c.name
 	sql.Register(name, refusingCommits{c.db.Driver(), &said})
@@ -292,8 +293,8 @@ func TestASuccessInAnAbortedTransactionIsNone(t *testing.T) {
 	}
 }
 
-// MariaDB rolls a transaction back at a deadlock, and SQLite at a statement that
-// says so. Both carry out what comes after it.
+// MariaDB rolls a transaction back at a deadlock, and SQLite at a statement
+// that says so. Both carry out what comes after it.
 func (c *till) breaks(ctx context.Context, tx *sql.Tx) error {
 	c.Helper()
 	if c.database.name == "SQLite" {

@@ -22,9 +22,9 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
-// shop returns instances of a service whose guards exclude nobody of each other.
-// A request to /STATUS charges key, and is answered by STATUS. A 202 has a long
-// text, which the handler flushes.
+// shop returns instances of a service whose guards exclude nobody of each
+// other. A request to /STATUS charges key, and is answered by STATUS. A 202 has
+// a long text, which the handler flushes.
 func shop(c till, instances int, broken func() bool) (urls []string) {
 	c.Helper()
 	user := keyfunc.Header("X-User")

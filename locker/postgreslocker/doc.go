@@ -35,10 +35,10 @@
 // answer, even if the server runs with synchronous_commit off. The same is true
 // of results and marks. A release that hands the key to nobody, and a place in
 // a queue, may be lost in a crash, and cost time only. Leases and results end
-// by the server's clock. One that is set back keeps the keys of dead holders for
-// as much longer. After a failover, a replica that was not synchronous
-// may have forgotten the last leases and results. A row that means nothing any
-// more is deleted within some 10 minutes.
+// by the server's clock. One that is set back keeps the keys of dead holders
+// for as much longer. After a failover, a replica that was not synchronous may
+// have forgotten the last leases and results. A row that means nothing any more
+// is deleted within some 10 minutes.
 //
 // A server whose transactions are read-only answers ErrUnavailable, and the
 // connections to it are closed. The locker thus finds the new primary after a

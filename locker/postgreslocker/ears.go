@@ -147,9 +147,10 @@ func (r *rows) notify(ctx context.Context, channels, texts []string) error {
 const tellSQL = `SELECT set_config('synchronous_commit', 'off', true) FROM unnest($1::text[], $2::text[]) AS m(c, t),
 LATERAL pg_notify(m.c, m.t)`
 
-// noticed returns what a message tells. That of a row is
-// "r KEY VERSION WRITTEN VALUE TICKET ...", and that of a ticket is
-// "t KEY VERSION WRITTEN NAME/VALUE". Keys and values are in base64. A value that is too long is left out.
+// noticed returns what a message tells. That of a row is "r KEY VERSION WRITTEN
+// VALUE TICKET ...", and that of a ticket is "t KEY VERSION WRITTEN
+// NAME/VALUE". Keys and values are in base64. A value that is too long is left
+// out.
 func noticed(text string) (row rowlocker.Row, ok bool) {
 	f := strings.Split(text, " ")
 	if len(f) < 4 {

@@ -25,8 +25,8 @@ type settings struct {
 }
 
 // WithTable names the table, with its schema in front if it has one:
-// "locks.guard_lease". The table of processes is named after it. Lockers exclude
-// each other only in the same table. Default "guard_lease".
+// "locks.guard_lease". The table of processes is named after it. Lockers
+// exclude each other only in the same table. Default "guard_lease".
 func WithTable(name string) Option { return optionFunc(func(s *settings) { s.table = name }) }
 
 // WithListen is the address of the server for the connection that listens, if

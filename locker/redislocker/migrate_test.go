@@ -91,7 +91,8 @@ func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
 	}
 }
 
-// Code that package moving/redislock has moved, and deploy 2, wait in one queue.
+// Code that package moving/redislock has moved, and deploy 2, wait in one
+// queue.
 func TestBothWaysToMoveTakeTurns(t *testing.T) {
 	const turns = 400
 	rdb := redistest.Client(t, redistest.Start(t).Addr)

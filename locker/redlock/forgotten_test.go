@@ -35,8 +35,9 @@ func TestOneAttemptOutlivesConnectionsThatWereForgotten(t *testing.T) {
 		for _, p := range proxies {
 			p.SilenceAll()
 		}
-		// A call for each connection would be refused if none told of the others. One
-		// may be on a busy machine, which opens the new connections too late.
+		// A call for each connection would be refused if none told of the
+		// others. One may be on a busy machine, which opens the new connections
+		// too late.
 		for refused := 0; ; refused++ {
 			ran, err := try("k")
 			if ran && err == nil {

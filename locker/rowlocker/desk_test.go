@@ -176,8 +176,9 @@ func TestLooksOfAProcessTravelTogether(t *testing.T) {
 	})
 }
 
-// Behind an error of AcquireAll the guard repeats an Acquire of the first claim.
-// A release of that one could come later, while the guard relies on the key.
+// Behind an error of AcquireAll the guard repeats an Acquire of the first
+// claim. A release of that one could come later, while the guard relies on the
+// key.
 func TestAcquireAllWithoutAnAnswerReleasesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ls, _ := peers(t, 1, func(m *memRows) *Locker {

@@ -113,8 +113,8 @@ func (j *janitor) sweep(ctx context.Context, seen *map[string]sight, folder stri
 }
 
 // look reads a node of which s was the last sight. What was not written since
-// and means nothing any more is deleted. A row that stays gets a head which says
-// that nobody owns its key, or that its record is over.
+// and means nothing any more is deleted. A row that stays gets a head which
+// says that nobody owns its key, or that its record is over.
 func (j *janitor) look(ctx context.Context, path string, s sight) sight {
 	n, err := j.get(ctx, path, false)
 	if err != nil || n.stat == nil {

@@ -114,8 +114,8 @@ func Idempotent(
 }
 
 // IdempotentFrom is [Idempotent] with a scope that a function finds in the
-// echo.Context. IdempotentFrom is for the user or tenant that an authentication has
-// put there with c.Set. Its errors are answered as those of [KeyFrom].
+// echo.Context. IdempotentFrom is for the user or tenant that an authentication
+// has put there with c.Set. Its errors are answered as those of [KeyFrom].
 func IdempotentFrom(
 	g *guard.Guard, scope func(echo.Context) (string, error), ttl time.Duration, opts ...httpopt.IdempotentOption,
 ) echo.MiddlewareFunc {

@@ -34,8 +34,8 @@ func WithSkipper(f func(c echo.Context) bool) httpopt.Option { return with.Skipp
 func SafeMethods(c echo.Context) bool { return httpguard.IsSafe(c.Request().Method) }
 
 // WithReplayHook calls f before [Idempotent] sends the answer of an earlier
-// request, for logs and metrics. f blocks the answer. WithReplayHook panics if f
-// is nil.
+// request, for logs and metrics. f blocks the answer. WithReplayHook panics if
+// f is nil.
 func WithReplayHook(f func(c echo.Context)) httpopt.IdempotentOption { return with.ReplayHook(f) }
 
 // Answers returns a middleware that sets how locks answer on all routes inside

@@ -60,9 +60,10 @@
 // *http.Request that a keyfunc.Func gets. If a template has path parameters
 // only, nothing but the key is copied.
 //
-// With StreamRequestBody a body is read for keys that are in it, for Idempotent,
-// and if it says that it is no longer than [httpopt.WithBodyLimit]. A longer one
-// that is needed gets 413, and no more than the limit is read of it.
+// With StreamRequestBody a body is read for keys that are in it, for
+// Idempotent, and if it says that it is no longer than [httpopt.WithBodyLimit].
+// A longer one that is needed gets 413, and no more than the limit is read of
+// it.
 //
 // # Cookies and forms
 //

@@ -155,8 +155,8 @@ func Idempotent(
 }
 
 // IdempotentFrom is [Idempotent] with a scope that a function finds in the
-// fiber.Ctx. IdempotentFrom is for the user or tenant that an authentication has
-// put there with c.Locals. Its errors are answered as those of [KeyFrom].
+// fiber.Ctx. IdempotentFrom is for the user or tenant that an authentication
+// has put there with c.Locals. Its errors are answered as those of [KeyFrom].
 func IdempotentFrom(
 	g *guard.Guard, scope func(fiber.Ctx) (string, error), ttl time.Duration, opts ...httpopt.IdempotentOption,
 ) fiber.Handler {

@@ -45,8 +45,8 @@ func WithSkipper(f func(c fiber.Ctx) bool) httpopt.Option { return with.Skipper(
 func SafeMethods(c fiber.Ctx) bool { return httpguard.IsSafe(c.Method()) }
 
 // WithReplayHook calls f before [Idempotent] sends the answer of an earlier
-// request, for logs and metrics. f blocks the answer. WithReplayHook panics if f
-// is nil.
+// request, for logs and metrics. f blocks the answer. WithReplayHook panics if
+// f is nil.
 func WithReplayHook(f func(c fiber.Ctx)) httpopt.IdempotentOption { return with.ReplayHook(f) }
 
 // Answers returns a middleware that sets how locks answer on all routes inside

@@ -132,8 +132,8 @@ func Idempotent(
 }
 
 // IdempotentFrom is [Idempotent] with a scope that a function finds in the
-// gin.Context. IdempotentFrom is for the user or tenant that an authentication has
-// put there with c.Set. Its errors are answered as those of [KeyFrom].
+// gin.Context. IdempotentFrom is for the user or tenant that an authentication
+// has put there with c.Set. Its errors are answered as those of [KeyFrom].
 func IdempotentFrom(
 	g *guard.Guard, scope func(*gin.Context) (string, error), ttl time.Duration, opts ...httpopt.IdempotentOption,
 ) gin.HandlerFunc {
@@ -162,8 +162,8 @@ func newIdempotent(
 	}
 }
 
-// moved reports whether a middleware outside has called c.Next in a goroutine of
-// its own. Then gin's engine is not on the stack.
+// moved reports whether a middleware outside has called c.Next in a goroutine
+// of its own. Then gin's engine is not on the stack.
 func moved(stack []string) bool {
 	return slices.Contains(stack, "github.com/gin-gonic/gin.(*Context).Next") &&
 		!slices.ContainsFunc(stack, func(f string) bool {

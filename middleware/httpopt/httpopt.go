@@ -5,8 +5,8 @@
 //	lock := lockmw.Key(g, "stock:{sku}", httpopt.WithHeldStatus(http.StatusLocked))
 //
 // Options with a function of the framework, such as lockmw.WithErrorHandler and
-// lockmw.WithSkipper, are in the framework's package. To change how a middleware
-// locks, pass g.With(...) as the guard.
+// lockmw.WithSkipper, are in the framework's package. To change how a
+// middleware locks, pass g.With(...) as the guard.
 package httpopt
 
 import (
@@ -56,8 +56,8 @@ func WithHeldStatus(status int) AnswerOption {
 	return httpguard.ForAnswers(func(s *httpguard.Settings) { s.Held = status })
 }
 
-// WithBodyLimit sets the max number of bytes of a body in which a key's value is
-// found. If the key needs a longer body the answer is 413. The default is 64
+// WithBodyLimit sets the max number of bytes of a body in which a key's value
+// is found. If the key needs a longer body the answer is 413. The default is 64
 // KiB. WithBodyLimit panics if n is negative.
 //
 // A body within the limit is read before the wait, and held as long as the

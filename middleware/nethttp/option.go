@@ -36,8 +36,8 @@ func WithSkipper(f func(r *http.Request) bool) httpopt.Option { return with.Skip
 func SafeMethods(r *http.Request) bool { return httpguard.IsSafe(r.Method) }
 
 // WithReplayHook calls f before [Idempotent] sends the answer of an earlier
-// request, for logs and metrics. f blocks the answer. WithReplayHook panics if f
-// is nil.
+// request, for logs and metrics. f blocks the answer. WithReplayHook panics if
+// f is nil.
 func WithReplayHook(f func(r *http.Request)) httpopt.IdempotentOption { return with.ReplayHook(f) }
 
 // Answers returns a middleware that sets how locks answer on all routes inside

@@ -247,8 +247,8 @@ func (d *draw) again(group string) {
 
 // mayDiffer reports whether the framework is known to answer d in another way
 // than net/http does, as its package says. Routers differ about escapes in
-// paths. fasthttp reads some cookies, forms and headers in another way, and then
-// the request is refused.
+// paths. fasthttp reads some cookies, forms and headers in another way, and
+// then the request is refused.
 func (d *draw) mayDiffer(name string, want, have got) bool {
 	path, _, _ := strings.Cut(d.target, "?")
 	refused := have.status == 400 || have.status == 404 || have.status == 415

@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk implements Inventory: every method says what it was called with, and answers as the test wants.
+// desk implements Inventory: every method says what it was called with, and
+// answers as the test wants.
 type desk struct {
 	do func(ctx context.Context, call string) (int, error)
 }
@@ -71,7 +72,8 @@ func (d desk) Label(ctx context.Context, sku string) (string, error) {
 
 func second(_ int, err error) error { return err }
 
-// watch is an observer that writes down names and keys of those that hold. Safe for concurrent use.
+// watch is an observer that writes down names and keys of those that hold. Safe
+// for concurrent use.
 type watch struct {
 	guard.NopObserver
 	mu    sync.Mutex // guards holds
@@ -273,7 +275,8 @@ func TestDifferentKeysRunInParallel(t *testing.T) {
 	})
 }
 
-// block returns a desk that stays in its first call until release is called, and says when it is there.
+// block returns a desk that stays in its first call until release is called,
+// and says when it is there.
 func block() (d desk, inside chan struct{}, release func()) {
 	inside, gate := make(chan struct{}), make(chan struct{})
 	return desk{do: func(ctx context.Context, _ string) (int, error) {
@@ -473,7 +476,8 @@ func TestTypeParametersMakeKeys(t *testing.T) {
 	if got := w.take(); !slices.Equal(got, want) {
 		t.Errorf("held %q, want %q", got, want)
 	}
-	// A type that no key can be made of is refused when it is called, never run without a lock.
+	// A type that no key can be made of is refused when it is called, never run
+	// without a lock.
 	floats := GuardGetter(g, Getter[float64, string](getter{t}))
 	if _, err := floats.Get(ctx, 1.5); !errors.Is(err, guard.ErrInvalidKey) {
 		t.Errorf("got %v, want ErrInvalidKey", err)

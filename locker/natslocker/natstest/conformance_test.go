@@ -22,7 +22,8 @@ import (
 // patience bounds the wait for what must come.
 const patience = time.Minute
 
-// start starts a server with JetStream on a free port, which options may change.
+// start starts a server with JetStream on a free port, which options may
+// change.
 func start(t *testing.T, change ...func(*server.Options)) *server.Server {
 	t.Helper()
 	o := &server.Options{
