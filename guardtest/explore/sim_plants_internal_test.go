@@ -38,6 +38,8 @@ var plants = []struct {
 	{"rows-token-of-old-read", "TestSimRows/postgres/excl2", 1},
 	{"rows-held-for-record", "TestSimRows/etcd/once", 1},
 	{"rows-head-of-record", "TestSimRows/etcd/longonce", 1},
+	{"rows-offer-from-message", "TestSimRows/postgres/slowhand", 1},
+	{"rows-ticket-comes-back", "TestSimRows/etcd/gaveup", 1},
 }
 
 // plantLimit is the time on one core in which a search finds a plant.

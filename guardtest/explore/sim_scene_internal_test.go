@@ -18,19 +18,26 @@ import (
 type sim struct {
 	name  string
 	play  func(s *scene)
-	on    *rowKind      // nil: Redis
-	far   time.Duration // of a round trip to the store
-	waits bool          // for a replica, so that a failover loses nothing
-	hears bool          // messages, which the store must bring
-	slack time.Duration // that a process may wait for what never comes
-	ttl   time.Duration // 0: simTTL
+	on    *rowKind              // nil: Redis
+	only  func(k *rowKind) bool // the stores that can have it; nil: all
+	given string                // a fault of each run, as in a plan
+	far   time.Duration         // of a round trip to the store
+	waits bool                  // for a replica, so that a failover loses nothing
+	hears bool                  // messages, which the store must bring
+	slack time.Duration         // that a process may wait for what never comes
+	ttl   time.Duration         // 0: simTTL
 
 	nth  int           // of the single faults is the first to be tried
 	calm time.Duration // what the last process takes without a fault
 }
 
 // fits reports whether the store of c can have the scenario.
-func (c *sim) fits() bool { return c.on == nil || !c.waits && (c.on.ears || !c.hears) }
+func (c *sim) fits() bool {
+	if c.only != nil && !c.only(c.on) {
+		return false
+	}
+	return c.on == nil || !c.waits && (c.on.ears || !c.hears)
+}
 
 // scenario is c for Test.
 func (c *sim) scenario(w *World) {
@@ -292,7 +299,7 @@ func (f fault) cost(ttl time.Duration) time.Duration {
 	if step, _ := f.step(); lateBy[f.k] > 0 && strings.Contains(step, "/renew") {
 		return lateBy[f.k] + trifle
 	}
-	if d := max(lateBy[f.k], answerBy[f.k], unseenFor[f.k], outages[f.k]); d > 0 {
+	if d := max(lateBy[f.k], answerBy[f.k], unseenFor[f.k], outages[f.k], splits[f.k], -clockBy[f.k]); d > 0 {
 		return d + lost
 	}
 	switch f.k {

@@ -44,12 +44,15 @@ func sims() []*sim {
 		{name: "leader", slack: 20 * time.Second, play: leaders},
 		{name: "force", slack: 3 * time.Second, play: forces},
 		{name: "close", play: closes},
+		{name: "gaveup", play: gaveUp},
+		{name: "inspect", slack: 3 * time.Second, play: looksIn},
 		{name: "closing", play: closing},
 		{name: "far2", far: far, play: exclusive(2, 2, 0)},
 		{name: "farhold", far: far, play: exclusive(2, 1, 4*time.Second)},
 		{name: "farall", far: far, play: several},
 		{name: "faronce", far: far, play: onceAndForget(1)},
 		{name: "farpermits", far: far, play: permits},
+		{name: "slowhand", only: seenLate, given: "A/swap-k#2=unseen-700ms", play: slowHand},
 		{name: "replicas", waits: true, play: exclusive(2, 2, 0)},
 		{name: "replicahold", waits: true, play: exclusive(2, 1, 4*time.Second)},
 		{name: "replicahand", waits: true, ttl: 30 * time.Second, play: handed(12 * time.Second)},
@@ -479,6 +482,60 @@ func closes(s *scene) {
 		return err
 	})
 }
+
+// gaveUp: A has seen C wait, who gives up and ends. Then B, who was alone,
+// hands the key to A.
+func gaveUp(s *scene) {
+	s.each(3, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 1 {
+			return s.under(ctx, g, stay{key: "k", hold: 650 * ms})
+		}
+		time.Sleep(time.Duration(20+20*i) * ms)
+		if i == 2 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, 560*ms)
+			defer cancel()
+		}
+		err := s.under(ctx, g.With(guard.WithPermits(2)), stay{key: "k", limit: 2})
+		if i == 2 {
+			return nil
+		}
+		return err
+	})
+}
+
+// looksIn: an operator's calls end, though their ctx has no deadline.
+func looksIn(s *scene) {
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 0 {
+			return times(2, func() error { return s.under(ctx, g, stay{key: "k", hold: 500 * ms}) })
+		}
+		return times(3, func() error {
+			time.Sleep(300 * ms)
+			_, err := g.Inspect(ctx, "k")
+			for _, e := range g.List(ctx) {
+				err = errors.Join(err, e)
+			}
+			return err
+		})
+	})
+}
+
+// slowHand: A hands the key to B, who sees that late, and A wants it again.
+func slowHand(s *scene) {
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 1 {
+			time.Sleep(10 * ms)
+			return s.under(ctx, g, stay{key: "k", hold: 4 * time.Second})
+		}
+		err := s.under(ctx, g, stay{key: "k", hold: 300 * ms})
+		return errors.Join(err, s.under(ctx, g, stay{key: "k"}))
+	})
+}
+
+// seenLate says of a store that others may see a write late, in which a message
+// tells of it then and its clock says when it was.
+func seenLate(k *rowKind) bool { return k != nil && k.clock && k.ears && !k.deaf }
 
 // closing: B's guard is closed while calls of B have the key and wait for it.
 func closing(s *scene) {

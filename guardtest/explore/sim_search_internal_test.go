@@ -35,26 +35,48 @@ func (c *sim) hunt(t *testing.T, opts ...Option) *hunt {
 // singles tries one of so many single faults, and returns the story of the
 // first run that broke.
 func (h *hunt) singles(of int) (level []*result, story string) {
-	level = []*result{h.try(nil)}
+	var given plan
+	if h.c.given != "" {
+		var err error
+		if given, err = parse(h.c.given); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	level = []*result{h.try(given)}
 	if len(h.broken) > 0 {
 		return nil, h.report()
+	}
+	if left := level[0].left(); len(left) > 0 {
+		h.t.Fatalf("%s: %s does not come", h.c.name, left)
 	}
 	n := h.c.nth
 	return h.each(slices.DeleteFunc(h.next(level, 1), func(plan) bool { n++; return n%of != 0 }))
 }
 
-// pairs tries two faults at once until its time is over: first one plan of each
+// pairs tries two faults at once, for so long or 0: first one plan of each
 // class, which is the same faults at the same steps, whatever their number.
-func (h *hunt) pairs(level []*result, seed uint64) (story string) {
+func (h *hunt) pairs(level []*result, seed uint64, limit time.Duration) (story string) {
 	plans := h.next(level, 2)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	rng.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
-	round, rounds := make(map[string]int), make(map[string]int)
+	var classes []string
+	left := make(map[string][]plan)
 	for _, p := range plans {
-		round[p.String()] = rounds[p.class()]
-		rounds[p.class()]++
+		class := p.class()
+		if left[class] == nil {
+			classes = append(classes, class)
+		}
+		left[class] = append(left[class], p)
 	}
-	slices.SortStableFunc(plans, func(a, b plan) int { return round[a.String()] - round[b.String()] })
+	for plans = plans[:0]; len(classes) > 0; {
+		classes = slices.DeleteFunc(classes, func(class string) bool {
+			plans, left[class] = append(plans, left[class][0]), left[class][1:]
+			return len(left[class]) == 0
+		})
+	}
+	if limit > 0 {
+		h.until = time.Now().Add(limit)
+	}
 	_, story = h.each(plans)
 	return story
 }
