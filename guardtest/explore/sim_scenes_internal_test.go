@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // The scenarios: two or three processes that want the same keys.
@@ -30,7 +31,8 @@ func sims() []*sim {
 		{name: "norenewal", play: exclusive(2, 2, time.Second, guard.WithoutRenewal())},
 		{name: "linger", hears: true, play: lingers},
 		{name: "permits", play: permits},
-		{name: "trypermits", play: tryPermits},
+		{name: "trypermits", play: tryBeside(4, guard.WithPermits(4))},
+		{name: "tryshared", play: tryBeside(locker.NoLimit, guard.WithShared())},
 		{name: "shared", play: shared},
 		{name: "all", play: several},
 		{name: "once", play: onceAndForget(1)},
@@ -52,6 +54,7 @@ func sims() []*sim {
 		{name: "farall", far: far, play: several},
 		{name: "faronce", far: far, play: onceAndForget(1)},
 		{name: "farpermits", far: far, play: permits},
+		{name: "atreplica", only: isRedis, given: "B/subscribe=at-replica", play: exclusive(2, 2, 4*time.Second)},
 		{name: "slowhand", only: seenLate, given: "A/swap-k#2=unseen-700ms", play: slowHand},
 		{name: "replicas", waits: true, play: exclusive(2, 2, 0)},
 		{name: "replicahold", waits: true, play: exclusive(2, 1, 4*time.Second)},
@@ -168,26 +171,28 @@ func permits(s *scene) {
 	})
 }
 
-// tryPermits: without a fault each call has room, in a process and between
-// processes.
-func tryPermits(s *scene) {
-	s.each(2, func(ctx context.Context, g *guard.Guard, _ int) error {
-		g = g.With(guard.WithPermits(4))
-		ended := make(chan error, 2)
-		for range 2 {
-			go func() {
-				ran, err := g.TryDo(ctx, "k", func(ctx context.Context) error {
-					return s.do(ctx, stay{key: "k", limit: 4, hold: 100 * ms})
-				})
-				if !ran && err == nil && s.w.Calm() {
-					err = errors.New("REFUSED, though there is room")
-				}
-				ended <- err
-			}()
-			time.Sleep(ms)
-		}
-		return errors.Join(<-ended, <-ended)
-	})
+// tryBeside: without a fault each of four calls has room, in a process and
+// between processes.
+func tryBeside(limit int, opt guard.Option) func(s *scene) {
+	return func(s *scene) {
+		s.each(2, func(ctx context.Context, g *guard.Guard, _ int) error {
+			g = g.With(opt)
+			ended := make(chan error, 2)
+			for range 2 {
+				go func() {
+					ran, err := g.TryDo(ctx, "k", func(ctx context.Context) error {
+						return s.do(ctx, stay{key: "k", limit: limit, hold: 100 * ms})
+					})
+					if !ran && err == nil && s.w.Calm() {
+						err = errors.New("REFUSED, though there is room")
+					}
+					ended <- err
+				}()
+				time.Sleep(ms)
+			}
+			return errors.Join(<-ended, <-ended)
+		})
+	}
 }
 
 // shared: two readers and a writer.
@@ -532,6 +537,9 @@ func slowHand(s *scene) {
 		return errors.Join(err, s.under(ctx, g, stay{key: "k"}))
 	})
 }
+
+// isRedis says of a store that it is no rows.
+func isRedis(k *rowKind) bool { return k == nil }
 
 // seenLate says of a store that others may see a write late, in which a message
 // tells of it then and its clock says when it was.

@@ -53,32 +53,46 @@ func (h *hunt) singles(of int) (level []*result, story string) {
 	return h.each(slices.DeleteFunc(h.next(level, 1), func(plan) bool { n++; return n%of != 0 }))
 }
 
+// mostPairs is how many plans of two faults a search chooses from.
+const mostPairs = 1 << 18
+
 // pairs tries two faults at once, for so long or 0: first one plan of each
 // class, which is the same faults at the same steps, whatever their number.
 func (h *hunt) pairs(level []*result, seed uint64, limit time.Duration) (story string) {
-	plans := h.next(level, 2)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	rng.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
-	var classes []string
-	left := make(map[string][]plan)
-	for _, p := range plans {
-		class := p.class()
-		if left[class] == nil {
-			classes = append(classes, class)
+	var plans []plan
+	for _, r := range oneOfEach(rng, level, func(r *result) string { return r.plan.class() }) {
+		if len(plans) < mostPairs {
+			plans = append(plans, h.next([]*result{r}, 2)...)
 		}
-		left[class] = append(left[class], p)
-	}
-	for plans = plans[:0]; len(classes) > 0; {
-		classes = slices.DeleteFunc(classes, func(class string) bool {
-			plans, left[class] = append(plans, left[class][0]), left[class][1:]
-			return len(left[class]) == 0
-		})
 	}
 	if limit > 0 {
 		h.until = time.Now().Add(limit)
 	}
-	_, story = h.each(plans)
+	_, story = h.each(oneOfEach(rng, plans, plan.class))
 	return story
+}
+
+// oneOfEach returns all in a random order, but first one of each class, then
+// another one of each, and so on.
+func oneOfEach[T any](rng *rand.Rand, all []T, class func(T) string) (ordered []T) {
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	var classes []string
+	left := make(map[string][]T)
+	for _, x := range all {
+		c := class(x)
+		if left[c] == nil {
+			classes = append(classes, c)
+		}
+		left[c] = append(left[c], x)
+	}
+	for len(classes) > 0 {
+		classes = slices.DeleteFunc(classes, func(c string) bool {
+			ordered, left[c] = append(ordered, left[c][0]), left[c][1:]
+			return len(left[c]) == 0
+		})
+	}
+	return ordered
 }
 
 func (h *hunt) each(plans []plan) (level []*result, story string) {
