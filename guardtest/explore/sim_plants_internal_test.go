@@ -39,6 +39,10 @@ var plants = []struct {
 	{"rows-head-of-record", "TestSimRows/etcd/longonce"},
 	{"rows-offer-from-message", "TestSimRows/postgres/slowhand"},
 	{"rows-ticket-comes-back", "TestSimRows/etcd/gaveup"},
+	{"rows-waiter-stays", "TestSimRows/etcd/closewriter"},
+	{"rows-one-permit-more", "TestSimRows/etcd/permits"},
+	{"lease-trusted-for-two", "TestSim/hold2"},
+	{"all-keeps-first", "TestSim/three"},
 }
 
 // plantLimit is the time on one core in which a search finds a plant.

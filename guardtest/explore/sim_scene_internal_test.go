@@ -161,8 +161,13 @@ type hall struct {
 
 	mu    sync.Mutex // guards the fields below
 	floor judge.Floor[*guest]
-	last  uint64 // token
+	freed time.Time // when the last guest left
+	last  uint64    // token
 }
+
+// idle is how long a key may be free without a fault, while somebody waits for
+// it who is not far from the store: a look, a try, and 300 ms of WithMinHold.
+const idle = 700 * ms
 
 func (s *scene) hall(key string) *hall {
 	s.mu.Lock()
@@ -185,10 +190,17 @@ func (h *hall) excused(g *guest) bool {
 	return g.ctx.Err() != nil || g.p.dead || !lost.IsZero() && g.since.Before(lost.Add(h.s.ttl+time.Second))
 }
 
-// enter lets in a guest. A token of 0 is none.
-func (h *hall) enter(g *guest, token uint64) {
+// enter lets in a guest. A token of 0 is none. A guest that asked for the key
+// at a time, which may be zero, must not have waited for nobody.
+func (h *hall) enter(g *guest, token uint64, asked time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if asked.Before(h.freed) && !asked.IsZero() {
+		asked = h.freed
+	}
+	if d := time.Since(asked); len(h.floor.In) == 0 && !asked.IsZero() && d > idle+4*h.s.far && h.s.w.Calm() {
+		h.s.fail("IDLE: %s was free for %v while %s waited, without a fault", h.key, d, g.name)
+	}
 	if n, most := h.floor.Enter(g); n > most {
 		var in []string
 		for _, o := range h.floor.In {
@@ -208,6 +220,7 @@ func (h *hall) leave(g *guest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.floor.Leave(func(o *guest) bool { return o == g })
+	h.freed = time.Now()
 }
 
 // stay is a function under a key, of which limit may run at once.
@@ -215,7 +228,8 @@ type stay struct {
 	key   string
 	limit int           // 0 and 1: alone
 	hold  time.Duration // how long it works
-	fence bool          // it has a token
+	fence bool          // it has a token, which is judged
+	asked time.Time     // when the call for it began; set by under
 }
 
 // do is what the function does.
@@ -236,7 +250,7 @@ func (s *scene) do(ctx context.Context, y stay) error {
 	}
 	g := &guest{name: p.name, ctx: ctx, p: p, limit: y.limit, since: time.Now()}
 	h := s.hall(y.key)
-	h.enter(g, token)
+	h.enter(g, token, y.asked)
 	s.note(ctx, "INSIDE %s", y.key)
 	if died {
 		p.crash()

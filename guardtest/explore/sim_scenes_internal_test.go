@@ -31,10 +31,11 @@ func sims() []*sim {
 		{name: "norenewal", play: exclusive(2, 2, time.Second, guard.WithoutRenewal())},
 		{name: "linger", hears: true, play: lingers},
 		{name: "permits", play: permits},
-		{name: "trypermits", play: tryBeside(4, guard.WithPermits(4))},
-		{name: "tryshared", play: tryBeside(locker.NoLimit, guard.WithShared())},
+		{name: "trypermits", far: 4 * ms, play: tryBeside(4, guard.WithPermits(4))},
+		{name: "tryshared", far: 4 * ms, play: tryBeside(locker.NoLimit, guard.WithShared())},
 		{name: "shared", play: shared},
 		{name: "all", play: several},
+		{name: "three", play: threeAtOnce},
 		{name: "once", play: onceAndForget(1)},
 		{name: "once2", play: onceAndForget(2)},
 		{name: "longonce", play: longOnce},
@@ -46,6 +47,7 @@ func sims() []*sim {
 		{name: "leader", slack: 20 * time.Second, play: leaders},
 		{name: "force", slack: 3 * time.Second, play: forces},
 		{name: "close", play: closes},
+		{name: "closewriter", play: closesWriter},
 		{name: "gaveup", play: gaveUp},
 		{name: "inspect", slack: 3 * time.Second, play: looksIn},
 		{name: "closing", play: closing},
@@ -54,7 +56,7 @@ func sims() []*sim {
 		{name: "farall", far: far, play: several},
 		{name: "faronce", far: far, play: onceAndForget(1)},
 		{name: "farpermits", far: far, play: permits},
-		{name: "atreplica", only: isRedis, given: "B/subscribe=at-replica", play: exclusive(2, 2, 4*time.Second)},
+		{name: "atreplica", only: isRedis, given: "B/subscribe=at-replica", play: exclusive(2, 1, 4*time.Second)},
 		{name: "slowhand", only: seenLate, given: "A/swap-k#2=unseen-700ms", play: slowHand},
 		{name: "replicas", waits: true, play: exclusive(2, 2, 0)},
 		{name: "replicahold", waits: true, play: exclusive(2, 1, 4*time.Second)},
@@ -81,6 +83,7 @@ func times(n int, fn func() error) error {
 
 // under runs the function of y under its key.
 func (s *scene) under(ctx context.Context, g *guard.Guard, y stay) error {
+	y.asked = time.Now()
 	return g.Do(ctx, y.key, func(ctx context.Context) error { return s.do(ctx, y) })
 }
 
@@ -171,8 +174,8 @@ func permits(s *scene) {
 	})
 }
 
-// tryBeside: without a fault each of four calls has room, in a process and
-// between processes.
+// tryBeside: without a fault each of four calls has room, in a process, where
+// the second comes before the first has its answer, and between processes.
 func tryBeside(limit int, opt guard.Option) func(s *scene) {
 	return func(s *scene) {
 		s.each(2, func(ctx context.Context, g *guard.Guard, _ int) error {
@@ -214,6 +217,38 @@ func several(s *scene) {
 		return times(2, func() error {
 			return g.DoAll(ctx, keys[i], func(ctx context.Context) error { return s.do(ctx, stay{key: "b"}) })
 		})
+	})
+}
+
+// briefly calls call, which may end without its key after 200 ms.
+func briefly(ctx context.Context, call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 200*ms)
+	defer cancel()
+	err := call(ctx)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrNotAcquired) {
+		return nil
+	}
+	return err
+}
+
+// threeAtOnce: A wants three keys, and B one of them, which B has first. Each
+// gives up once before it gets what it wants.
+func threeAtOnce(s *scene) {
+	y := stay{key: "b", hold: 500 * ms}
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		call := func(ctx context.Context) error { return s.under(ctx, g, y) }
+		if i == 0 {
+			call = func(ctx context.Context) error {
+				return g.DoAll(ctx, []string{"a", "b", "c"}, func(ctx context.Context) error { return s.do(ctx, y) })
+			}
+		} else if err := call(ctx); err != nil {
+			return err
+		}
+		time.Sleep(50 * ms)
+		if err := briefly(ctx, call); err != nil {
+			return err
+		}
+		return call(ctx)
 	})
 }
 
@@ -483,6 +518,28 @@ func closes(s *scene) {
 		err := s.under(ctx, g, stay{key: "k", hold: 150 * ms})
 		if i == 1 {
 			return nil
+		}
+		return err
+	})
+}
+
+// closesWriter: A reads, and the guard of B, who waits to write, is closed. Then
+// A reads again.
+func closesWriter(s *scene) {
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 0 {
+			g = g.With(guard.WithShared())
+			return times(2, func() error {
+				return s.under(ctx, g, stay{key: "k", limit: locker.NoLimit, hold: 3 * time.Second})
+			})
+		}
+		time.Sleep(100 * ms)
+		ended := make(chan error, 1)
+		go func() { ended <- s.under(ctx, g, stay{key: "k"}) }() // ends with Close
+		time.Sleep(300 * ms)
+		err := g.Close(ctx)
+		if e := <-ended; e != nil && !errors.Is(e, guard.ErrClosed) {
+			err = errors.Join(err, e)
 		}
 		return err
 	})
