@@ -41,6 +41,7 @@ var plants = []struct {
 	{"rows-ticket-comes-back", "TestSimRows/etcd/gaveup"},
 	{"rows-waiter-stays", "TestSimRows/etcd/closewriter"},
 	{"rows-one-permit-more", "TestSimRows/etcd/permits"},
+	{"rows-written-over", "TestSimRows/etcd/shared"},
 	{"lease-trusted-for-two", "TestSim/hold2"},
 	{"all-keeps-first", "TestSim/three"},
 }
