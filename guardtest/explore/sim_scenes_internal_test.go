@@ -56,8 +56,8 @@ func sims() []*sim {
 		{name: "farall", far: far, play: several},
 		{name: "faronce", far: far, play: onceAndForget(1)},
 		{name: "farpermits", far: far, play: permits},
-		{name: "atreplica", only: isRedis, given: "B/subscribe=at-replica", play: exclusive(2, 1, 4*time.Second)},
-		{name: "slowhand", only: seenLate, given: "A/swap-k#2=unseen-700ms", play: slowHand},
+		{name: "atreplica", only: isRedis, given: "B/subscribe=at-replica", play: handsOver},
+		{name: "slowhand", only: seenLate, given: "A/swap-k#2=unseen-700ms", play: handsOver},
 		{name: "replicas", waits: true, play: exclusive(2, 2, 0)},
 		{name: "replicahold", waits: true, play: exclusive(2, 1, 4*time.Second)},
 		{name: "replicahand", waits: true, ttl: 30 * time.Second, play: handed(12 * time.Second)},
@@ -583,8 +583,8 @@ func looksIn(s *scene) {
 	})
 }
 
-// slowHand: A hands the key to B, who sees that late, and A wants it again.
-func slowHand(s *scene) {
+// handsOver: A hands the key to B, and wants it again.
+func handsOver(s *scene) {
 	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
 		if i == 1 {
 			time.Sleep(10 * ms)
