@@ -57,8 +57,8 @@ func (r *redisNet) dialer(p *process) func(ctx context.Context, _, _ string) (ne
 			return nil, errRefused
 		}
 		l := &link{
-			r: r, on: r.server(p), p: p, more: make(chan struct{}, 1), heard: make(chan struct{}, 1), gone: make(chan struct{}),
-			channels: make(map[string]bool),
+			r: r, on: r.server(p), p: p, channels: make(map[string]bool),
+			more: make(chan struct{}, 1), heard: make(chan struct{}, 1), gone: make(chan struct{}),
 		}
 		l.conn = &socket{l: l, wake: make(chan struct{}, 1)}
 		r.add(l)

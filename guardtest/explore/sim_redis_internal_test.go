@@ -401,21 +401,22 @@ func (r *redisNet) cutAll(to *redisServer, but *process) {
 	}
 }
 
-func (srv *redisServer) restore(s snapshot) {
-	srv.m.FlushAll()
-	for k, e := range s {
+// restore makes the server have what a replica has.
+func (s *redisServer) restore(to snapshot) {
+	s.m.FlushAll()
+	for k, e := range to {
 		left := time.Until(e.ends)
 		if !e.ends.IsZero() && left <= 0 {
 			continue
 		}
 		for member, score := range e.set {
-			_, _ = srv.m.ZAdd(k, score, member)
+			_, _ = s.m.ZAdd(k, score, member)
 		}
 		if e.set == nil {
-			_ = srv.m.Set(k, e.text)
+			_ = s.m.Set(k, e.text)
 		}
 		if !e.ends.IsZero() {
-			srv.m.SetTTL(k, left)
+			s.m.SetTTL(k, left)
 		}
 	}
 }

@@ -297,8 +297,6 @@ func (l *Locker) AcquireAll(
 		return nil, 0, err
 	}
 	defer l.life.Leave()
-	ctx, cancel := bounded(ctx)
-	defer cancel()
 	if l.traits.Single {
 		return l.acquireEach(ctx, cs, prefix)
 	}
