@@ -32,7 +32,8 @@ func (c *Conns) ownClient(s *Settings) redis.UniversalClient {
 	if theirs, ok := s.Client.(*redis.ClusterClient); ok {
 		o := ownClusterOptions(theirs.Options())
 		c.greeter = c.greeters.insteadCluster(o)
-		return c.newCluster(o)
+		o.NewClient = c.newClient
+		return redis.NewClusterClient(o)
 	}
 	theirs := s.Client.(*redis.Client) // Check knows no other type
 	o := ownOptions(theirs.Options())
@@ -40,29 +41,11 @@ func (c *Conns) ownClient(s *Settings) redis.UniversalClient {
 	return c.newClient(o)
 }
 
-// newClient makes a client for the server of our client.
+// newClient makes a client whose connections are logged in by c.greeter.
 func (c *Conns) newClient(o *redis.Options) *redis.Client {
-	greeter := c.greeter
-	if greeter == nil {
-		greeter = c.greeters.instead(o)
-	}
 	rdb := redis.NewClient(o)
-	rdb.AddHook(greeter)
+	rdb.AddHook(c.greeter)
 	return rdb
-}
-
-// newCluster is newClient for a cluster.
-func (c *Conns) newCluster(o *redis.ClusterOptions) *redis.ClusterClient {
-	greeter := c.greeter
-	if greeter == nil {
-		greeter = c.greeters.insteadCluster(o)
-	}
-	o.NewClient = func(o *redis.Options) *redis.Client {
-		rdb := redis.NewClient(o)
-		rdb.AddHook(greeter)
-		return rdb
-	}
-	return redis.NewClusterClient(o)
 }
 
 // sentinelAddr is the address that go-redis reports for a Sentinel client.
