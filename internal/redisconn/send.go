@@ -78,13 +78,14 @@ func (c *Conns) SendPooled(ctx context.Context, name string, cmds []Command) []C
 }
 
 // SendRenewals sends cmds to node as one request. It does not join the batches
-// of others, because it is a batch itself. A node that left several of them in
-// a row without an answer gets them over new connections.
+// of others, because it is a batch itself. After several of them in a row
+// without an answer, no connection to the node is used again that has carried
+// nothing meanwhile.
 func (c *Conns) SendRenewals(ctx context.Context, node string, cmds []Answerable) {
 	sent := time.Now()
-	c.heed(ctx, exchange(ctx, c.fresh.way(node, c.client), cmds))
+	c.heed(ctx, exchange(ctx, c.client, cmds))
 	first := cmds[0].Err()
-	c.fresh.note(node, sent, first != nil && unanswered(first))
+	c.idle.at(node).renewed(sent, first != nil && unanswered(first))
 }
 
 // Publish sends a message to a channel.
