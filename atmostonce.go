@@ -12,12 +12,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ErrInterrupted says that a function began for the key under [WithAtMostOnce],
-// and left no result. Its process died, its lease was lost, it panicked, or it
-// returned an error. What it has done is unknown, and no function runs before
-// [Guard.Forget]. fn did not run in this call.
-var ErrInterrupted = errors.New("guard: an earlier call was interrupted")
-
 // WithAtMostOnce makes [Once] run a function at most once, also after a crash.
 // It is for work that must rather be left undone than done twice, such as a
 // payment.

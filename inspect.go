@@ -126,20 +126,3 @@ func (g *Guard) inspect(ctx context.Context, look func(in locker.Inspector) erro
 	defer g.family.engine.Leave()
 	return look(in)
 }
-
-// known returns an error of the store that a caller may test for. What the store
-// says of itself alone, such as that a right is missing, is an ErrUnavailable.
-func known(err error) error {
-	if err == nil || isRefusal(err) || errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-// storeName returns the name of key in the store.
-func storeName(key string) string {
-	if keyenc.IsHash(key) {
-		return key
-	}
-	return keyenc.Plain(key)
-}

@@ -105,9 +105,6 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 	}
 }
 
-// forever is a wait that ends with its ctx. Twice as much would overflow.
-const forever = 100 * 365 * 24 * time.Hour
-
 // betweenElections is the pause between tries at a store that refuses us. An
 // operator may set the store right meanwhile.
 var betweenElections = turns.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}

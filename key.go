@@ -174,3 +174,22 @@ func plain(v reflect.Value) string {
 	}
 	return ""
 }
+
+// requestKey is the key by which a leader of key hears requests. The leader
+// holds it while it leads, and a request waits for it.
+func requestKey(key string) string { return Key("guard", "ask", key) }
+
+// requests begins each request key.
+const requests = "guard:ask:"
+
+// isRequestKey reports whether key is a request key, which lists of keys leave
+// out: it is about another key, which nobody waits for by it.
+func isRequestKey(key string) bool { return strings.HasPrefix(key, requests) }
+
+// storeName returns the name of key in the store.
+func storeName(key string) string {
+	if keyenc.IsHash(key) {
+		return key
+	}
+	return keyenc.Plain(key)
+}

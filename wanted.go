@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
@@ -111,17 +110,6 @@ func (g *Guard) AskLeader(ctx context.Context, key string) (asked bool, err erro
 	_ = l.Release(ctx) // otherwise it ends with its TTL, and only requests wait for it
 	return asked, nil
 }
-
-// requestKey is the key by which a leader of key hears requests. The leader
-// holds it while it leads, and a request waits for it.
-func requestKey(key string) string { return Key("guard", "ask", key) }
-
-// requests begins each request key.
-const requests = "guard:ask:"
-
-// isRequestKey reports whether key is a request key, which lists of keys leave
-// out: it is about another key, which nobody waits for by it.
-func isRequestKey(key string) bool { return strings.HasPrefix(key, requests) }
 
 // behind returns a guard for request keys, which nobody sees.
 func (g *Guard) behind(maxWait time.Duration) *Guard {

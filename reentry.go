@@ -144,39 +144,3 @@ func (s *turnstile) holdsBare() bool {
 	defer s.mu.Unlock()
 	return s.inside != nil && !s.inside.fn.called.Load()
 }
-
-// admit waits until a call may run inside l. It fails with ErrLeaseLost, or
-// with errReleased if l is released first. It returns ErrNotAcquired if the
-// wait or ctx ends first.
-func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
-	start := time.Now()
-	err := l.stile.enter(ctx, p)
-	switch {
-	case errors.Is(err, errOccupied):
-		holder, remaining := l.turn.Held()
-		return &HeldError{Key: l.key, Remaining: remaining, Holder: holder, waited: waitedSince(start, p)}
-	case err != nil && !errors.Is(err, errShut):
-		return err
-	}
-	ended := l.Err()
-	if err == nil && ended == nil {
-		return nil
-	}
-	if err == nil {
-		l.stile.leave()
-	}
-	if ended == nil || errors.Is(ended, ErrNoLease) {
-		return errReleased
-	}
-	return ended
-}
-
-// contain notes the lease of the call that runs inside l. If l is lost, it
-// returns the cause.
-func (l *Lease) contain(inner *Lease) error {
-	l.stile.mu.Lock()
-	l.stile.inside = inner
-	l.stile.mu.Unlock()
-	_, cause := l.fate.state()
-	return cause
-}

@@ -1,0 +1,220 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// with is what the leases of one DoAll have in common. The zero with is that of
+// every other verb.
+type with struct {
+	group  *turns.Group            // takes the turns; nil: each lease takes its own
+	before *Lease                  // the lease acquired before this one, if there is one
+	cancel context.CancelCauseFunc // shared by all
+	wish   *turns.Wish             // shared by all; nil: there are no others
+}
+
+// acquire acquires a lease for every verb. g is resolved.
+func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w with) (*Lease, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	enclosing := leaseIn(ctx)
+	if enclosing != nil {
+		ctx = leasekey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
+	}
+	for {
+		l := &Lease{
+			guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,
+			nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
+		}
+		l.wish.Store(w.wish)
+		if err := l.outer.bars(g.set.Limit); err != nil {
+			return nil, err
+		}
+		err := l.acquire(ctx, p, w.group)
+		switch {
+		case err == nil:
+			return l, nil
+		// If the outer lease ended while we waited to run inside it, try again.
+		case !errors.Is(err, errReleased):
+			return nil, err
+		}
+	}
+}
+
+// acquire gets a turn for l and opens l. If an observer panics on the way, it
+// gives the turn up.
+func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Group) error {
+	settled := false
+	defer func() {
+		if !settled {
+			l.drop()
+		}
+	}()
+	g, info := l.guard, l.info()
+	info.Try = p.Once || !p.Until.After(p.Start)
+	waitCtx := g.observers.waitStart(ctx, info)
+	r := l.wait(waitCtx, p, group)
+	g.observers.waitEnd(waitCtx, info, r)
+	l.hint(waitCtx, p, r)
+	switch {
+	case r.Replayed || r.Joined:
+		r.Err = turns.ErrRecorded
+	case r.Err == nil:
+		l.open(ctx, info)
+	case r.Unguarded:
+		l.runBare(ctx, r.Err)
+		r.Err = nil
+	}
+	settled = true
+	return r.Err
+}
+
+// info describes l for observers.
+func (l *Lease) info() WaitInfo {
+	limit := l.limit()
+	return WaitInfo{
+		Name: l.guard.set.Name, Key: l.key, Reentry: l.outer != nil,
+		Mode: modeOf(limit), Permits: permitsOf(limit), MaxHold: l.guard.set.MaxHold,
+	}
+}
+
+// runBare makes the context of a function that runs without a lease, because of
+// err.
+func (l *Lease) runBare(ctx context.Context, err error) {
+	l.bare, l.ctx = true, &leaseContext{Context: ctx, lease: l}
+	if l.own.TellUnguarded() {
+		l.guard.logUnguarded(ctx, l.key, err)
+	}
+}
+
+// wait gets a turn for l. That is the turn of the lease that l runs inside, or
+// one of its own.
+func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) (r WaitResult) {
+	start := time.Now()
+	t := &l.own
+	if l.outer != nil {
+		r.Handoff, r.Err = true, l.outer.admit(ctx, p)
+		t = l.outer.turn
+	} else {
+		ahead, at, refusal, err := group.Take(ctx, l.key, p)
+		if ahead != nil {
+			t = ahead
+		} else {
+			refusal, err = t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
+		}
+		if errors.Is(err, turns.ErrRecorded) {
+			var record string
+			record, r.Joined = p.Recall.Found()
+			r.Replayed, err = !r.Joined, nil
+			if len(l.guard.observers) > 0 {
+				r.Origin = originIn(record).traceparent()
+			}
+		}
+		r.Err = refused(ctx, at, waitedSince(start, p), refusal, err)
+		var silent bool
+		r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
+		r.Idle, r.Unguarded = t.TookIdle(), l.guard.failOpen && silent
+	}
+	r.Waited = time.Since(start)
+	if r.Err == nil && !r.Replayed && !r.Joined {
+		l.turn = t
+	}
+	return r
+}
+
+// admit waits until a call may run inside l. It fails with ErrLeaseLost, or
+// with errReleased if l is released first. It returns ErrNotAcquired if the
+// wait or ctx ends first.
+func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
+	start := time.Now()
+	err := l.stile.enter(ctx, p)
+	switch {
+	case errors.Is(err, errOccupied):
+		holder, remaining := l.turn.Held()
+		return &HeldError{Key: l.key, Remaining: remaining, Holder: holder, waited: waitedSince(start, p)}
+	case err != nil && !errors.Is(err, errShut):
+		return err
+	}
+	ended := l.Err()
+	if err == nil && ended == nil {
+		return nil
+	}
+	if err == nil {
+		l.stile.leave()
+	}
+	if ended == nil || errors.Is(ended, ErrNoLease) {
+		return errReleased
+	}
+	return ended
+}
+
+// open makes the context of l, which has its turn.
+func (l *Lease) open(ctx context.Context, info WaitInfo) {
+	l.hold.start(ctx, &l.guard.observers, info)
+	ctx = l.hold.ctx
+	if l.cancel == nil {
+		ctx, l.cancel = context.WithCancelCause(ctx)
+	}
+	l.under = leaseContext{Context: ctx, lease: l}
+	l.ctx = &l.under
+	var cause error // set if the lease was lost before we came here
+	if l.outer != nil {
+		cause = l.outer.contain(l)
+	} else {
+		cause = l.turn.Attach(occupant{l}, l.hold.began)
+	}
+	if cause != nil {
+		l.lost(cause)
+	}
+}
+
+// contain notes the lease of the call that runs inside l. If l is lost, it
+// returns the cause.
+func (l *Lease) contain(inner *Lease) error {
+	l.stile.mu.Lock()
+	l.stile.inside = inner
+	l.stile.mu.Unlock()
+	_, cause := l.fate.state()
+	return cause
+}
+
+// drop gives up the turn, or the place inside another lease, that l has so far.
+func (l *Lease) drop() {
+	switch {
+	case l.turn == nil:
+	case l.outer != nil:
+		l.outer.stile.leave()
+	default:
+		l.turn.Drop()
+	}
+}
+
+// bars returns why a call with the given limit cannot run inside l, or nil. It
+// asks for more than l has, and would wait for l.
+func (l *Lease) bars(limit int) error {
+	if l == nil {
+		return nil
+	}
+	has := l.limit()
+	if has == 0 || limit == locker.NoLimit || limit != 0 && has != locker.NoLimit {
+		return nil
+	}
+	wants := "an exclusive lease"
+	if limit != 0 {
+		wants = "a permit"
+	}
+	return fmt.Errorf("%w: %s inside a lease of mode %s on the same key would wait for itself: "+
+		"take the key exclusively from the start", ErrInvalidOption, wants, modeOf(has))
+}
