@@ -42,7 +42,23 @@ var ErrNoAnswer = errors.New("no usable answer")
 // not stop the keys of others.
 func (c *Conns) Send(ctx context.Context, cmds ...Command) []Command {
 	defer c.batcher.leave()
-	if c.batcher.enter() <= directRequests || c.cluster != nil {
+	return c.send(ctx, cmds, c.batcher.enter())
+}
+
+// SendOne is Send for one command, which goes its own way without a slice.
+func (c *Conns) SendOne(ctx context.Context, cmd Command) Command {
+	defer c.batcher.leave()
+	inFlight := c.batcher.enter()
+	if inFlight <= directRequests && c.cluster == nil {
+		_ = c.client.Process(ctx, cmd) // cmd has the error
+		return cmd
+	}
+	return c.send(ctx, []Command{cmd}, inFlight)[0]
+}
+
+// send is Send for one of so many requests in flight.
+func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Command {
+	if inFlight <= directRequests || c.cluster != nil {
 		c.exchange(ctx, c.client, cmds)
 		return cmds
 	}
@@ -57,9 +73,6 @@ func (c *Conns) Send(ctx context.Context, cmds ...Command) []Command {
 	}
 	return failed
 }
-
-// SendOne is Send for one command.
-func (c *Conns) SendOne(ctx context.Context, cmd Command) Command { return c.Send(ctx, cmd)[0] }
 
 // SendPooled is Send over the connections that tries wait for, see
 // [Conns.Ready]. Newer versions of go-redis have other connections for
