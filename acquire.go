@@ -21,64 +21,103 @@ type with struct {
 	wish   *turns.Wish             // shared by all; nil: there are no others
 }
 
-// acquire acquires a lease for every verb. g is resolved.
+// acquire acquires a lease for every verb. g is resolved. If an observer panics
+// on the way, acquire gives the turn up.
 func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w with) (*Lease, error) {
-	if err := checkKey(key); err != nil {
+	l, under, err := g.newLease(ctx, key, w)
+	if err != nil {
 		return nil, err
 	}
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	enclosing := leaseIn(ctx)
-	if enclosing != nil {
-		ctx = leasekey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
-	}
-	for {
-		l := &Lease{
-			guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,
-			nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
-		}
-		l.wish.Store(w.wish)
-		if err := l.outer.bars(g.set.Limit); err != nil {
-			return nil, err
-		}
-		err := l.acquire(ctx, p, w.group)
-		switch {
-		case err == nil:
-			return l, nil
-		// If the outer lease ended while we waited to run inside it, try again.
-		case !errors.Is(err, errReleased):
-			return nil, err
-		}
-	}
-}
-
-// acquire gets a turn for l and opens l. If an observer panics on the way, it
-// gives the turn up.
-func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Group) error {
 	settled := false
 	defer func() {
 		if !settled {
 			l.drop()
 		}
 	}()
-	g, info := l.guard, l.info()
+	info := l.info()
 	info.Try = p.Once || !p.Until.After(p.Start)
-	waitCtx := g.observers.waitStart(ctx, info)
-	r := l.wait(waitCtx, p, group)
+	waitCtx := g.observers.waitStart(under, info)
+	start, t, r := time.Now(), &l.own, WaitResult{Handoff: true}
+	if l.outer != nil {
+		t, r.Err = l.outer.turn, l.outer.admit(waitCtx, p)
+	} else {
+		ahead, at, refusal, err := w.group.Take(waitCtx, key, p)
+		if ahead != nil {
+			t = ahead
+		} else {
+			refusal, err = t.Take(waitCtx, g.family.engine, key, &g.set, events{g}, p)
+		}
+		r = g.tried(t, p.Recall, refused(waitCtx, at, waitedSince(start, p), refusal, err))
+	}
+	if r.Err == nil && !r.Replayed && !r.Joined {
+		l.turn = t
+	}
+	r.Waited = time.Since(start)
 	g.observers.waitEnd(waitCtx, info, r)
 	l.hint(waitCtx, p, r)
+	err = l.begin(under, info, r)
+	settled = true
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, errReleased): // the outer lease ended while we waited to run inside it
+		return g.acquire(ctx, key, p, w)
+	}
+	return nil, err
+}
+
+// newLease returns a lease on key that has no turn, and the context to wait
+// under.
+func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, context.Context, error) {
+	if err := checkKey(key); err != nil {
+		return nil, nil, err
+	}
+	if ctx == nil {
+		return nil, nil, errNilContext
+	}
+	enclosing := leaseIn(ctx)
+	if enclosing != nil {
+		ctx = leasekey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
+	}
+	l := &Lease{
+		guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,
+		nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
+	}
+	l.wish.Store(w.wish)
+	return l, ctx, l.outer.checkReentry(g.set.Limit)
+}
+
+// tried says how t was waited for, which ended with err.
+func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitResult) {
+	if errors.Is(err, turns.ErrRecorded) {
+		var record string
+		record, r.Joined = recall.Found()
+		r.Replayed, err = !r.Joined, nil
+		if len(c.observers) > 0 {
+			r.Origin = originIn(record).traceparent()
+		}
+	}
+	r.Err = err
+	var silent bool
+	r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
+	r.Idle, r.Unguarded = t.TookIdle(), c.failOpen && silent
+	return r
+}
+
+// begin opens l, whose wait is over, or makes it bare. begin returns why there
+// is no lease.
+func (l *Lease) begin(ctx context.Context, info WaitInfo, r WaitResult) error {
 	switch {
 	case r.Replayed || r.Joined:
-		r.Err = turns.ErrRecorded
+		return turns.ErrRecorded
 	case r.Err == nil:
 		l.open(ctx, info)
 	case r.Unguarded:
 		l.runBare(ctx, r.Err)
-		r.Err = nil
+	default:
+		return r.Err
 	}
-	settled = true
-	return r.Err
+	return nil
 }
 
 // info describes l for observers.
@@ -99,47 +138,12 @@ func (l *Lease) runBare(ctx context.Context, err error) {
 	}
 }
 
-// wait gets a turn for l. That is the turn of the lease that l runs inside, or
-// one of its own.
-func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) (r WaitResult) {
-	start := time.Now()
-	t := &l.own
-	if l.outer != nil {
-		r.Handoff, r.Err = true, l.outer.admit(ctx, p)
-		t = l.outer.turn
-	} else {
-		ahead, at, refusal, err := group.Take(ctx, l.key, p)
-		if ahead != nil {
-			t = ahead
-		} else {
-			refusal, err = t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
-		}
-		if errors.Is(err, turns.ErrRecorded) {
-			var record string
-			record, r.Joined = p.Recall.Found()
-			r.Replayed, err = !r.Joined, nil
-			if len(l.guard.observers) > 0 {
-				r.Origin = originIn(record).traceparent()
-			}
-		}
-		r.Err = refused(ctx, at, waitedSince(start, p), refusal, err)
-		var silent bool
-		r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
-		r.Idle, r.Unguarded = t.TookIdle(), l.guard.failOpen && silent
-	}
-	r.Waited = time.Since(start)
-	if r.Err == nil && !r.Replayed && !r.Joined {
-		l.turn = t
-	}
-	return r
-}
-
 // admit waits until a call may run inside l. It fails with ErrLeaseLost, or
 // with errReleased if l is released first. It returns ErrNotAcquired if the
 // wait or ctx ends first.
 func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
 	start := time.Now()
-	err := l.stile.enter(ctx, p)
+	err := l.entrance.enter(ctx, p)
 	switch {
 	case errors.Is(err, errOccupied):
 		holder, remaining := l.turn.Held()
@@ -152,7 +156,7 @@ func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
 		return nil
 	}
 	if err == nil {
-		l.stile.leave()
+		l.entrance.leave()
 	}
 	if ended == nil || errors.Is(ended, ErrNoLease) {
 		return errReleased
@@ -176,17 +180,17 @@ func (l *Lease) open(ctx context.Context, info WaitInfo) {
 		cause = l.turn.Attach(occupant{l}, l.hold.began)
 	}
 	if cause != nil {
-		l.lost(cause)
+		l.lose(cause)
 	}
 }
 
 // contain notes the lease of the call that runs inside l. If l is lost, it
 // returns the cause.
 func (l *Lease) contain(inner *Lease) error {
-	l.stile.mu.Lock()
-	l.stile.inside = inner
-	l.stile.mu.Unlock()
-	_, cause := l.fate.state()
+	l.entrance.mu.Lock()
+	l.entrance.inside = inner
+	l.entrance.mu.Unlock()
+	_, cause := l.ending.state()
 	return cause
 }
 
@@ -195,15 +199,15 @@ func (l *Lease) drop() {
 	switch {
 	case l.turn == nil:
 	case l.outer != nil:
-		l.outer.stile.leave()
+		l.outer.entrance.leave()
 	default:
 		l.turn.Drop()
 	}
 }
 
-// bars returns why a call with the given limit cannot run inside l, or nil. It
-// asks for more than l has, and would wait for l.
-func (l *Lease) bars(limit int) error {
+// checkReentry returns why a call with the given limit cannot run inside l, or
+// nil. It asks for more than l has, and would wait for l.
+func (l *Lease) checkReentry(limit int) error {
 	if l == nil {
 		return nil
 	}

@@ -62,10 +62,12 @@ func (g *Guard) checkAtMostOnce() error {
 	return nil
 }
 
-// begin marks that a function runs under l, and makes the mark what is kept
-// whatever becomes of it. After an error l is released, and no function may
-// run.
-func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o OnceOptions) error {
+// begin marks that a function runs under l, whose result is kept for ttl, and
+// makes the mark what is kept whatever becomes of it. After an error l is
+// released, and no function may run.
+func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, fingerprint []byte,
+	ttl time.Duration,
+) error {
 	if !g.atMostOnce {
 		return nil
 	}
@@ -75,7 +77,7 @@ func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o Onc
 			_ = l.release(ctx, false)
 		}
 	}()
-	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, o.Fingerprint, o.TTL)
+	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, fingerprint, ttl)
 	recall.Interrupt(mark)
 	if mark.TTL < math.MaxInt64-g.set.MaxHold {
 		mark.TTL += g.set.MaxHold.Truncate(time.Millisecond)

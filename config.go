@@ -140,10 +140,10 @@ func (c *config) settle() {
 	}
 }
 
-// suits refuses settings that l cannot serve. These are a TTL that its store
-// cannot keep, a mode that it does not have, and names of findings that it does
-// not have.
-func (c *config) suits(l locker.Locker) error {
+// checkSupport refuses settings that l cannot serve. These are a TTL that its
+// store cannot keep, a mode that it does not have, and names of findings that
+// it does not have.
+func (c *config) checkSupport(l locker.Locker) error {
 	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkMode(l), c.checkListens(l), c.checkAccepted(l))
 }
 

@@ -81,7 +81,7 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	if lockerkit.IsNil(l) {
 		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
 	}
-	if err := c.suits(l); err != nil {
+	if err := c.checkSupport(l); err != nil {
 		return nil, err
 	}
 	e, err := turns.Open(l)
@@ -114,7 +114,7 @@ func (g *Guard) With(opts ...Option) *Guard {
 	if g == nil || g.family == nil {
 		return &Guard{config: c, late: late}
 	}
-	if err := c.suits(g.family.locker); err != nil {
+	if err := c.checkSupport(g.family.locker); err != nil {
 		panic(err)
 	}
 	derived := &Guard{config: c, family: g.family}
@@ -142,7 +142,7 @@ func (g *Guard) resolve() (*Guard, error) {
 			return nil, err
 		}
 	}
-	if err := c.suits(d.family.locker); err != nil {
+	if err := c.checkSupport(d.family.locker); err != nil {
 		return nil, err
 	}
 	return &Guard{config: c, family: d.family}, nil

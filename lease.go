@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,15 +35,15 @@ type Lease struct {
 		called atomic.Bool // a function runs under the lease, so it will end
 		failed atomic.Bool // the function has returned an error or panicked
 	}
-	fate fate
+	ending ending
 }
 
 // nesting is where a lease is among others. The release waits for the slot of
-// stile, unless the lease is lost. Nothing runs inside a bare lease.
+// entrance, unless the lease is lost. Nothing runs inside a bare lease.
 type nesting struct {
-	enclosing *Lease    // the innermost lease of the verb's ctx, or DoAll's lease before this one
-	outer     *Lease    // the lease on the same key that the verb runs inside; nil if the turn is its own
-	stile     turnstile // for the calls that run inside
+	enclosing *Lease   // the innermost lease of the verb's ctx, or DoAll's lease before this one
+	outer     *Lease   // the lease on the same key that the verb runs inside; nil if the turn is its own
+	entrance  entrance // for the calls that run inside
 }
 
 // tenancy is the turn of a lease.
@@ -115,7 +114,7 @@ func (l *Lease) Deadline() time.Time { return l.turn.Deadline() }
 // released, Err returns ErrNoLease. Err looks at the clocks itself, so it is
 // right even before the context has ended.
 func (l *Lease) Err() error {
-	released, cause := l.fate.state()
+	released, cause := l.ending.state()
 	switch {
 	case released:
 		return ErrNoLease
@@ -153,8 +152,11 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 // errNoTokens says why a shared lease has no token.
 var errNoTokens = fmt.Errorf("%w: a shared lease has no fencing token", ErrInvalidOption)
 
+// runs reports whether a function runs under l, so that l will end.
+func (l *Lease) runs() bool { return l.fn.called.Load() }
+
 func (l *Lease) isReleased() bool {
-	released, _ := l.fate.state()
+	released, _ := l.ending.state()
 	return released
 }
 
@@ -167,15 +169,15 @@ func (l *Lease) limit() int {
 	return l.guard.set.Limit
 }
 
-// lost ends the contexts of l and of the calls inside it. It tells observers
+// lose ends the contexts of l and of the calls inside it. It tells observers
 // and log.
-func (l *Lease) lost(cause error) {
-	if !l.fate.lose(cause, l.turn.EndedBy(time.Now())) {
+func (l *Lease) lose(cause error) {
+	if !l.ending.markLost(cause, l.turn.EndedBy(time.Now())) {
 		return
 	}
 	l.cancel(cause)
-	if inner := l.stile.close(); inner != nil {
-		inner.lost(cause)
+	if inner := l.entrance.close(); inner != nil {
+		inner.lose(cause)
 	}
 	l.tellLoss(cause)
 }
@@ -183,28 +185,14 @@ func (l *Lease) lost(cause error) {
 // tellLoss tells observers and log of the loss of l, once. The loss of a lease
 // inside another one is not logged, because the loss of the outer one is.
 func (l *Lease) tellLoss(cause error) {
-	if l.hold.lost(cause) && l.outer == nil {
+	if l.hold.tellLoss(cause) && l.outer == nil {
 		l.guard.logLost(l.hold.ctx, l.key, cause)
 	}
 }
 
-// tellHalf warns that half of MaxHold is over. There is still time to look
-// then.
-func (l *Lease) tellHalf() {
-	g := l.guard
-	g.log().LogAttrs(l.hold.ctx, slog.LevelWarn, "guard: function has had its key for half of MaxHold",
-		append(g.about(l.key, slog.Duration("for", time.Since(l.hold.began))),
-			slog.Duration("max_hold", g.set.MaxHold), lookHere)...)
-}
-
-// lookHere says how to find a slow function.
-var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below "+
-	"guard.(*Lease).run")
-
-// logRelease logs that the release of l is not confirmed.
-func (l *Lease) logRelease(ctx context.Context, err error) {
-	l.guard.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
-		l.guard.about(l.key, slog.Any("error", err))...)
+// noteRelease notes that the release of l is not confirmed.
+func (l *Lease) noteRelease(ctx context.Context, err error) {
+	l.guard.logRelease(ctx, l.key, err)
 	l.turn.NoteRelease(ctx, err)
 }
 
@@ -213,10 +201,13 @@ func (l *Lease) logRelease(ctx context.Context, err error) {
 type occupant struct{ lease *Lease }
 
 // Lost implements [turns.Occupant].
-func (o occupant) Lost(cause error) { o.lease.lost(cause) }
+func (o occupant) Lost(cause error) { o.lease.lose(cause) }
 
 // HalfTime implements [turns.Occupant].
-func (o occupant) HalfTime() { o.lease.tellHalf() }
+func (o occupant) HalfTime() {
+	l := o.lease
+	l.guard.logHalf(l.hold.ctx, l.key, time.Since(l.hold.began))
+}
 
 // events is a guard as the engine sees it. It hears what happens to its turns,
 // for the observers and the log.
@@ -249,18 +240,18 @@ func (e events) Outage(ctx context.Context, o turns.Occupant, key string, n turn
 // Unconfirmed implements [turns.Events].
 func (e events) Unconfirmed(o turns.Occupant, err error) {
 	if o, ok := o.(occupant); ok {
-		o.lease.logRelease(o.lease.hold.ctx, err)
+		o.lease.noteRelease(o.lease.hold.ctx, err)
 	}
 }
 
-// A fate is how far a lease has come to its end: whether it was lost, and
+// An ending is how far a lease has come to its end: whether it was lost, and
 // how its release went. It does no I/O. Its methods are safe for concurrent
 // use.
 //
 // Invariant: cause does not change once it is set, and is not set after
 // released. releasing, released and settled become true in this order. err is
 // nil until settled.
-type fate struct {
+type ending struct {
 	mu        sync.Mutex    // guards the fields below; nothing is locked inside
 	cause     error         // why the lease was lost
 	lostAt    time.Time     // when it was lost, or could no longer be trusted if that was earlier
@@ -271,72 +262,72 @@ type fate struct {
 	over      chan struct{} // closed when the result is there; the second Release makes it
 }
 
-// lose records that the lease was lost. It reports false if it has been lost or
-// released before.
-func (f *fate) lose(cause error, at time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.cause != nil || f.released {
+// markLost records that the lease was lost. It reports false if it has been
+// lost or released before.
+func (e *ending) markLost(cause error, at time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cause != nil || e.released {
 		return false
 	}
-	f.cause, f.lostAt = cause, at
+	e.cause, e.lostAt = cause, at
 	return true
 }
 
 // begin returns nil to the first caller that releases the lease. It returns a
 // channel to later callers, which is closed when the result is there.
-func (f *fate) begin() (over <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.releasing {
-		f.releasing = true
+func (e *ending) begin() (over <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.releasing {
+		e.releasing = true
 		return nil
 	}
-	if f.over == nil {
-		f.over = make(chan struct{})
-		if f.settled {
-			close(f.over)
+	if e.over == nil {
+		e.over = make(chan struct{})
+		if e.settled {
+			close(e.over)
 		}
 	}
-	return f.over
+	return e.over
 }
 
 // release records that the lease is released. It returns why the lease was
 // lost, if it was.
-func (f *fate) release() (cause error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.released = true
-	return f.cause
+func (e *ending) release() (cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.released = true
+	return e.cause
 }
 
 // settle records the result of the release.
-func (f *fate) settle(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.err, f.settled = err, true
-	if f.over != nil {
-		close(f.over)
+func (e *ending) settle(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err, e.settled = err, true
+	if e.over != nil {
+		close(e.over)
 	}
 }
 
 // result returns the result of the release. It is nil before there is one.
-func (f *fate) result() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
+func (e *ending) result() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
 }
 
 // state returns whether the lease is released, and why it was lost, if it was.
-func (f *fate) state() (released bool, cause error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.released, f.cause
+func (e *ending) state() (released bool, cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.released, e.cause
 }
 
 // lossTime returns when the lease was lost.
-func (f *fate) lossTime() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.lostAt
+func (e *ending) lossTime() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lostAt
 }

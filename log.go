@@ -42,6 +42,23 @@ func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
 		g.about(key, slog.Duration("for", d))...)
 }
 
+// logHalf warns that half of MaxHold is over, d after the hold began. There is
+// still time to look then.
+func (g *Guard) logHalf(ctx context.Context, key string, d time.Duration) {
+	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: function has had its key for half of MaxHold",
+		append(g.about(key, slog.Duration("for", d)), slog.Duration("max_hold", g.set.MaxHold), lookHere)...)
+}
+
+// lookHere says how to find a slow function.
+var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below "+
+	"guard.(*Lease).run")
+
+// logRelease logs that a release is not confirmed.
+func (g *Guard) logRelease(ctx context.Context, key string, err error) {
+	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
+		g.about(key, slog.Any("error", err))...)
+}
+
 // logElected says that this process leads, since it stands for election.
 func (g *Guard) logElected(ctx context.Context, key string, since time.Time) {
 	g.log().LogAttrs(ctx, slog.LevelInfo, "guard: elected: this process leads",

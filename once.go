@@ -119,7 +119,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	}
 	l, err := g.acquire(ctx, key, p, with{})
 	if err == nil {
-		err = g.begin(ctx, l, p.Recall, o)
+		err = g.begin(ctx, l, p.Recall, o.Fingerprint, o.TTL)
 	}
 	switch {
 	case errors.Is(err, turns.ErrRecorded):

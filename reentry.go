@@ -13,14 +13,20 @@ import (
 // This file is re-entry. A verb that finds a live lease on its key in its ctx
 // runs inside that lease.
 
-// A turnstile admits calls into a lease, one at a time, until the lease ends.
-// The zero turnstile is open.
-type turnstile struct {
+// An entrance admits calls into a lease, one at a time, until the lease ends.
+// The zero entrance is open.
+type entrance struct {
 	mu     sync.Mutex    // guards the fields below; nothing is locked inside
 	slot   chan struct{} // taken by the call inside; the first call makes it
 	shut   chan struct{} // closed when the lease ends; made with slot
 	closed bool
-	inside *Lease // of the call inside
+	inside visitor // the call inside
+}
+
+// A visitor is the lease of a call that runs inside another lease.
+type visitor interface {
+	lose(cause error) // the lease around it is lost
+	runs() bool       // a function runs under it, so it will end
 }
 
 // errShut says that a lease ended before a call could run inside it.
@@ -34,25 +40,25 @@ var errReleased = fmt.Errorf("%w: the outer one was released", ErrNoLease)
 
 // doors returns the slot that a call must take, and the channel whose close
 // ends the wait for it.
-func (s *turnstile) doors() (slot chan struct{}, shut <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.slot == nil {
-		s.slot, s.shut = make(chan struct{}, 1), make(chan struct{})
-		if s.closed {
-			close(s.shut)
+func (e *entrance) doors() (slot chan struct{}, shut <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.slot == nil {
+		e.slot, e.shut = make(chan struct{}, 1), make(chan struct{})
+		if e.closed {
+			close(e.shut)
 		}
 	}
-	return s.slot, s.shut
+	return e.slot, e.shut
 }
 
 // enter waits until a call may go in. It fails with errShut or errOccupied. It
 // returns ErrNotAcquired if ctx ends.
-func (s *turnstile) enter(ctx context.Context, p turns.Patience) error {
+func (e *entrance) enter(ctx context.Context, p turns.Patience) error {
 	if ctx.Err() != nil {
 		return waitEnded(ctx)
 	}
-	slot, shut := s.doors()
+	slot, shut := e.doors()
 	select {
 	case <-shut:
 		return errShut
@@ -81,24 +87,24 @@ func (s *turnstile) enter(ctx context.Context, p turns.Patience) error {
 }
 
 // leave lets the next call in.
-func (s *turnstile) leave() {
-	s.mu.Lock()
-	s.inside = nil
-	s.mu.Unlock()
-	<-s.slot
+func (e *entrance) leave() {
+	e.mu.Lock()
+	e.inside = nil
+	e.mu.Unlock()
+	<-e.slot
 }
 
-// close admits no more calls, and returns the lease of the call that is inside.
-func (s *turnstile) close() (inside *Lease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		if s.shut != nil {
-			close(s.shut)
+// close admits no more calls, and returns the one that is inside, or nil.
+func (e *entrance) close() (inside visitor) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.closed = true
+		if e.shut != nil {
+			close(e.shut)
 		}
 	}
-	return s.inside
+	return e.inside
 }
 
 // drain waits until no call is inside and then admits no more. It reports
@@ -106,19 +112,19 @@ func (s *turnstile) close() (inside *Lease) {
 // it does not wait, because there is nothing left to protect. A lease inside
 // may have no function, so that only its Release ends it. drain waits for such
 // a lease until limit, or little more.
-func (s *turnstile) drain(limit time.Duration) (empty bool) {
-	s.mu.Lock()
-	slot, shut := s.slot, s.shut
+func (e *entrance) drain(limit time.Duration) (empty bool) {
+	e.mu.Lock()
+	slot, shut := e.slot, e.shut
 	if slot == nil {
-		s.closed = true
+		e.closed = true
 	}
-	s.mu.Unlock()
+	e.mu.Unlock()
 	if slot == nil {
 		return true
 	}
-	defer s.close()
-	timer := time.NewTicker(max(limit, time.Millisecond))
-	defer timer.Stop()
+	defer e.close()
+	ticker := time.NewTicker(max(limit, time.Millisecond))
+	defer ticker.Stop()
 	for {
 		select {
 		case slot <- struct{}{}:
@@ -130,17 +136,17 @@ func (s *turnstile) drain(limit time.Duration) (empty bool) {
 			default:
 				return false
 			}
-		case <-timer.C:
-			if s.holdsBare() {
+		case <-ticker.C:
+			if e.waitsForRelease() {
 				return false
 			}
 		}
 	}
 }
 
-// holdsBare reports whether the lease inside is one without a function.
-func (s *turnstile) holdsBare() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.inside != nil && !s.inside.fn.called.Load()
+// waitsForRelease reports whether the lease inside is one without a function.
+func (e *entrance) waitsForRelease() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inside != nil && !e.inside.runs()
 }

@@ -80,9 +80,9 @@ func withLoss(err, lost error) error {
 }
 
 func (l *Lease) release(ctx context.Context, panicked bool) (err error) {
-	if over := l.fate.begin(); over != nil {
+	if over := l.ending.begin(); over != nil {
 		<-over
-		return l.fate.result()
+		return l.ending.result()
 	}
 	back, err := l.stop(false)
 	answered := !back
@@ -103,11 +103,11 @@ func (l *Lease) release(ctx context.Context, panicked bool) (err error) {
 // it was. back reports that the caller must release the key, because no other
 // call here has taken it over. unused says that l never had a function.
 func (l *Lease) stop(unused bool) (back bool, cause error) {
-	alone := l.stile.drain(max(l.guard.set.MaxWait, limits.Release(l.guard.set.TTL)))
+	alone := l.entrance.drain(max(l.guard.set.MaxWait, limits.Release(l.guard.set.TTL)))
 	if !alone {
 		l.turn.Outlived()
 	}
-	cause = l.fate.release()
+	cause = l.ending.release()
 	l.cancel(nil)
 	if l.outer == nil {
 		keep := !unused && (!l.guard.keepIfDone || !l.fn.failed.Load())
@@ -116,7 +116,7 @@ func (l *Lease) stop(unused bool) (back bool, cause error) {
 	if cause == nil {
 		cause = l.turn.Err()
 	}
-	l.outer.stile.leave()
+	l.outer.entrance.leave()
 	return false, cause
 }
 
@@ -127,9 +127,9 @@ func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 	if l.outer == nil {
 		defer l.turn.Leave()
 	}
-	l.fate.settle(err)
+	l.ending.settle(err)
 	if err != nil && !errors.Is(err, ErrLeaseLost) && l.outer == nil {
-		l.logRelease(ctx, err)
+		l.noteRelease(ctx, err)
 	}
 	l.tellEnd(err, panicked)
 }
@@ -145,7 +145,7 @@ func (l *Lease) tellEnd(err error, panicked bool) {
 	}
 	if errors.Is(err, ErrLeaseLost) {
 		l.tellLoss(err)
-		if at := l.fate.lossTime(); !at.IsZero() {
+		if at := l.ending.lossTime(); !at.IsZero() {
 			r.Overrun = time.Since(at)
 		}
 	}
