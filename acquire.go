@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -77,7 +77,7 @@ func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, conte
 	}
 	enclosing := leaseIn(ctx)
 	if enclosing != nil {
-		ctx = leasekey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
+		ctx = ctxkey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
 	}
 	l := &Lease{
 		guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,

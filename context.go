@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -13,7 +13,7 @@ func leaseIn(ctx context.Context) *Lease {
 	if ctx == nil {
 		return nil
 	}
-	l, _ := ctx.Value(leasekey.Key).(*Lease)
+	l, _ := ctx.Value(ctxkey.Key).(*Lease)
 	return l
 }
 

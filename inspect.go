@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -65,7 +65,7 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 	return func(yield func(KeyState, error) bool) {
 		err := g.inspect(ctx, func(in locker.Inspector) error {
 			for s, err := range in.List(ctx) {
-				if key, ok := keyenc.Key(s.Key); ok {
+				if key, ok := keyescape.Key(s.Key); ok {
 					s.Key = key
 				}
 				if isRequestKey(s.Key) {

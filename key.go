@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 )
 
 // Key makes a key of its parts. Key("stock", sku) is the key that the
@@ -61,7 +61,7 @@ func Key(parts ...any) string {
 		if i > 0 {
 			key = append(key, ':')
 		}
-		key = keyenc.Append(key, part)
+		key = keyescape.Append(key, part)
 	}
 	return string(key)
 }
@@ -188,8 +188,8 @@ func isRequestKey(key string) bool { return strings.HasPrefix(key, requests) }
 
 // storeName returns the name of key in the store.
 func storeName(key string) string {
-	if keyenc.IsHash(key) {
+	if keyescape.IsHash(key) {
 		return key
 	}
-	return keyenc.Plain(key)
+	return keyescape.Plain(key)
 }

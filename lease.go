@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -78,9 +78,9 @@ type leaseContext struct {
 
 func (c *leaseContext) Value(key any) any {
 	switch {
-	case key == any(leasekey.Key):
+	case key == any(ctxkey.Key):
 		return c.lease
-	case c.lease.bare && key == any(leasekey.Unguarded):
+	case c.lease.bare && key == any(ctxkey.Unguarded):
 		return true
 	}
 	return c.Context.Value(key)
