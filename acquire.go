@@ -47,7 +47,10 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 		} else {
 			refusal, err = t.Take(waitCtx, g.family.engine, key, &g.set, events{g}, p)
 		}
-		r = g.tried(t, p.Recall, refused(waitCtx, at, waitedSince(start, p), refusal, err))
+		if err != nil {
+			err = refused(waitCtx, at, waitedSince(start, p), refusal, err)
+		}
+		r = g.tried(t, p.Recall, err)
 	}
 	if r.Err == nil && !r.Replayed && !r.Joined {
 		l.turn = t
