@@ -86,7 +86,7 @@ func (c *Conns) SendPooled(ctx context.Context, name string, cmds []Command) []C
 	defer c.batcher.leave()
 	conn := client.Conn()
 	defer func() { _ = conn.Close() }() // back to the pool
-	c.astray(ctx, exchange(ctx, conn, cmds))
+	c.reloadOnMove(ctx, exchange(ctx, conn, cmds))
 	return cmds
 }
 
@@ -95,7 +95,7 @@ func (c *Conns) SendPooled(ctx context.Context, name string, cmds []Command) []C
 // a row without an answer gets them over new connections.
 func (c *Conns) SendRenewals(ctx context.Context, node string, cmds []Answerable) {
 	sent := time.Now()
-	c.heed(ctx, exchange(ctx, c.fresh.way(node, c.client), cmds))
+	c.reloadOnFailure(ctx, exchange(ctx, c.fresh.way(node, c.client), cmds))
 	first := cmds[0].Err()
 	c.fresh.note(node, sent, first != nil && unanswered(first))
 }
@@ -107,12 +107,12 @@ func (c *Conns) Publish(ctx context.Context, channel, message string) error {
 
 // exchange sends cmds by client.
 func (c *Conns) exchange(ctx context.Context, client redis.UniversalClient, cmds []Command) {
-	c.heed(ctx, exchange(ctx, client, cmds))
+	c.reloadOnFailure(ctx, exchange(ctx, client, cmds))
 }
 
-// heed makes a cluster client look at the cluster if an exchange ended as if
-// the cluster had changed.
-func (c *Conns) heed(ctx context.Context, err error) {
+// reloadOnFailure makes a cluster client look at the cluster if an exchange
+// ended as if the cluster had changed.
+func (c *Conns) reloadOnFailure(ctx context.Context, err error) {
 	if c.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
 		// The reload goes on in the background, and not too often. Without it
 		// the client would learn of a failover much later.
@@ -120,10 +120,10 @@ func (c *Conns) heed(ctx context.Context, err error) {
 	}
 }
 
-// astray makes a cluster client learn where keys live, if err says that it was
-// wrong. It is for exchanges with one node, whose answers the client does not
-// follow.
-func (c *Conns) astray(ctx context.Context, err error) {
+// reloadOnMove makes a cluster client learn where keys live, if err says that
+// it was wrong. It is for exchanges with one node, whose answers the client
+// does not follow.
+func (c *Conns) reloadOnMove(ctx context.Context, err error) {
 	if c.cluster != nil && (moved(err) || unreachable(err)) {
 		c.cluster.ReloadState(ctx)
 	}
