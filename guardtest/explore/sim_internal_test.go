@@ -60,6 +60,7 @@ func TestSimRowsReplays(t *testing.T) {
 	for test, p := range map[string]string{
 		"postgres/excl2":   "A/swap-k=yield",
 		"postgres/farhold": "A/swap-k#2=late-300ms",
+		"postgres/permits": "C/load-k=clock-7.5s",
 		"etcd/farhold":     "A/swap-k#3=late-700ms",
 		"ears/farall":      "A/swap-a=refused",
 	} {

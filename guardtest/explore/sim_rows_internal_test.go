@@ -21,7 +21,12 @@ const undone kind = "undone"
 
 // unseenFor is how much later others see a write, with its messages and its
 // answer: less than an offer, and more.
-var unseenFor = map[kind]time.Duration{"unseen-700ms": 700 * ms, "unseen-1.5s": 1500 * ms}
+//
+// A store without a clock shows a write to all at once, or within less than an
+// offer. A waiter there would count the offer from a read that was behind.
+var unseenFor = map[kind]time.Duration{"unseen-700ms": 700 * ms, unseenLong: 1500 * ms}
+
+const unseenLong kind = "unseen-1.5s"
 
 var rowLoadKinds, rowSwapKinds, rowMessageKinds []kind
 
@@ -31,7 +36,7 @@ func init() {
 		blackout, undone,
 	}, lates, answers)
 	unseen := slices.Sorted(maps.Keys(unseenFor))
-	rowSwapKinds = append(slices.Clip(rowLoadKinds), unseen...)
+	rowSwapKinds = append(slices.Clip(rowLoadKinds), "unseen-700ms")
 	rowMessageKinds = append([]kind{yield, swap, crash, pause, lostMessage, twice, cut, partition}, lates...)
 	simplest = append(append(simplest, unseen...), undone)
 }
@@ -260,7 +265,11 @@ func (l *rowLine) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		_, ks := describe(c)
 		what, keys = append(what, named(c)), append(keys, ks...)
 	}
-	if err := l.ask(ctx, strings.Join(what, " "), rowSwapKinds, keys, func(k kind) string {
+	kinds := rowSwapKinds
+	if l.net.store.kind.clock {
+		kinds = append(slices.Clip(kinds), unseenLong)
+	}
+	if err := l.ask(ctx, strings.Join(what, " "), kinds, keys, func(k kind) string {
 		var told []string
 		for _, c := range sent {
 			if l.net.store.swap(l.p.name, c, unseenFor[k]); c.Done {

@@ -112,8 +112,12 @@ func (m *memory) keep(r Row) {
 		delete(m.sights, r.Key)
 		return
 	}
-	if old, ok := m.rows[r.Key]; ok && old.Version > r.Version {
+	old, ok := m.rows[r.Key]
+	if ok && old.Version > r.Version {
 		return
+	}
+	if ok && r.Now == 0 && r.Written < old.Written {
+		m.ahead = 0 // the store's clock was set back, and a message does not tell to when
 	}
 	makeRoom(m.rows)
 	m.rows[r.Key] = r
