@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -138,7 +137,7 @@ func (f fault) step() (name string, nth int) {
 // next returns the plans with one fault more than those of level. It leaves
 // out most faults where a process comes again and again and nothing has
 // happened in between, as when it looks for its key. All kinds remain, each one
-// at some, and at fewer the longer it goes on, and by day.
+// at some, and at fewer the longer it goes on.
 func (h *hunt) next(level []*result, n int) []plan {
 	quiet := make(map[string]bool)
 	for _, r := range level {
@@ -148,14 +147,10 @@ func (h *hunt) next(level []*result, n int) []plan {
 			}
 		}
 	}
-	least := 3
-	if os.Getenv("SIM_LEVEL") == "" {
-		least = 5
-	}
 	return slices.DeleteFunc(h.plans(level, n), func(p plan) bool {
 		f := p[len(p)-1]
 		_, nth := f.step()
-		of := 1 << max(least, bits.Len(uint(nth))-2)
+		of := 1 << max(3, bits.Len(uint(nth))-2)
 		return quiet[p[:len(p)-1].String()+";"+f.id] && (nth+slices.Index(simplest, f.k))%of != 0
 	})
 }
