@@ -100,8 +100,8 @@ func TestCheck_AnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
 
 // An application's tests give memlocker the same options as redislocker.
 func TestCheck_ALockerInMemoryKnowsTheFindingsOfTheOthers(t *testing.T) {
-	known := memlocker.New().FindingNames()
-	for _, name := range new(redlock.Locker).FindingNames() { // redislocker has the same names
+	known := memlocker.New().Capabilities().Findings
+	for _, name := range new(redlock.Locker).Capabilities().Findings { // redislocker has the same names
 		if !slices.Contains(known, name) {
 			t.Errorf("memlocker does not know %q", name)
 		}

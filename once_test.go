@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A counter is a Recorder that counts the requests to it.
+// A counter is a store that counts the requests to it.
 type counter struct {
 	*memlocker.Locker
 	acquires, keeps, others atomic.Int64
@@ -177,14 +178,13 @@ type lateWaker struct {
 	store *late
 }
 
-// Recorded implements [locker.Joiner].
 func (w lateWaker) Recorded(key, owner, value string) {
-	d, joiner := w.store.message, w.Waker.(locker.Joiner)
+	d := w.store.message
 	if d == 0 {
-		joiner.Recorded(key, owner, value)
+		w.Waker.Recorded(key, owner, value)
 		return
 	}
-	go func() { time.Sleep(d); joiner.Recorded(key, owner, value) }()
+	go func() { time.Sleep(d); w.Waker.Recorded(key, owner, value) }()
 }
 
 // An older call of the process is still being answered when a newer one begins.
@@ -507,7 +507,7 @@ func TestOnce_RefusesWhatItCannotKeep(t *testing.T) {
 			_, err := guard.Once(ctx, g, key, ttl, value(1, &runs))
 			return err
 		}
-		plain := newGuard(t, struct{ guard.Locker }{memlocker.New()})
+		plain := newGuard(t, testguard.Plain{Locker: memlocker.New()})
 		for what, err := range map[string]error{
 			"ttl":         once(t.Context(), a, time.Microsecond),
 			"a long ttl":  once(t.Context(), a, locker.MaxRecordTTL+1),
@@ -523,7 +523,7 @@ func TestOnce_RefusesWhatItCannotKeep(t *testing.T) {
 			}
 		}
 		if _, err := plain.Forget(t.Context(), key); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Forget without a Recorder: %v", err)
+			t.Errorf("Forget without records: %v", err)
 		}
 		if runs.Load() != 0 {
 			t.Error("fn ran")

@@ -58,12 +58,12 @@ type Claim struct {
 	// tokens.
 	Fencing bool
 	// Recall says that an Acquire finds the record of the key, if there is one,
-	// and then does nothing else. Such a claim has a Limit of 0. Only a
-	// [Recorder] gets it.
+	// and then does nothing else. Such a claim has a Limit of 0. It needs
+	// [Capabilities].Records.
 	Recall bool
 	// Lingers says that the process may keep the key when no call there uses
 	// it, until it hears by [Waker.Wanted] that another wants the key. Such a
-	// claim has a Limit of 0 and no Recall. Only a [Listener] gets it.
+	// claim has a Limit of 0 and no Recall. It needs [Capabilities].Lingers.
 	Lingers bool
 
 	// Limit is how many claims may own the key at once, this one included. 0
@@ -71,7 +71,7 @@ type Claim struct {
 	// with any number of claims, and comes without Fencing. A number in between
 	// makes the claim one of so many permits. See laws 13 to 15.
 	//
-	// Only a [Sharer] gets claims with a limit above 1.
+	// A limit above 1 needs [Capabilities].Shares.
 	Limit int
 
 	// Holder describes this process, for others to read beside the key. The

@@ -34,28 +34,27 @@
 // rule decides for all of them (law 13): a claim that must be alone, permits,
 // and shared claims. In the table above, "nobody owns the key" then reads "law
 // 13 has room for it", and a Release, or the end of a lease, ends the claim's
-// own share of the key. Only a [Sharer] gets such claims. All other stores can
-// skip laws 13 to 15.
+// own share of the key. Such claims need [Capabilities].Shares. All other stores
+// can skip laws 13 to 15.
 //
 // # Records
 //
 // An owner may leave a record beside its key when it releases the key. A claim
-// that recalls finds that record instead of the key, see [Claim].Recall. Only a
-// [Recorder] gets such claims. All other stores can skip laws 16 to 20. Law 20
-// is for a [Marker] only, which also keeps a mark of a function that did not
-// end.
+// that recalls finds that record instead of the key, see [Claim].Recall. An
+// owner may also leave a mark, which stands for a function that did not end.
+// Both need [Capabilities].Records. All other stores can skip laws 16 to 20.
 //
 // # Keys that stay
 //
 // A claim may linger: its process keeps the key after the last call there, and
-// its next call needs no request. Only a [Listener] gets such claims. All other
-// stores can skip law 21.
+// its next call needs no request. Such claims need [Capabilities].Lingers. All
+// other stores can skip law 21.
 //
 // # What a store keeps
 //
 //   - For each key that is owned: the owner id, the claim's description of its
-//     [Holder], and the time at which the lease ends. A Sharer keeps them for
-//     each owner, with its limit.
+//     [Holder], and the time at which the lease ends. A store with shares keeps
+//     them for each owner, with its limit.
 //   - For each key that is waited for: a queue of claims in the order of their
 //     places. Each claim has a time at which it must be seen again. A claim
 //     that was not seen for [QueueLife] is never granted. A claim that rests
@@ -73,8 +72,8 @@
 // An entry that does not vanish by itself has no effect once its time is over.
 // That is true in every method, and for its own owner too. A store that ends
 // leases late remembers by itself when a claim last had an answer. After its
-// TTL the claim owns nothing, whatever the store still says. [Limiter] tells
-// how late a key becomes free for others.
+// TTL the claim owns nothing, whatever the store still says. [Limits] tell how
+// late a key becomes free for others.
 //
 // A store without a clock lets each process that looks measure a lease. The
 // process counts the TTL from its first sight of the owner's revision. It takes

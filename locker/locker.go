@@ -30,9 +30,16 @@ import (
 // ErrUnsent if nothing was sent that could make its claim the owner or queue
 // it.
 //
-// Before Open every method but Close does nothing, and returns an error if it
-// can.
+// Before Open every method but Close and Capabilities does nothing, and returns
+// an error if it can.
+//
+// A Locker has all of these methods, so that another Locker can stand in front
+// of it by embedding it. [Capabilities] say which of them the guard calls.
 type Locker interface {
+	// Capabilities return what the store can do. They send nothing and are the
+	// same at all times, even before Open. They are safe for concurrent use.
+	Capabilities() Capabilities
+
 	// Open readies the locker for one guard and keeps w to tell it things.
 	// guard.New calls it once, before any other method.
 	//
@@ -136,6 +143,25 @@ type Locker interface {
 	// Close does not end a session that keys depend on, because that would free
 	// them. The Waker may be told things meanwhile.
 	Close(ctx context.Context) error
+
+	// Listens reports whether the messages of other processes are sure to
+	// arrive here now. If they are not, Listens sees to it that they will. When
+	// that changes, either way, the locker calls [Waker.WakeAll].
+	//
+	// Listens does not block, and calls nothing of the Waker. Before Open and
+	// after Close it reports false, and so it does without
+	// [Capabilities].Lingers.
+	Listens() bool
+
+	// Node names the node that has key, of a store whose nodes fail one by one.
+	// While a node gives no answer, the guard goes on with the keys of the
+	// others. Node asks nobody and does not block: it is what the locker knows.
+	// With the same name for all keys, what one key meets counts for all.
+	Node(key string) string
+
+	Several
+	Recorder
+	Inspector
 }
 
 // Waker is what guard.New passes to [Locker.Open]. By it a locker tells the
@@ -169,4 +195,13 @@ type Waker interface {
 	// here, for any key, try now. If they wait for 300 keys or more, they try
 	// within a second for each 4,000 keys.
 	WakeAll()
+
+	// Revoked tells that owner may have been made to lose key, by a
+	// ForceRelease. The Waker renews to find out.
+	Revoked(key, owner string)
+
+	// Recorded tells that the claim of owner has left the queue of key, because
+	// there is a record now. value is the record, or "" if the message does not
+	// have it. The next Acquire of the claim then finds it.
+	Recorded(key, owner, value string)
 }

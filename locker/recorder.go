@@ -8,12 +8,12 @@ import (
 // MaxRecord is the length in bytes of the longest Record.Value.
 const MaxRecord = 1 << 20
 
-// MaxRecordTTL is the longest Record.TTL, but for the mark of a [Marker], which
-// may have its caller's longest hold on top.
+// MaxRecordTTL is the longest Record.TTL, but for a mark, which may have its
+// caller's longest hold on top.
 const MaxRecordTTL = 100 * 365 * 24 * time.Hour
 
 // MaxMark is the length in bytes of the longest Record.Value of a mark, see
-// [Marker].
+// [Recorder].
 const MaxMark = 64
 
 // Record is what a claim leaves beside its key for later claims.
@@ -22,12 +22,13 @@ type Record struct {
 	TTL   time.Duration // whole milliseconds to MaxRecordTTL, from when the store keeps it
 }
 
-// Recorder is a [Locker] that keeps records. It heeds [Claim.Recall], and laws
-// 16 to 19. A locker that does not implement it gets no claim that recalls.
+// Recorder has the methods of a [Locker] that keeps records, see
+// [Capabilities].Records. Such a Locker can also mark that a function runs
+// under a claim (law 20). Each key has one record, and a mark takes its place.
 type Recorder interface {
 	// Keep is [Locker.Release] of c, which recalls. In the same step it keeps r
 	// beside the key, if c owns the key. It takes all claims that recall out of
-	// the queue, and tells their processes by [Joiner.Recorded]. next does not
+	// the queue, and tells their processes by [Waker.Recorded]. next does not
 	// recall.
 	//
 	// Keep returns ErrLeaseLost if c does not own the key. Then no record
@@ -40,12 +41,6 @@ type Recorder interface {
 	// error is ErrUnavailable if that is not known, or ErrClosed. A request
 	// that arrives late deletes no record that was kept after Forget returned.
 	Forget(ctx context.Context, key string) (bool, error)
-}
-
-// Marker is a [Recorder] that can mark that a function runs under a claim. It
-// heeds law 20. Each key has one record, and a mark takes its place.
-type Marker interface {
-	Recorder
 
 	// Begin marks the key of c, which owns it and recalls. The mark is r, of at
 	// most MaxMark bytes. It counts as the record of the key once c does not
@@ -63,13 +58,4 @@ type Marker interface {
 	// Abandon of c that follows removes the mark of c in the same step. Unmark
 	// sends nothing.
 	Unmark(c *Claim)
-}
-
-// Joiner is a [Waker] that can be told of a record.
-type Joiner interface {
-	// Recorded tells that the claim of owner has left the queue of key, because
-	// there is a record now. value is the record, or "" if the message does not
-	// have it. The next Acquire of the claim then finds it. Recorded is a hint
-	// like all messages.
-	Recorded(key, owner, value string)
 }

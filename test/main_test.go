@@ -152,16 +152,11 @@ func wantErr(t *testing.T, got error, want ...error) {
 
 func nop(context.Context) error { return nil }
 
-// Shares implements [locker.Sharer].
-func (s *spy) Shares(limit int) bool {
-	sharer, ok := s.Locker.(locker.Sharer)
-	return ok && sharer.Shares(limit)
-}
-
-// Listens implements [locker.Listener].
-func (s *spy) Listens() bool {
-	l, ok := s.Locker.(locker.Listener)
-	return ok && l.Listens()
+// Capabilities are those of the calls that s counts.
+func (s *spy) Capabilities() locker.Capabilities {
+	can := s.Locker.Capabilities()
+	can.Several, can.Records, can.Inspects = false, false, false
+	return can
 }
 
 // sleeps returns a function that takes the time d.

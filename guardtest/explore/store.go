@@ -20,14 +20,6 @@ type store struct {
 	p *process
 }
 
-var _ interface {
-	locker.Locker
-	locker.Marker
-	locker.Several
-	locker.Sharer
-	locker.Inspector
-} = (*store)(nil)
-
 var errLost = fmt.Errorf("explore: %w: %w", locker.ErrUnavailable, locker.ErrSilent)
 
 // ask sends a request to the store, by do, which returns what came of it.
@@ -118,7 +110,7 @@ func (s *store) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (a l
 	return a, err
 }
 
-// AcquireAll implements [locker.Several].
+// AcquireAll implements [locker.Locker].
 func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
 	keys := make(touched, len(cs))
@@ -195,7 +187,7 @@ func (s *store) Release(ctx context.Context, c, next *locker.Claim) (r locker.Re
 	return r, err
 }
 
-// ReleaseAll implements [locker.Several].
+// ReleaseAll implements [locker.Locker].
 func (s *store) ReleaseAll(ctx context.Context, cs, nexts []*locker.Claim,
 	answered func(i int, r locker.Released, err error),
 ) {
@@ -205,7 +197,7 @@ func (s *store) ReleaseAll(ctx context.Context, cs, nexts []*locker.Claim,
 	}
 }
 
-// Keep implements [locker.Recorder].
+// Keep implements [locker.Locker].
 func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Record) (r locker.Released, err error) {
 	if e := s.ask(ctx, "record "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		r, err = s.Locker.Keep(ctx, c, next, rec)
@@ -216,7 +208,7 @@ func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Reco
 	return r, err
 }
 
-// Begin implements [locker.Marker].
+// Begin implements [locker.Locker].
 func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (record string, err error) {
 	if e := s.ask(ctx, "mark "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		record, err = s.Locker.Begin(ctx, c, rec)
@@ -227,7 +219,7 @@ func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (
 	return record, err
 }
 
-// Forget implements [locker.Recorder].
+// Forget implements [locker.Locker].
 func (s *store) Forget(ctx context.Context, key string) (found bool, err error) {
 	if e := s.ask(ctx, "forget "+key, askKinds, touched{key}, func(ctx context.Context) string {
 		found, err = s.Locker.Forget(ctx, key)
@@ -285,25 +277,9 @@ func (e *ear) Wanted(key string) { e.hear("wanted "+key, func() { e.w.Wanted(key
 func (e *ear) Wake(key string)   { e.hear(key, func() { e.w.Wake(key) }) }
 func (e *ear) WakeAll()          { e.hear("all", e.w.WakeAll) }
 func (e *ear) Revoked(key, owner string) {
-	e.hear(key, func() {
-		if w, ok := e.w.(locker.Revoker); ok {
-			w.Revoked(key, owner)
-		}
-	})
+	e.hear(key, func() { e.w.Revoked(key, owner) })
 }
 
 func (e *ear) Recorded(key, owner, value string) {
-	e.hear(key, func() {
-		if w, ok := e.w.(locker.Joiner); ok {
-			w.Recorded(key, owner, value)
-		}
-	})
+	e.hear(key, func() { e.w.Recorded(key, owner, value) })
 }
-
-// deaf hears nothing.
-type deaf struct{}
-
-func (deaf) Granted(string, string, locker.Offer) bool { return false }
-func (deaf) Wanted(string)                             {}
-func (deaf) Wake(string)                               {}
-func (deaf) WakeAll()                                  {}

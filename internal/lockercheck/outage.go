@@ -34,13 +34,13 @@ var outage = []Check{
 	{"every call ends with its ctx, though the store gives no answer", "Locker", endsWithContext},
 	{"no answer is ErrUnavailable", "Locker, law 12", saysUnavailable},
 	{"what was abandoned in an outage is freed after it", "Locker.Abandon", abandonSurvivesOutage},
-	{"a share that was abandoned in an outage is freed alone", "Sharer, law 13", abandonsShareAlone},
+	{"a share that was abandoned in an outage is freed alone", "law 13", abandonsShareAlone},
 	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
 	{"a Keep without an answer is done before the key is freed", "law 19", keepsBeforeFree},
 	{"a mark without an answer is removed", "law 20", unmarksAfterOutage},
 	{"after an outage the store serves as before", "Waker.WakeAll, law 4", servesAfterOutage},
-	{"who listens hears of what came in an outage", "Listener, Waker.WakeAll", hearsAfterOutage},
+	{"who listens hears of what came in an outage", "Locker.Listens, Waker.WakeAll", hearsAfterOutage},
 }
 
 // brief is how long a call may take while the store gives no answer.
@@ -124,7 +124,7 @@ func (p *pair) deeds() []deed {
 		}},
 		{"Check", func(ctx context.Context) error { return p.a.Check(ctx, long) }},
 	}
-	if l, ok := p.a.Locker.(locker.Sharer); ok && l.Shares(2) {
+	if p.can.Shares {
 		share := permit("shared", 2, long)
 		p.acquire(p.a, share)
 		all = append(all,
@@ -136,36 +136,33 @@ func (p *pair) deeds() []deed {
 			}},
 		)
 	}
-	if r, ok := p.a.Locker.(locker.Recorder); ok {
-		kept := recalling("kept", long)
+	if p.can.Records {
+		kept, marked := recalling("kept", long), recalling("marked", long)
 		p.acquire(p.a, kept)
+		p.acquire(p.a, marked)
 		all = append(all,
 			deed{"Acquire by a claim that recalls", acquire(recalling("free", long), locker.Try{Wait: true})},
 			deed{"Keep", func(ctx context.Context) error {
-				_, err := r.Keep(ctx, kept, nil, locker.Record{Value: "one", TTL: long})
+				_, err := p.a.Keep(ctx, kept, nil, locker.Record{Value: "one", TTL: long})
 				return err
 			}},
-			deed{"Forget", func(ctx context.Context) error { _, err := r.Forget(ctx, "free"); return err }},
+			deed{"Forget", func(ctx context.Context) error { _, err := p.a.Forget(ctx, "free"); return err }},
+			deed{"Begin", func(ctx context.Context) error {
+				_, err := p.a.Begin(ctx, marked, locker.Record{Value: "mark", TTL: long})
+				return err
+			}},
 		)
 	}
-	if m, ok := p.a.Locker.(locker.Marker); ok {
-		marked := recalling("marked", long)
-		p.acquire(p.a, marked)
-		all = append(all, deed{"Begin", func(ctx context.Context) error {
-			_, err := m.Begin(ctx, marked, locker.Record{Value: "mark", TTL: long})
-			return err
-		}})
-	}
-	if in, ok := p.a.Locker.(locker.Inspector); ok {
+	if p.can.Inspects {
 		all = append(all,
-			deed{"Inspect", func(ctx context.Context) error { _, err := in.Inspect(ctx, "owned"); return err }},
+			deed{"Inspect", func(ctx context.Context) error { _, err := p.a.Inspect(ctx, "owned"); return err }},
 			deed{"List", func(ctx context.Context) (err error) {
-				for _, e := range in.List(ctx) {
+				for _, e := range p.a.List(ctx) {
 					err = errors.Join(err, e)
 				}
 				return err
 			}},
-			deed{"ForceRelease", func(ctx context.Context) error { return in.ForceRelease(ctx, "owned", owned.Owner) }},
+			deed{"ForceRelease", func(ctx context.Context) error { return p.a.ForceRelease(ctx, "owned", owned.Owner) }},
 		)
 	}
 	return all
@@ -228,7 +225,7 @@ func abandonSurvivesOutage(p *pair) {
 // abandonsShareAlone abandons one of two shares. A third claim gets its place,
 // and the other share is owned as before.
 func abandonsShareAlone(p *pair) {
-	p.sharers(2)
+	p.sharers()
 	gone, stays := permit("k", 2, long), permit("k", 2, long)
 	p.acquire(p.a, gone)
 	p.acquire(p.b, stays)
@@ -317,7 +314,7 @@ func keepsBeforeFree(p *pair) {
 // unmarksAfterOutage begins in an outage, and gives the claim up because nobody
 // knows whether there is a mark. The mark is gone as soon as the key is free.
 func unmarksAfterOutage(p *pair) {
-	m := p.marker(p.a)
+	m := p.recorder(p.a)
 	for _, before := range []bool{false, true} {
 		key := fmt.Sprint("k", before)
 		owner := recalling(key, long)

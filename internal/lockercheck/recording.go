@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The answers of a locker that is a [locker.Recorder]. Both lockers of a pair
-// are one, or neither. For other lockers these checks are skipped.
+// The answers of a locker that keeps records. For other lockers these checks are
+// skipped.
 var recording = []Check{
 	{"a record is found in place of the key", "law 17", findsRecord},
 	{"only the owner of a key keeps a record", "law 16", keepsForOwner},
@@ -26,14 +26,11 @@ var recording = []Check{
 	{"a record is any bytes, and up to MaxRecord of them", "Record.Value", keepsBytes},
 }
 
-// recorder returns the locker of s as a Recorder. Without one it ends the check
-// as skipped.
+// recorder returns the locker of s. If it keeps no records, recorder ends the
+// check as skipped.
 func (p *pair) recorder(s *side) locker.Recorder {
-	l, ok := s.Locker.(locker.Recorder)
-	if !ok {
-		fail("%w: %T is no locker.Recorder", ErrSkipped, s.Locker)
-	}
-	return l
+	needs(p.can.Records, "Records")
+	return s.Locker
 }
 
 // recalling makes a claim that recalls.
@@ -260,7 +257,7 @@ func recallsFenced(p *pair) {
 }
 
 func recallsAlone(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.recorder(p.a)
 	p.rounds(func(key string) error {
 		a, b, c := shared(key, long), shared(key, long), recalling(key, long)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -17,12 +18,9 @@ func (away) Connect(context.Context) (driver.Conn, error) { return nil, errors.N
 func (away) Driver() driver.Driver                        { return nil }
 
 // hasty is a guard that wants nothing.
-type hasty struct{}
+type hasty struct{ lockerkit.Deaf }
 
 func (hasty) Granted(string, string, locker.Offer) bool { return true }
-func (hasty) Wanted(string)                             {}
-func (hasty) Wake(string)                               {}
-func (hasty) WakeAll()                                  {}
 
 // toward returns a locker of a database that is away, whose errors mean v.
 func toward(t *testing.T, v Verdict) *Locker {

@@ -222,7 +222,7 @@ func (s *stage) report() string {
 
 // key describes the key in the store.
 func (s *stage) key(l locker.Locker) string {
-	state, err := l.(locker.Inspector).Inspect(s.t.Context(), stageKey)
+	state, err := l.Inspect(s.t.Context(), stageKey)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -103,3 +103,15 @@ func (p *process) WakeAll() {
 		p.waker.WakeAll()
 	}
 }
+
+func (p *process) Revoked(key, owner string) {
+	if p.hears() {
+		p.waker.Revoked(key, owner)
+	}
+}
+
+func (p *process) Recorded(key, owner, value string) {
+	if p.hears() {
+		p.waker.Recorded(key, owner, value)
+	}
+}

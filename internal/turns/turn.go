@@ -129,11 +129,9 @@ func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token
 
 // Ask lets w come true once another call, here or elsewhere, waits for the key
 // of t. One that waits already is enough. After a lost message w comes true at
-// the next renewal, if the locker is a [locker.Inspector].
+// the next renewal, if the locker can be inspected.
 func (t *Turn) Ask(w *Wish) {
-	if l, ok := t.store.(interface{ Listens() bool }); ok {
-		l.Listens() // opens the way of messages
-	}
+	t.store.Listens() // opens the way of messages
 	t.gate.ask(t, w)
 }
 
@@ -187,7 +185,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 // others.
 func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
 	ctx = t.bounded(ctx, limits.Release(t.set.TTL)/3)
-	return t.marker().Begin(ctx, &t.grant.bid.claim, mark)
+	return t.store.Begin(ctx, &t.grant.bid.claim, mark)
 }
 
 // Unmark notes that no function has done anything under t. The end of t then
@@ -195,15 +193,7 @@ func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string,
 func (t *Turn) Unmark() {
 	r := t.patience.Recall
 	r.keep, r.undone = locker.Record{}, true
-	t.marker().Unmark(&t.grant.bid.claim)
-}
-
-func (t *Turn) marker() locker.Marker {
-	store, ok := t.store.(locker.Marker)
-	if !ok {
-		panic("turns: a mark for a locker that has none")
-	}
-	return store
+	t.store.Unmark(&t.grant.bid.claim)
 }
 
 // End ends a turn without any I/O. The grant passes to the next in line. If
@@ -467,13 +457,9 @@ func (r *release) keep(ctx context.Context, next *locker.Claim) (locker.Released
 // keepOnce makes one request that keeps the record. keepOnce leaves time for
 // others.
 func (r *release) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
-	store, ok := r.store.(locker.Recorder)
-	if !ok {
-		panic("turns: a record for a locker that keeps none")
-	}
 	r.sent = time.Now()
 	ctx = r.bounded(ctx, limits.Release(r.set.TTL)/3)
-	return store.Keep(ctx, &r.grant.bid.claim, next, r.patience.Recall.keep)
+	return r.store.Keep(ctx, &r.grant.bid.claim, next, r.patience.Recall.keep)
 }
 
 // cancel takes back the bid of a release without an answer.
@@ -514,7 +500,7 @@ func (r *release) settle() {
 
 // releaseTogether is releaseKey for several turns, with one request. errs gets
 // the error of each.
-func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
+func releaseTogether(ctx context.Context, ts []*Turn, errs []error) {
 	rs := make([]release, 0, len(ts)) // of those that have a key
 	for i, t := range ts {
 		may, err := t.mayRelease(ctx)
@@ -538,7 +524,7 @@ func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, er
 		cs[i], nexts[i] = &rs[i].grant.bid.claim, rs[i].queue()
 	}
 	sent := time.Now()
-	several.ReleaseAll(ctx, cs, nexts, func(i int, answer locker.Released, err error) {
+	ts[0].store.ReleaseAll(ctx, cs, nexts, func(i int, answer locker.Released, err error) {
 		rs[i].answer, *rs[i].err = answer, err
 	})
 	for i := range rs {
@@ -561,8 +547,8 @@ func ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	}
 	e := ts[0].common
 	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
-	if several, ok := e.store.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.bid.terms.crowded() {
-		releaseTogether(ctx, several, ts, errs)
+	if e.can.Several && len(ts) > 1 && !ts[0].grant.bid.terms.crowded() {
+		releaseTogether(ctx, ts, errs)
 		return errs
 	}
 	todo := make(chan int, len(ts))

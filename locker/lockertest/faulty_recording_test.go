@@ -162,8 +162,10 @@ func (l leavesQueued) Acquire(ctx context.Context, c *locker.Claim, t locker.Try
 	return l.memory.Acquire(ctx, &d, t)
 }
 
-// unkept hides that a Waker is a Joiner.
+// unkept hears of no record.
 type unkept struct{ locker.Waker }
+
+func (unkept) Recorded(string, string, string) {}
 
 type queuesNoRecall struct{ memory }
 

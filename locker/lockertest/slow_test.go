@@ -128,9 +128,7 @@ func (w late) Granted(key, owner string, o locker.Offer) bool {
 }
 
 func (w late) Recorded(key, owner, value string) {
-	if j, ok := w.Waker.(locker.Joiner); ok {
-		w.later(func() { j.Recorded(key, owner, value) })
-	}
+	w.later(func() { w.Waker.Recorded(key, owner, value) })
 }
 
 func (l *slow) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
@@ -156,10 +154,4 @@ type wake struct{ locker.Waker }
 func (w wake) Granted(key, _ string, _ locker.Offer) bool {
 	w.Wake(key)
 	return true
-}
-
-func (w wake) Recorded(key, owner, value string) {
-	if j, ok := w.Waker.(locker.Joiner); ok {
-		j.Recorded(key, owner, value)
-	}
 }

@@ -21,14 +21,10 @@ type message struct {
 func (m message) tell() (known bool) {
 	switch {
 	case m.revoked:
-		if w, ok := m.to.waker.(locker.Revoker); ok {
-			w.Revoked(m.key, m.owner)
-		}
+		m.to.waker.Revoked(m.key, m.owner)
 		return true
 	case m.record != "":
-		if w, ok := m.to.waker.(locker.Joiner); ok {
-			w.Recorded(m.key, m.owner, m.record)
-		}
+		m.to.waker.Recorded(m.key, m.owner, m.record)
 		return true
 	case m.owner == "":
 		m.to.waker.Wanted(m.key)

@@ -38,12 +38,7 @@ type Locker struct {
 	waker locker.Waker // set by Open, and never changed afterwards
 }
 
-var (
-	_ locker.Locker   = (*Locker)(nil)
-	_ locker.Sharer   = (*Locker)(nil)
-	_ locker.Marker   = (*Locker)(nil)
-	_ locker.Listener = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 type state int
 
@@ -177,8 +172,15 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 }
 
-// Shares reports true: the store keeps shared claims and permits.
-func (*Locker) Shares(int) bool { return true }
+// Capabilities return all there are.
+func (*Locker) Capabilities() locker.Capabilities {
+	return locker.Capabilities{
+		Shares: true, Several: true, Records: true, Inspects: true, Lingers: true, Findings: findings,
+	}
+}
+
+// Node names the one node.
+func (*Locker) Node(string) string { return "" }
 
 // Listens reports true while l is open, unless it knows of a [Locker.Deafen].
 func (l *Locker) Listens() bool {
@@ -191,14 +193,11 @@ func (l *Locker) Listens() bool {
 // [guard.WithAcceptedFindings].
 const FindingProcess = "process" // other processes are not excluded
 
-// FindingNames implements [locker.FindingNamer]. It has the names of
-// redislocker and redlock too, because a Locker stands in for those in tests,
-// with the same options.
-func (*Locker) FindingNames() []string {
-	return []string{
-		FindingProcess, "client", "eviction", "restart-delay", "list", "messages", "node", "replicas",
-		"rights", "round-trip", "scripts", "twin", "writers",
-	}
+// findings has the names of redislocker and redlock too, because a Locker stands
+// in for those in tests, with the same options.
+var findings = []string{
+	FindingProcess, "client", "eviction", "restart-delay", "list", "messages", "node", "replicas",
+	"rights", "round-trip", "scripts", "twin", "writers",
 }
 
 // Check warns that the leases of l are of one process only, while l is open.

@@ -163,12 +163,12 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	for i, l := range ls {
 		told := make(chan struct{}, 1)
-		tell := hears(func() {
+		tell := hears{f: func() {
 			select {
 			case told <- struct{}{}:
 			default: // one signal is there already
 			}
-		})
+		}}
 		if err := l.Open(tell); err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestConcurrentUse(t *testing.T) {
 
 func BenchmarkAcquireRelease(b *testing.B) {
 	l := New()
-	if err := l.Open(hears(func() {})); err != nil {
+	if err := l.Open(hears{f: func() {}}); err != nil {
 		b.Fatal(err)
 	}
 	c := claim("a", "k")

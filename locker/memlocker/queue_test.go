@@ -125,7 +125,7 @@ func TestWakerMayCallBack(t *testing.T) {
 	peer := l.Peer()
 	a, b := claim("a", "k"), claim("b", "k")
 	looked, renewed := errors.New("never wanted"), errors.New("never granted")
-	if err := l.Open(hears(func() { _, looked = locker.Findings(peer.Check(t.Context(), time.Second)) })); err != nil {
+	if err := l.Open(hears{f: func() { _, looked = locker.Findings(peer.Check(t.Context(), time.Second)) }}); err != nil {
 		t.Fatal(err)
 	}
 	grant := func() {
@@ -133,7 +133,7 @@ func TestWakerMayCallBack(t *testing.T) {
 		_, checked := locker.Findings(l.Check(t.Context(), 0))
 		renewed = errors.Join(renewed, checked)
 	}
-	if err := peer.Open(hears(grant)); err != nil {
+	if err := peer.Open(hears{f: grant}); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{T: t, ls: []*Locker{l, peer}}

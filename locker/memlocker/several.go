@@ -6,8 +6,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var _ locker.Several = (*Locker)(nil)
-
 // AcquireAll makes each claim the owner of its key, or only those in front of
 // the first key that is held if prefix, or none.
 func (l *Locker) AcquireAll(

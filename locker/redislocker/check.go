@@ -30,12 +30,9 @@ const (
 	FindingWriters   = "writers"    // other servers write the same keys, so a lease on this one excludes nobody there
 )
 
-// FindingNames implements [locker.FindingNamer].
-func (*Locker) FindingNames() []string {
-	return []string{
-		FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient,
-		FindingScripts, FindingWriters,
-	}
+var findings = []string{
+	FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient,
+	FindingScripts, FindingWriters,
 }
 
 const (

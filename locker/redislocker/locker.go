@@ -35,14 +35,7 @@ type Locker struct {
 	steps    steps
 }
 
-var (
-	_ locker.Locker    = (*Locker)(nil)
-	_ locker.Sharer    = (*Locker)(nil)
-	_ locker.Several   = (*Locker)(nil)
-	_ locker.Marker    = (*Locker)(nil)
-	_ locker.Inspector = (*Locker)(nil)
-	_ locker.Listener  = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 // New returns a locker for the server that rdb talks to. New only keeps its
 // settings. [guard.New] opens it, and returns an error if a setting is wrong.
@@ -61,6 +54,13 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 		o.apply(&l.settings)
 	}
 	return l
+}
+
+// Capabilities return all there are.
+func (*Locker) Capabilities() locker.Capabilities {
+	return locker.Capabilities{
+		Shares: true, Several: true, Records: true, Inspects: true, Lingers: true, Findings: findings,
+	}
 }
 
 // Open checks the settings and makes the locker's own client, and sends
@@ -134,7 +134,7 @@ func (l *Locker) attempt(c *locker.Claim, t locker.Try) *attempt {
 	return &attempt{Locker: l, claim: c, state: l.state(c), try: t, queues: t.Wait || t.Queued, way: l.way}
 }
 
-// Node implements [locker.Noder]. The address is that of the cluster node.
+// Node returns the address of the cluster node that has key.
 func (l *Locker) Node(key string) string { return l.node(key) }
 
 // Acquire tries once. An Acquire takes one round trip, or two if the key is
@@ -352,9 +352,6 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 func (l *Locker) giveBack(key, owner string) {
 	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.names.keys(key), owner, "", "")})
 }
-
-// Shares reports true: Redis keeps shared claims and permits.
-func (*Locker) Shares(int) bool { return true }
 
 // Keep is [Locker.Release] with a record, in one round trip. With
 // [WithReplicas] it then waits until they have the record.

@@ -11,14 +11,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var (
-	_ locker.Locker    = (*Locker)(nil)
-	_ locker.Inspector = (*Locker)(nil)
-	_ locker.Limiter   = (*Locker)(nil)
-	_ locker.Marker    = (*Locker)(nil)
-	_ locker.Sharer    = (*Locker)(nil)
-	_ locker.Several   = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 // Locker is a [locker.Locker] on rows, for one guard.
 type Locker struct {
@@ -31,7 +24,8 @@ type Locker struct {
 	lookout  *lookout
 }
 
-// New returns a Locker on rows, and sends nothing. Close closes the rows.
+// New returns a Locker on rows, and sends nothing. Close closes the rows. Keys
+// can linger if the rows have [Ears].
 func New(rows Rows) *Locker {
 	t := rows.Traits()
 	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
@@ -45,24 +39,21 @@ func New(rows Rows) *Locker {
 	return l
 }
 
-// Listener is a Locker whose processes hear at once that others want their
-// keys, so that keys may linger there.
-type Listener struct{ *Locker }
-
-var _ locker.Listener = Listener{}
-
-// NewListener is New for rows that bring messages.
-func NewListener(rows interface {
-	Rows
-	Ears
-},
-) Listener {
-	return Listener{New(rows)}
+// Capabilities return what a Locker on these rows can do.
+func (l *Locker) Capabilities() locker.Capabilities {
+	_, ears := l.rows.(Ears)
+	return locker.Capabilities{
+		Limits: l.traits.Limits, Shares: true, Several: true, Records: true, Inspects: true,
+		Lingers: ears, Findings: l.traits.Findings,
+	}
 }
 
 // Listens reports whether the messages of other processes arrive here now. It
 // does not block.
-func (l Listener) Listens() bool { return l.lookout.hears() }
+func (l *Locker) Listens() bool { return l.lookout.hears() }
+
+// Node returns the same for all keys, which count as one node's.
+func (*Locker) Node(string) string { return "" }
 
 // Open checks the settings, and starts what serves the calls.
 func (l *Locker) Open(w locker.Waker) error {
@@ -107,12 +98,6 @@ func (l *Locker) leaveAll() {
 	}
 	all.Wait()
 }
-
-// Limits returns what the store can keep.
-func (l *Locker) Limits() locker.Limits { return l.traits.Limits }
-
-// Shares reports true: the table keeps shared claims and permits.
-func (*Locker) Shares(int) bool { return true }
 
 // Acquire makes c an owner of its key if law 13 allows it. An Acquire takes a
 // read, and a write if something changes.

@@ -273,11 +273,11 @@ func TestTheKitKeepsItsPromisesOnEveryKindOfStore(t *testing.T) {
 						case "deaf":
 							return New(memDeaf{m})
 						case "ears", "single":
-							return NewListener(memEars{m})
+							return New(memEars{m})
 						case "pulse":
-							return NewListener(memPulse{memEars{m}})
+							return New(memPulse{memEars{m}})
 						}
-						return NewListener(memTickets{memPulse{memEars{m}}})
+						return New(memTickets{memPulse{memEars{m}}})
 					}
 					return one(), one()
 				})

@@ -43,7 +43,7 @@ warnings.`,
 			}
 			defer closeClient()
 			accepted := cmd.StringSlice("accept")
-			if err := known(l, accepted); err != nil {
+			if err := known(l.Capabilities().Findings, accepted); err != nil {
 				return err
 			}
 			return withLocker(ctx, l, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) },
@@ -52,12 +52,9 @@ warnings.`,
 	}
 }
 
-// known returns an error for a name that no finding of l has.
-func known(l locker.Locker, accepted []string) error {
-	var names []string
-	if l, ok := l.(locker.FindingNamer); ok {
-		names = l.FindingNames()
-	}
+// known returns an error for a name that is not one of names, those of all
+// findings.
+func known(names, accepted []string) error {
 	for _, name := range accepted {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("--accept knows no finding %q, only %s", name, strings.Join(names, ", "))

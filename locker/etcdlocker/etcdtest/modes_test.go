@@ -23,6 +23,7 @@ import (
 // counted is a locker whose requests are counted.
 type counted struct {
 	*etcdlocker.Locker
+	lockerkit.Deaf
 	txns    atomic.Int32
 	between atomic.Pointer[between]
 
@@ -31,8 +32,6 @@ type counted struct {
 	granted chan locker.Offer
 }
 
-func (*counted) Wake(string)     {}
-func (*counted) WakeAll()        {}
 func (c *counted) Wanted(string) { c.wanted <- struct{}{} }
 
 // Granted tells that the claim is known.
