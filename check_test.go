@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/locker/redlock"
 )
@@ -93,7 +94,7 @@ func TestCheck_AnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
 	guard.SetDefault(g)
 	t.Cleanup(func() { guard.SetDefault(nil) })
 	refused(late.Check(t.Context()))
-	newGuard(t, examined{Locker: memlocker.New()}, typo) // keeps its names to itself
+	newGuard(t, testguard.Plain{Locker: memlocker.New()}, typo) // keeps its names to itself
 	defer func() { refused(recover().(error)) }()
 	g.With(typo)
 }

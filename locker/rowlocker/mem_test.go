@@ -233,6 +233,15 @@ type memDeaf struct{ *memRows }
 
 func (memDeaf) Listen(context.Context, string, func(Row), func()) {}
 
+// unheard is a Locker on memDeaf, where no key can linger.
+type unheard struct{ *Locker }
+
+func (u unheard) Capabilities() locker.Capabilities {
+	can := u.Locker.Capabilities()
+	can.Lingers = false
+	return can
+}
+
 // memPulse knows who is alive.
 type memPulse struct{ memEars }
 
@@ -271,7 +280,7 @@ func TestTheKitKeepsItsPromisesOnEveryKindOfStore(t *testing.T) {
 						case "polled":
 							return New(m)
 						case "deaf":
-							return New(memDeaf{m})
+							return unheard{New(memDeaf{m})}
 						case "ears", "single":
 							return New(memEars{m})
 						case "pulse":

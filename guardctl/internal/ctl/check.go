@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/locker"
 )
 
 const checkTrips = 5
