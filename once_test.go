@@ -29,19 +29,18 @@ func (c *counter) Acquire(ctx context.Context, cl *locker.Claim, t locker.Try) (
 	return c.Locker.Acquire(ctx, cl, t)
 }
 
-func (c *counter) Keep(ctx context.Context, cl, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	c.keeps.Add(1)
-	return c.Locker.Keep(ctx, cl, next, r)
+func (c *counter) Release(ctx context.Context, cl *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Record.Value != "" {
+		c.keeps.Add(1)
+	} else {
+		c.others.Add(1)
+	}
+	return c.Locker.Release(ctx, cl, e)
 }
 
-func (c *counter) Release(ctx context.Context, cl, next *locker.Claim) (locker.Released, error) {
+func (c *counter) Abandon(cl *locker.Claim, e locker.End, late bool) {
 	c.others.Add(1)
-	return c.Locker.Release(ctx, cl, next)
-}
-
-func (c *counter) Abandon(cl *locker.Claim, late bool) {
-	c.others.Add(1)
-	c.Locker.Abandon(cl, late)
+	c.Locker.Abandon(cl, e, late)
 }
 
 // asks returns the number of requests since the last call.
@@ -165,9 +164,11 @@ func (l *late) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lock
 	return l.Locker.Acquire(ctx, c, t)
 }
 
-func (l *late) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	defer time.Sleep(l.keep)
-	return l.Locker.Keep(ctx, c, next, r)
+func (l *late) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Record.Value != "" {
+		defer time.Sleep(l.keep)
+	}
+	return l.Locker.Release(ctx, c, e)
 }
 
 func (l *late) Open(w locker.Waker) error { return l.Locker.Open(lateWaker{w, l}) }

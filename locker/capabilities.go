@@ -15,7 +15,7 @@ type Capabilities struct {
 
 	Shares   bool // several claims own a key at once, see [Claim].Limit and laws 13 to 15
 	Several  bool // the methods of Several do more than calls in a row
-	Records  bool // the methods of Recorder and [Claim].Recall work, with laws 16 to 20
+	Records  bool // the methods of Recorder, [Claim].Recall and [End].Record work, with laws 16 to 20
 	Inspects bool // the methods of Inspector work
 	// Lingers says that the processes can hear at once that others want their
 	// keys. Only then do claims linger, see [Claim].Lingers and law 21.
@@ -49,18 +49,10 @@ func (Unsupported) ReleaseAll(_ context.Context, cs, _ []*Claim, answered func(i
 	}
 }
 
-// Keep is that of [Recorder].
-func (Unsupported) Keep(context.Context, *Claim, *Claim, Record) (Released, error) {
-	return Released{}, errors.ErrUnsupported
-}
-
 // Begin is that of [Recorder].
 func (Unsupported) Begin(context.Context, *Claim, Record) (string, error) {
 	return "", errors.ErrUnsupported
 }
-
-// Unmark is that of [Recorder].
-func (Unsupported) Unmark(*Claim) {}
 
 // Forget is that of [Recorder].
 func (Unsupported) Forget(context.Context, string) (bool, error) { return false, errors.ErrUnsupported }

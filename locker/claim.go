@@ -39,7 +39,7 @@ func Life(rest time.Duration) time.Duration { return QueueLife + max(0, rest-Loo
 // any time.
 //
 // A locker changes State and Holder.Instance only. It sets Holder.Instance in
-// the first Acquire, or in the Release that gets the claim as next. It never
+// the first Acquire, or in the Release that has the claim as Next. It never
 // sets it again.
 type Claim struct {
 	// Key is 1 to MaxKey bytes.
@@ -116,7 +116,7 @@ type Offer struct {
 	Length time.Duration
 
 	Token   uint64 // the first of a block of fencing tokens; 0 if the claim wants none
-	Waiting int    // other claims that wait behind it, with the releaser's next
+	Waiting int    // other claims that wait behind it, with the releaser's Next
 }
 
 // Holder describes the holder of a key, as far as the store knows it. It is for
@@ -209,17 +209,32 @@ type Answer struct {
 	Rest time.Duration
 }
 
+// End says what a Release or an Abandon does beside that it ends a claim.
+type End struct {
+	// Next is queued behind all claims that wait, if another claim owns the key
+	// then. It is nil if nobody here wants the key again. A Next with a limit
+	// above 1 may be one of those that get the key.
+	Next *Claim
+
+	// Record is kept beside the key, see [Recorder]. A zero Record is none.
+	Record Record
+
+	// Unmark removes the mark of the claim: no function has done anything under
+	// it. See [Recorder.Begin].
+	Unmark bool
+}
+
 // Released is the result of a Release.
 type Released struct {
 	// Waiting counts the other claims in the queue that could be granted the
-	// key when the Release came. The claim that got the key counts, and next
-	// does not. Waiting is 1 if the number is not known.
+	// key when the Release came. The claim that got the key counts, and the
+	// next of the releaser does not. Waiting is 1 if the number is not known.
 	Waiting int
 
 	// Handed says that another claim owns the key now, whatever its process
 	// answers: one of those that waited, or one that owned the key beside c.
 	Handed bool
-	// Queued says that next was put into the queue. It may own the key already
+	// Queued says that End.Next was put into the queue. It may own the key already
 	// if its limit is above 1. Its process is told by Granted then.
 	Queued bool
 	Place  Place // its place there

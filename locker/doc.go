@@ -18,7 +18,7 @@
 //	Acquire with Wait, somebody does   new               in queue  the owner's process: Wanted
 //	Acquire again, from time to time   in queue          in queue
 //	Release by the owner               first in queue    owner     its process: Granted
-//	Release with this claim as next    new               in queue
+//	Release with this claim as Next    new               in queue
 //	Renew, Fence                       owner             owner
 //	Release, Abandon                   any               over
 //	the TTL, or the offer, ends        owner             over
@@ -155,7 +155,7 @@
 //     free while a claim is in the queue. While others still own the key, room
 //     that the end of a lease has left goes to those who wait, from the front.
 //     The next Acquire of anybody sees to it.
-//  9. The releaser goes to the back. The next claim that Release is given is
+//  9. The releaser goes to the back. The Next that Release is given is
 //     queued behind the claims that wait.
 //  10. A caller that leaves as the key comes passes it on. Within the process
 //     that is the guard's duty. Otherwise law 3 does it.
@@ -181,24 +181,26 @@
 //     grant. Two permits that are held at once have their tokens in the order of
 //     the grants, not of the turns.
 //  16. A record is kept only by the owner of its key, in the step that ends its
-//     hold. A late Keep of a claim that lost the key changes nothing. Each
+//     hold. A late one of a claim that lost the key changes nothing. Each
 //     record ends by its TTL, which begins when the store keeps it.
 //  17. While there is a record, no claim that recalls is in the queue or becomes
 //     the owner. The store looks for the record in the same step. Another claim
 //     may own the key beside a record.
-//  18. The claims that a Keep takes out of the queue are told under their own
+//  18. The claims that a record takes out of the queue are told under their own
 //     owner ids. So a late message cannot bring an old record to a new claim.
 //     The other claims are served as by a Release.
-//  19. A Keep without an answer may be repeated, and means the same. An Abandon
-//     behind it keeps the record first, and frees the key in the same step.
+//  19. A Release with a record that had no answer may be repeated, and means the
+//     same. The Abandon behind it has that record: it keeps the record first,
+//     and frees the key in the same step.
 //  20. Only the owner of a key leaves a mark, and only where there is no record
 //     and no other mark. A mark counts as a record while its claim does not own
 //     the key, whether that claim released the key, lost it or died. Law 17
 //     does not hold for it. Claims that recall may wait while it comes to count,
 //     and find it by their next Acquire, which takes them out of the queue. A
 //     Release may hand them the key beside it, so the guard calls Begin before
-//     it relies on that key. A mark goes by its TTL, by a Keep or an Unmark of
-//     its claim, or by Forget. Forget takes it away only while it counts.
+//     it relies on that key. A mark goes by its TTL, by the record or the Unmark
+//     of an End of its claim, or by Forget. Forget takes it away only while it
+//     counts.
 //  21. A claim that waits for the key of a claim that lingers tells that owner's
 //     process again at each Acquire, because a message may have been lost. An
 //     Answer says that the owner lingers. A store may say so of an owner that
@@ -215,7 +217,7 @@
 //   - It frees the key for the first in the queue, for as long as an offer, say
 //     by a value that only the first may replace. Others find such a key held
 //     by a zero Holder.
-//   - If any claim waits, Release queues next, and answers Handed false and
+//   - If any claim waits, Release queues Next, and answers Handed false and
 //     Queued true.
 //   - Nobody gives back a key that a Wake was for. It must end by itself.
 //

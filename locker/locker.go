@@ -88,9 +88,10 @@ type Locker interface {
 	// ErrUnavailable if it fails.
 	Fence(ctx context.Context, c *Claim) (token uint64, err error)
 
-	// Release ends c's hold. In the same step it gives the key to the first in
-	// the queue for the time of an [Offer]. It reserves that claim's block of
-	// tokens if the claim wants one, and tells its process by [Waker.Granted].
+	// Release ends c's hold as e says. In the same step it gives the key to the
+	// first in the queue for the time of an [Offer]. It reserves that claim's
+	// block of tokens if the claim wants one, and tells its process by
+	// [Waker.Granted].
 	//
 	// A claim is passed over if its process is known to be gone (law 7), or if
 	// its locker was closed.
@@ -98,19 +99,16 @@ type Locker interface {
 	// If several claims in front of the queue may own the key together, all of
 	// them get it (law 14). The same is done if others still own the key.
 	//
-	// If another claim owns the key now, next is queued behind all claims that
-	// wait. next is nil if nobody here wants the key again. A next with a limit
-	// above 1 may be one of those that get the key.
-	//
 	// Release returns ErrLeaseLost if c did not own the key. A key that nobody
-	// owns then still goes to the first in the queue, and next is not queued.
-	// Release returns ErrUnavailable if the outcome is not known. next may then
-	// be queued.
-	Release(ctx context.Context, c, next *Claim) (Released, error)
+	// owns then still goes to the first in the queue, and e.Next is not queued.
+	// Release returns ErrUnavailable if the outcome is not known. e.Next may
+	// then be queued, and a Release with a Record may be called again.
+	Release(ctx context.Context, c *Claim, e End) (Released, error)
 
-	// Abandon leaves nothing of c behind, neither in the queue nor in the key.
-	// The key goes to the first in the queue, even if nobody owned it. Claims
-	// that stood behind c and may own the key beside its owners get it too.
+	// Abandon leaves nothing of c behind, neither in the queue nor in the key,
+	// but what e says. e has no Next. The key goes to the first in the queue,
+	// even if nobody owned it. Claims that stood behind c and may own the key
+	// beside its owners get it too.
 	//
 	// Abandon does not block. I/O goes on in the background. A request without
 	// an answer is tried again, until the claim must have ended by itself, or
@@ -120,7 +118,7 @@ type Locker interface {
 	// With late, all of it is done again about a second later, even by a store
 	// that is never late itself. A request of c that the guard has given up may
 	// yet arrive and make c the owner again.
-	Abandon(c *Claim, late bool)
+	Abandon(c *Claim, e End, late bool)
 
 	// Check reports whether the store can serve leases of the given TTL now. It
 	// must be reachable well within the TTL. All rights must be there, no

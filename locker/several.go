@@ -34,7 +34,7 @@ type Several interface {
 	// It adds ErrUnsent if nothing was sent.
 	AcquireAll(ctx context.Context, cs []*Claim, prefix bool) (as []Answer, held int, err error)
 
-	// ReleaseAll is Release for each claim, with nexts[i] as its next. It calls
+	// ReleaseAll is Release for each claim, with nexts[i] as its Next. It calls
 	// answered once for each claim before it returns. The end of one hold does
 	// not depend on another. answered does not block and calls nothing of the
 	// locker.

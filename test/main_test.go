@@ -80,21 +80,21 @@ func (s *spy) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	return next()
 }
 
-func (s *spy) Release(ctx context.Context, c, behind *locker.Claim) (locker.Released, error) {
+func (s *spy) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	s.releases.Add(1)
 	s.mu.Lock()
 	hook := s.release
 	s.mu.Unlock()
-	next := func() (locker.Released, error) { return s.Locker.Release(ctx, c, behind) }
+	next := func() (locker.Released, error) { return s.Locker.Release(ctx, c, e) }
 	if hook != nil {
 		return hook(ctx, next)
 	}
 	return next()
 }
 
-func (s *spy) Abandon(c *locker.Claim, late bool) {
+func (s *spy) Abandon(c *locker.Claim, e locker.End, late bool) {
 	s.abandons.Add(1)
-	s.Locker.Abandon(c, late)
+	s.Locker.Abandon(c, e, late)
 }
 
 // set changes the hooks while calls may be under way.

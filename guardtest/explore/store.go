@@ -177,10 +177,14 @@ func (s *store) Fence(ctx context.Context, c *locker.Claim) (token uint64, err e
 }
 
 // Release implements [locker.Locker].
-func (s *store) Release(ctx context.Context, c, next *locker.Claim) (r locker.Released, err error) {
-	if e := s.ask(ctx, "free "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
-		r, err = s.Locker.Release(ctx, c, next)
-		return told("frees", "free", c.Key, err)
+func (s *store) Release(ctx context.Context, c *locker.Claim, end locker.End) (r locker.Released, err error) {
+	request, done := "free", "frees"
+	if end.Record.Value != "" {
+		request, done = "record", "records the result of"
+	}
+	if e := s.ask(ctx, request+" "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
+		r, err = s.Locker.Release(ctx, c, end)
+		return told(done, request, c.Key, err)
 	}); e != nil {
 		return locker.Released{}, e
 	}
@@ -192,20 +196,9 @@ func (s *store) ReleaseAll(ctx context.Context, cs, nexts []*locker.Claim,
 	answered func(i int, r locker.Released, err error),
 ) {
 	for i, c := range cs {
-		r, err := s.Release(ctx, c, nexts[i])
+		r, err := s.Release(ctx, c, locker.End{Next: nexts[i]})
 		answered(i, r, err)
 	}
-}
-
-// Keep implements [locker.Locker].
-func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Record) (r locker.Released, err error) {
-	if e := s.ask(ctx, "record "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
-		r, err = s.Locker.Keep(ctx, c, next, rec)
-		return told("records the result of", "record", c.Key, err)
-	}); e != nil {
-		return locker.Released{}, e
-	}
-	return r, err
 }
 
 // Begin implements [locker.Locker].
@@ -231,16 +224,16 @@ func (s *store) Forget(ctx context.Context, key string) (found bool, err error) 
 }
 
 // Abandon implements [locker.Locker].
-func (s *store) Abandon(c *locker.Claim, again bool) {
+func (s *store) Abandon(c *locker.Claim, e locker.End, late bool) {
 	s.p.w.mu.Lock()
 	dead, rest := s.p.dead, time.Until(s.p.stands)
 	s.p.w.mu.Unlock()
 	switch {
 	case dead:
 	case rest > 0:
-		time.AfterFunc(rest, func() { s.Locker.Abandon(c, again) })
+		time.AfterFunc(rest, func() { s.Locker.Abandon(c, e, late) })
 	default:
-		s.Locker.Abandon(c, again)
+		s.Locker.Abandon(c, e, late)
 	}
 }
 
@@ -269,7 +262,7 @@ func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
 			e.s.p.w.log(e.s.p, "is handed "+key)
 			return
 		}
-		_, _ = e.s.Locker.Release(context.Background(), &locker.Claim{Key: key, Owner: owner}, nil)
+		_, _ = e.s.Locker.Release(context.Background(), &locker.Claim{Key: key, Owner: owner}, locker.End{})
 	})
 	return true
 }

@@ -140,15 +140,17 @@ func (u under) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	return u.Locker.Fence(ctx, u.space.claim(c))
 }
 
-func (u under) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	d := u.space.claim(next)
-	if next != nil {
-		defer back(next, d)
+func (u under) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if next := e.Next; next != nil {
+		e.Next = u.space.claim(next)
+		defer back(next, e.Next)
 	}
-	return u.Locker.Release(ctx, u.space.claim(c), d)
+	return u.Locker.Release(ctx, u.space.claim(c), e)
 }
 
-func (u under) Abandon(c *locker.Claim, late bool) { u.Locker.Abandon(u.space.claim(c), late) }
+func (u under) Abandon(c *locker.Claim, e locker.End, late bool) {
+	u.Locker.Abandon(u.space.claim(c), e, late)
+}
 
 func (u under) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	state, err := u.Locker.Inspect(ctx, u.space.name(key))
@@ -191,10 +193,6 @@ func (u under) ReleaseAll(
 	u.Locker.ReleaseAll(ctx, u.space.claims(cs), u.space.claims(nexts), answered)
 }
 
-func (u under) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	return u.Locker.Keep(ctx, u.space.claim(c), u.space.claim(next), r)
-}
-
 func (u under) Forget(ctx context.Context, key string) (bool, error) {
 	return u.Locker.Forget(ctx, u.space.name(key))
 }
@@ -203,12 +201,6 @@ func (u under) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (str
 	d := u.space.claim(c)
 	defer back(c, d)
 	return u.Locker.Begin(ctx, d, r)
-}
-
-func (u under) Unmark(c *locker.Claim) {
-	d := u.space.claim(c)
-	u.Locker.Unmark(d)
-	back(c, d)
 }
 
 // waker hears of keys by their names in the store.

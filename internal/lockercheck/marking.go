@@ -18,7 +18,7 @@ var marking = []Check{
 	{"only the owner of a key marks it", "law 20", marksForOwner},
 	{"a mark does not replace that of another claim", "law 20", marksBesideNothing},
 	{"a claim in the queue finds a mark and leaves", "law 20", leavesForMark},
-	{"a claim under which nothing was done leaves no mark", "Recorder.Unmark", unmarks},
+	{"a claim under which nothing was done leaves no mark", "End.Unmark", unmarks},
 	{"a mark is forgotten only when its claim has ended", "Recorder.Forget, law 20", forgetsMark},
 	{"a mark ends by its TTL", "law 20", markEnds},
 }
@@ -176,28 +176,24 @@ func leavesForMark(p *pair) {
 }
 
 func unmarks(p *pair) {
-	m := p.recorder(p.a)
-	released := p.marked(p.a, "released")
-	m.Unmark(released)
-	p.release(p.a, released, nil)
+	unmark := locker.End{Unmark: true}
+	p.end(p.a, p.marked(p.a, "released"), unmark)
 	p.finds("released", "")
 
-	abandoned := p.marked(p.a, "abandoned")
-	m.Unmark(abandoned)
-	p.abandon(p.a, abandoned)
+	p.giveUp(p.a, p.marked(p.a, "abandoned"), unmark)
 	p.release(p.b, p.eventually(p.b, "abandoned", long), nil)
 	p.finds("abandoned", "")
 
 	lost := p.marked(p.a, "lost")
 	p.release(p.a, lost, nil)
-	m.Unmark(lost)
-	p.wantReleaseLost("Release by a claim that had lost its key", p.a, lost)
+	_, err := p.a.Release(p.ctx, lost, unmark)
+	wantLost("Release by a claim that had lost its key", err)
 	p.finds("lost", "")
 
 	other := p.marked(p.b, "other")
 	stranger := recalling("other", long)
-	m.Unmark(stranger)
-	p.wantReleaseLost("Release by a claim that never owned its key", p.a, stranger)
+	_, err = p.a.Release(p.ctx, stranger, unmark)
+	wantLost("Release by a claim that never owned its key", err)
 	p.release(p.b, other, nil)
 	p.finds("other", mark.Value)
 }

@@ -65,7 +65,7 @@ func (p *pair) answered(s *side) {
 	for start := time.Now(); ; pause() {
 		c := claim("answered", long)
 		_, err := s.Acquire(p.ctx, c, locker.Try{})
-		s.Abandon(c, false)
+		s.Abandon(c, locker.End{}, false)
 		switch {
 		case err == nil, errors.Is(err, locker.ErrClosed):
 			return
@@ -119,7 +119,7 @@ func (p *pair) deeds() []deed {
 		}},
 		{"Fence", func(ctx context.Context) error { _, err := p.a.Fence(ctx, owned); return err }},
 		{"Release", func(ctx context.Context) error {
-			_, err := p.a.Release(ctx, released, claim("released", long))
+			_, err := p.a.Release(ctx, released, locker.End{Next: claim("released", long)})
 			return err
 		}},
 		{"Check", func(ctx context.Context) error { return p.a.Check(ctx, long) }},
@@ -131,7 +131,7 @@ func (p *pair) deeds() []deed {
 			deed{"Acquire of a share", acquire(permit("shared", 2, long), locker.Try{})},
 			deed{"Acquire of a share with Try.Wait", acquire(permit("shared", 2, long), locker.Try{Wait: true})},
 			deed{"Release of a share", func(ctx context.Context) error {
-				_, err := p.a.Release(ctx, share, nil)
+				_, err := p.a.Release(ctx, share, locker.End{})
 				return err
 			}},
 		)
@@ -143,7 +143,7 @@ func (p *pair) deeds() []deed {
 		all = append(all,
 			deed{"Acquire by a claim that recalls", acquire(recalling("free", long), locker.Try{Wait: true})},
 			deed{"Keep", func(ctx context.Context) error {
-				_, err := p.a.Keep(ctx, kept, nil, locker.Record{Value: "one", TTL: long})
+				_, err := p.a.Release(ctx, kept, locker.End{Record: locker.Record{Value: "one", TTL: long}})
 				return err
 			}},
 			deed{"Forget", func(ctx context.Context) error { _, err := p.a.Forget(ctx, "free"); return err }},
@@ -208,7 +208,7 @@ func abandonSurvivesOutage(p *pair) {
 		})
 		p.abandon(p.a, unclear)
 		for _, c := range []*locker.Claim{owned, queued} {
-			p.a.Abandon(c, false)
+			p.a.Abandon(c, locker.End{}, false)
 		}
 		time.Sleep(2 * short) // by then the first attempt has failed
 	})
@@ -230,7 +230,7 @@ func abandonsShareAlone(p *pair) {
 	p.acquire(p.a, gone)
 	p.acquire(p.b, stays)
 	p.broken(func() {
-		p.a.Abandon(gone, false)
+		p.a.Abandon(gone, locker.End{}, false)
 		time.Sleep(2 * short) // by then the first attempt has failed
 	})
 	p.comes(p.b, permit("k", 2, long), locker.Try{})
@@ -244,7 +244,7 @@ func closeFreesAfterOutage(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.a, c)
 	p.broken(func() {
-		p.a.Abandon(c, false)
+		p.a.Abandon(c, locker.End{}, false)
 		time.Sleep(2 * short)
 	})
 	p.closed(p.a)
@@ -257,7 +257,7 @@ func closesInOutage(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.a, c)
 	p.broken(func() {
-		p.a.Abandon(c, false)
+		p.a.Abandon(c, locker.End{}, false)
 		switch late, err := p.within(p.a.Close); {
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):
 			fail("Close while the store gives no answer: %v, want nil or its ctx's error", err)
@@ -294,18 +294,18 @@ func servesAfterOutage(p *pair) {
 // keepsBeforeFree keeps a record in an outage, and abandons the claim then. The
 // record is there as soon as the key is free.
 func keepsBeforeFree(p *pair) {
-	r := p.recorder(p.a)
-	owner := recalling("k", long)
+	p.recorder(p.a)
+	owner, e := recalling("k", long), locker.End{Record: locker.Record{Value: "one", TTL: long}}
 	p.acquire(p.a, owner)
 	p.broken(func() {
 		late, err := p.within(func(ctx context.Context) error {
-			_, err := r.Keep(ctx, owner, nil, locker.Record{Value: "one", TTL: long})
+			_, err := p.a.Release(ctx, owner, e)
 			return err
 		})
 		if err == nil {
-			fail("Keep without an answer reports success, %v after its ctx", late)
+			fail("Release with a record, without an answer, reports success, %v after its ctx", late)
 		}
-		p.a.Abandon(owner, true)
+		p.a.Abandon(owner, e, true)
 	})
 	p.release(p.b, p.eventually(p.b, "k", long), nil)
 	p.finds("k", "one")
@@ -330,8 +330,7 @@ func unmarksAfterOutage(p *pair) {
 			if err == nil {
 				fail("Begin without an answer reports success")
 			}
-			m.Unmark(owner)
-			p.a.Abandon(owner, true)
+			p.a.Abandon(owner, locker.End{Unmark: true}, true)
 		})
 		p.release(p.b, p.eventually(p.b, key, long), nil)
 		p.finds(key, "")

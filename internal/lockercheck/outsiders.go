@@ -43,7 +43,7 @@ func queuesWaitersOnly(p *pair) {
 func lostQueuesNothing(p *pair) {
 	c, lost, next := claim("k", long), claim("k", long), claim("k", long)
 	p.acquire(p.b, c)
-	_, err := p.a.Release(p.ctx, lost, next)
+	_, err := p.a.Release(p.ctx, lost, locker.End{Next: next})
 	wantLost("Release of a key that another owns", err)
 	if a := p.try(p.a, next, locker.Try{Wait: true, Queued: true}); a.Acquired || a.Queued {
 		fail("the next claim of a Release that answered ErrLeaseLost: Acquired %v, Queued "+

@@ -146,7 +146,12 @@ func (p *pair) release(s *side, c, next *locker.Claim) locker.Released {
 	if next != nil {
 		p.note(s, next)
 	}
-	r, err := s.Release(p.ctx, c, next)
+	return p.end(s, c, locker.End{Next: next})
+}
+
+// end releases c as e says, which must succeed.
+func (p *pair) end(s *side, c *locker.Claim, e locker.End) locker.Released {
+	r, err := s.Release(p.ctx, c, e)
 	if err != nil {
 		fail("Release of %q by its owner: %v, want success", c.Key, err)
 	}

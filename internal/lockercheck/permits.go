@@ -242,7 +242,7 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 				break
 			}
 			if t.Queued && !a.Queued { // too late for its grant
-				s.Abandon(c, false)
+				s.Abandon(c, locker.End{}, false)
 				c = permit("k", limit, long)
 			}
 			t.Queued, t.Place = a.Queued, a.Place
@@ -250,7 +250,7 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 		err := in.enter(c)
 		time.Sleep(100 * time.Microsecond)
 		in.leave(c)
-		if _, lost := s.Release(p.ctx, c, nil); err == nil {
+		if _, lost := s.Release(p.ctx, c, locker.End{}); err == nil {
 			err = lost
 		}
 		if err != nil {

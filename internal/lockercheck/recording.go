@@ -28,7 +28,7 @@ var recording = []Check{
 
 // recorder returns the locker of s. If it keeps no records, recorder ends the
 // check as skipped.
-func (p *pair) recorder(s *side) locker.Recorder {
+func (p *pair) recorder(s *side) locker.Locker {
 	needs(p.can.Records, "Records")
 	return s.Locker
 }
@@ -45,16 +45,12 @@ func (p *pair) keep(s *side, c, next *locker.Claim, r locker.Record) locker.Rele
 	if next != nil {
 		p.note(s, next)
 	}
-	released, err := p.recorder(s).Keep(p.ctx, c, next, r)
-	if err != nil {
-		fail("Keep of %q by its owner: %v, want success", c.Key, err)
-	}
-	return released
+	return p.end(s, c, locker.End{Next: next, Record: r})
 }
 
 // wantKeepLost keeps a record of c, which must not own its key.
 func (p *pair) wantKeepLost(what string, s *side, c *locker.Claim, r locker.Record) {
-	_, err := p.recorder(s).Keep(p.ctx, c, nil, r)
+	_, err := s.Release(p.ctx, c, locker.End{Record: r})
 	wantLost("Keep by "+what, err)
 }
 
@@ -64,9 +60,9 @@ func (p *pair) wantKeepLost(what string, s *side, c *locker.Claim, r locker.Reco
 func (p *pair) records(s *side, key, value string) {
 	c := recalling(key, long)
 	p.acquire(s, c)
-	_, err := p.recorder(s).Keep(p.ctx, c, nil, locker.Record{Value: value, TTL: long})
+	_, err := s.Release(p.ctx, c, locker.End{Record: locker.Record{Value: value, TTL: long}})
 	for n := 0; n < 3 && errors.Is(err, locker.ErrUnavailable); n++ {
-		_, err = p.recorder(s).Keep(p.ctx, c, nil, locker.Record{Value: value, TTL: long})
+		_, err = s.Release(p.ctx, c, locker.End{Record: locker.Record{Value: value, TTL: long}})
 	}
 	if err != nil {
 		fail("Keep of %q by its owner: %v, want success", c.Key, err)

@@ -385,13 +385,15 @@ type bid struct {
 	claim locker.Claim
 	terms terms
 
-	queued bool // it may be in the store's queue, or was granted there
 	// seen is when the last answered request that saw the bid in the queue was
 	// sent. No offer is older (law 1).
 	seen    time.Time
-	joins   uint32 // how many calls had joined the gate when that request was sent
-	wanted  bool   // another process waits for the key of the bid, or may
-	unclear bool   // a request of it may still be under way
+	joins   uint32  // how many calls had joined the gate when that request was sent
+	queued  bool    // it may be in the store's queue, or was granted there
+	wanted  bool    // another process waits for the key of the bid, or may
+	unclear bool    // a request of it may still be under way
+	unmark  bool    // its end removes its mark
+	recall  *Recall // its record had no answer yet, so its end keeps it; nil: none
 }
 
 // renewed returns for how long a renewal of b, which has won, is trusted. A
@@ -403,12 +405,21 @@ func (b *bid) renewed() time.Duration {
 	return b.terms.ttl
 }
 
-// abandon asks the locker to remove all that b has left in the store. b may be
-// nil.
+// abandon gives b up, unless it has left nothing in the store. b may be nil.
 func (b *bid) abandon(l locker.Locker) {
 	if b != nil && (b.queued || b.unclear) {
-		l.Abandon(&b.claim, b.unclear)
+		b.give(l, b.unclear)
 	}
+}
+
+// give asks the locker to remove all that b has left in the store, but the
+// record. late says that a request of b may still be under way.
+func (b *bid) give(l locker.Locker, late bool) {
+	end := locker.End{Unmark: b.unmark}
+	if b.recall != nil {
+		end.Record = b.recall.keep
+	}
+	l.Abandon(&b.claim, end, late)
 }
 
 // terms are what a grant was acquired with. A turn on it is open to calls that

@@ -136,9 +136,9 @@ func (m *meddler) Acquire(ctx context.Context, c *locker.Claim, try locker.Try) 
 	return m.Locker.Acquire(ctx, c, try)
 }
 
-func (m *meddler) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (m *meddler) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	defer meddle(&m.released)
-	return m.Locker.Release(ctx, c, next)
+	return m.Locker.Release(ctx, c, e)
 }
 
 // meddle runs *f once.

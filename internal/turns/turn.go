@@ -193,7 +193,7 @@ func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string,
 func (t *Turn) Unmark() {
 	r := t.patience.Recall
 	r.keep, r.undone = locker.Record{}, true
-	t.store.Unmark(&t.grant.bid.claim)
+	t.grant.bid.unmark = true
 }
 
 // End ends a turn without any I/O. The grant passes to the next in line. If
@@ -277,10 +277,10 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	gr := t.grant
 	switch {
 	case !gr.finish():
-		t.store.Abandon(&gr.bid.claim, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		gr.bid.give(t.store, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
 		return false, nil
 	case !gr.awaitRenewal(ctx):
-		t.store.Abandon(&gr.bid.claim, true)
+		gr.bid.give(t.store, true)
 		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	}
 	return true, nil
@@ -429,25 +429,31 @@ func (r *release) queue() *locker.Claim {
 // send asks the locker to release the key, and to keep the record of the turn
 // if there is one. next is the claim to queue.
 func (r *release) send(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	end := locker.End{Next: next, Unmark: r.grant.bid.unmark}
 	if r.patience.Recall.keeps() {
-		return r.keep(ctx, next)
+		return r.keep(ctx, end)
 	}
 	r.sent = time.Now()
-	return r.store.Release(ctx, &r.grant.bid.claim, next)
+	return r.store.Release(ctx, &r.grant.bid.claim, end)
 }
 
 // keep is send for a turn with a record. keep repeats a request without an
-// answer, after the pauses of the backoff, until ctx ends (law 19).
-func (r *release) keep(ctx context.Context, next *locker.Claim) (locker.Released, error) {
-	joins := r.gate.joined()
-	answer, err := r.keepOnce(ctx, next)
+// answer, after the pauses of the backoff, until ctx ends (law 19). If none has
+// an answer, the record is left to what abandons the claim.
+func (r *release) keep(ctx context.Context, end locker.End) (locker.Released, error) {
+	b, recall, joins := r.grant.bid, r.patience.Recall, r.gate.joined()
+	end.Record, b.recall = recall.keep, recall
+	answer, err := r.keepOnce(ctx, end)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && r.pauses(ctx, n); n++ {
-		r.grant.bid.unclear = true
+		b.unclear = true
 		r.cancel() // nobody knows whether it is in the queue
-		answer, err = r.keepOnce(ctx, nil)
+		end.Next = nil
+		answer, err = r.keepOnce(ctx, end)
+	}
+	if !errors.Is(err, locker.ErrUnavailable) {
+		b.recall = nil // a late try may own the key again, without the record of this one (law 16)
 	}
 	if err == nil {
-		recall := r.patience.Recall
 		recall.recorded = true
 		r.gate.recorded(recall.keep.Value, joins, nil)
 	}
@@ -456,10 +462,9 @@ func (r *release) keep(ctx context.Context, next *locker.Claim) (locker.Released
 
 // keepOnce makes one request that keeps the record. keepOnce leaves time for
 // others.
-func (r *release) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+func (r *release) keepOnce(ctx context.Context, end locker.End) (locker.Released, error) {
 	r.sent = time.Now()
-	ctx = r.bounded(ctx, limits.Release(r.set.TTL)/3)
-	return r.store.Keep(ctx, &r.grant.bid.claim, next, r.patience.Recall.keep)
+	return r.store.Release(r.bounded(ctx, limits.Release(r.set.TTL)/3), &r.grant.bid.claim, end)
 }
 
 // cancel takes back the bid of a release without an answer.
@@ -485,7 +490,7 @@ func (r *release) note(answer locker.Released, err error) error {
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {
-		r.store.Abandon(&gr.bid.claim, true)
+		gr.bid.give(r.store, true)
 	}
 	return err
 }

@@ -20,11 +20,11 @@ type freeCrowd struct {
 
 func newFreeCrowd(l guard.Locker, rdb *redis.Client) guard.Locker { return freeCrowd{l, rdb} }
 
-func (f freeCrowd) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (f freeCrowd) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if c.Limit > 1 {
 		f.rdb.Del(ctx, libs.Guard.Keys(c.Key)...)
 	}
-	return f.Locker.Release(ctx, c, next)
+	return f.Locker.Release(ctx, c, e)
 }
 
 // noStay reports successful renewals of shares without sending them.

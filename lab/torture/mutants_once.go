@@ -27,8 +27,9 @@ type noRecord struct{ guard.Locker }
 
 func newNoRecord(l guard.Locker, _ *redis.Client) guard.Locker { return noRecord{l} }
 
-func (n noRecord) Keep(ctx context.Context, c, next *locker.Claim, _ locker.Record) (locker.Released, error) {
-	return n.Release(ctx, c, next)
+func (n noRecord) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	e.Record = locker.Record{}
+	return n.Locker.Release(ctx, c, e)
 }
 
 // noMark says that it has marked a key.

@@ -139,25 +139,20 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err 
 }
 
 // Release gives the key of c to the claim that has waited longest, if c owns
-// it, and to those behind it that may own it too. It queues next behind the
+// it, and to those behind it that may own it too. It queues e.Next behind the
 // others.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
 	if err != nil {
 		return locker.Released{}, err
 	}
-	l.store.unmark(c)
-	if l.store.owned(c, now) != nil {
-		return l.release(l.store.keys[c.Key], c, next, now), nil
-	}
-	l.store.free(c.Key, c.Owner, now) // the key may be nobody's, with others in its queue
-	return locker.Released{}, locker.ErrLeaseLost
+	return l.end(c, e, now)
 }
 
-// Abandon leaves nothing of c behind. With late, it does so again after a
-// second.
-func (l *Locker) Abandon(c *locker.Claim, late bool) {
+// Abandon leaves nothing of c behind but what e says. With late, it does so
+// again after a second.
+func (l *Locker) Abandon(c *locker.Claim, e locker.End, late bool) {
 	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory, so it cannot block
 	defer l.store.leave()
 	if l.state != open {
@@ -165,10 +160,10 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 	// A store that cannot be reached drops the claim as soon as it can.
 	if late || err != nil {
-		l.again(c, now)
+		l.store.late = append(l.store.late, again{now.Add(lateAfter), l, c, e})
 	}
 	if err == nil {
-		l.end(c, now)
+		_, _ = l.end(c, e, now)
 	}
 }
 

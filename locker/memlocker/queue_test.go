@@ -76,7 +76,7 @@ func TestNobodyIsGrantedAnotherKeyOrByAStranger(t *testing.T) {
 	w.wait(1, claim("b", "k"))
 	w.told = nil
 	w.release(0, other, nil, 0)
-	if _, err := w.ls[0].Release(t.Context(), claim("stranger", "k"), nil); !errors.Is(err, locker.ErrLeaseLost) {
+	if _, err := w.ls[0].Release(t.Context(), claim("stranger", "k"), locker.End{}); !errors.Is(err, locker.ErrLeaseLost) {
 		t.Fatalf("Release by a stranger: %v, want ErrLeaseLost", err)
 	}
 	w.wantTold()
@@ -93,8 +93,8 @@ func TestKeyOfNobodyIsHandedOnByALateRelease(t *testing.T) {
 			time.Sleep(time.Second)
 			w.told = nil
 			if abandons {
-				w.ls[0].Abandon(a, false)
-			} else if _, err := w.ls[0].Release(t.Context(), a, nil); !errors.Is(err, locker.ErrLeaseLost) {
+				w.ls[0].Abandon(a, locker.End{}, false)
+			} else if _, err := w.ls[0].Release(t.Context(), a, locker.End{}); !errors.Is(err, locker.ErrLeaseLost) {
 				t.Fatalf("Release: %v, want ErrLeaseLost", err)
 			}
 			w.wantTold("b granted k as b, 0 behind")
@@ -108,7 +108,7 @@ func TestAbandonTouchesNoOtherClaimOfItsInstance(t *testing.T) {
 		a, b := claim("a", "k"), claim("b", "k")
 		w.acquire(0, a)
 		w.wait(1, b)
-		w.ls[1].Abandon(b, true)
+		w.ls[1].Abandon(b, locker.End{}, true)
 		b2 := claim("b2", "k")
 		w.wait(1, b2)
 		time.Sleep(lateAfter)

@@ -46,7 +46,7 @@ func (l *Locker) ReleaseAll(
 	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
 ) {
 	for i, c := range cs {
-		r, err := l.Release(ctx, c, nexts[i])
+		r, err := l.Release(ctx, c, locker.End{Next: nexts[i]})
 		answered(i, r, err)
 	}
 }

@@ -87,7 +87,7 @@ func (w *world) wait(i int, c *locker.Claim) locker.Place {
 
 func (w *world) release(i int, c, next *locker.Claim, waiting int) locker.Released {
 	w.Helper()
-	r, err := w.ls[i].Release(w.Context(), c, next)
+	r, err := w.ls[i].Release(w.Context(), c, locker.End{Next: next})
 	if err != nil || r.Waiting != waiting || r.Handed != (waiting > 0) || r.Queued != (waiting > 0 && next != nil) {
 		w.Fatalf("Release: %+v, %v, want %d waiting", r, err, waiting)
 	}

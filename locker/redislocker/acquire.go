@@ -181,7 +181,7 @@ func (a *attempt) owned(fence []command) (locker.Answer, error) {
 	case errors.Is(err, redis.Nil):
 		return locker.Answer{}, unclear(errors.New("the key was deleted at once"))
 	case a.refused(err):
-		a.Abandon(a.claim, false)
+		a.Abandon(a.claim, locker.End{}, false)
 		return locker.Answer{Queued: true}, a.tryError(err)
 	}
 	return locker.Answer{}, ofSeveral([]error{nil, a.tryError(err)}) // the key was taken, so something was sent

@@ -76,7 +76,7 @@ func held(t *testing.T, l locker.Locker, c *locker.Claim, how locker.Try) locker
 
 func mustRelease(t *testing.T, l locker.Locker, c *locker.Claim) {
 	t.Helper()
-	if _, err := l.Release(t.Context(), c, nil); err != nil {
+	if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func mustRelease(t *testing.T, l locker.Locker, c *locker.Claim) {
 // compared.
 func release(t *testing.T, l locker.Locker, c, next *locker.Claim, want locker.Released) {
 	t.Helper()
-	r, err := l.Release(t.Context(), c, next)
+	r, err := l.Release(t.Context(), c, locker.End{Next: next})
 	r.Place = 0
 	if err != nil || r != want {
 		t.Fatalf("Release: %+v, %v, want %+v", r, err, want)

@@ -24,7 +24,7 @@ func TestALookWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T) {
 				t.Errorf("%+v: %+v, %v, want ErrUnavailable, and Queued where it may be", how, a, err)
 			}
 		}
-		l.Abandon(c, false)
+		l.Abandon(c, locker.End{}, false)
 		if !has("k") { // waits until the janitor is done
 			t.Fatal("the owner's key is gone")
 		}
@@ -39,14 +39,14 @@ func TestAReleaseWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T)
 		mustAcquire(t, l, owner)
 		queue(t, l, second)
 		w.set(loseReply)
-		_, err := l.Release(t.Context(), owner, next)
+		_, err := l.Release(t.Context(), owner, locker.End{Next: next})
 		w.set(nil)
 		if !errors.Is(err, locker.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		l.Abandon(next, false)
-		l.Abandon(owner, true)
-		l.Abandon(second, false)
+		l.Abandon(next, locker.End{}, false)
+		l.Abandon(owner, locker.End{}, true)
+		l.Abandon(second, locker.End{}, false)
 		if has("k") {
 			t.Error("the key is left, or went to one that was abandoned")
 		}
@@ -63,7 +63,7 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 				c := claim("k")
 				c.Recall = true
 				mustAcquire(t, l, c)
-				if _, err := l.Keep(t.Context(), c, nil, locker.Record{Value: value, TTL: time.Hour}); err != nil {
+				if _, err := l.Release(t.Context(), c, locker.End{Record: locker.Record{Value: value, TTL: time.Hour}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -99,14 +99,14 @@ func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
 		t.Helper()
 		c := recalls("k")
 		mustAcquire(t, l, c)
-		if _, err := l.Keep(t.Context(), c, nil, locker.Record{Value: "old", TTL: time.Hour}); err != nil {
+		if _, err := l.Release(t.Context(), c, locker.End{Record: locker.Record{Value: "old", TTL: time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
 		if found, err := l.Forget(t.Context(), "k"); !found || err != nil {
 			t.Fatal(found, err)
 		}
 		mustAcquire(t, l, c) // as a try that arrives late
-		l.Abandon(c, true)
+		l.Abandon(c, locker.End{}, true)
 		if has("k") {
 			t.Error("the key is left")
 		}

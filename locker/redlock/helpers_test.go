@@ -95,7 +95,7 @@ func refused(t testing.TB, l locker.Locker, c *locker.Claim) {
 
 func mustRelease(t testing.TB, l locker.Locker, c *locker.Claim) {
 	t.Helper()
-	if _, err := l.Release(t.Context(), c, nil); err != nil {
+	if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
 }

@@ -424,20 +424,14 @@ func (d *driver) release(name string, h *hand) {
 	d.know(h, false)
 	said := d.both("release "+h.claims[0].Owner, func(i int, s *side) string {
 		c, l := h.claims[i], s.ls[h.at]
-		var then *locker.Claim
+		e := locker.End{Unmark: unmarks}
 		if next != nil {
-			then = next.claims[i]
+			e.Next = next.claims[i]
 		}
-		if unmarks {
-			l.Unmark(c)
-		}
-		var r locker.Released
-		var err error
 		if keeps {
-			r, err = l.Keep(d.Context(), c, then, locker.Record{Value: value, TTL: d.records()})
-		} else {
-			r, err = l.Release(d.Context(), c, then)
+			e.Record = locker.Record{Value: value, TTL: d.records()}
 		}
+		r, err := l.Release(d.Context(), c, e)
 		if next != nil {
 			next.place[i] = r.Place
 		}
@@ -461,7 +455,7 @@ func (d *driver) abandon(name string, h *hand) {
 	delete(d.hands, name)
 	d.know(h, false)
 	d.both("abandon "+h.claims[0].Owner, func(i int, s *side) string {
-		s.ls[h.at].Abandon(h.claims[i], false)
+		s.ls[h.at].Abandon(h.claims[i], locker.End{}, false)
 		return ""
 	})
 }

@@ -238,7 +238,7 @@ func TestAReleaseOfAShareKnowsOfThoseBesideIt(t *testing.T) {
 		a, b, next := wants('a', locker.NoLimit), wants('b', locker.NoLimit), wants('n', 1)
 		take(t, ls[0], a)
 		take(t, ls[1], b)
-		r, err := ls[0].Release(t.Context(), a, next)
+		r, err := ls[0].Release(t.Context(), a, locker.End{Next: next})
 		if err != nil || !r.Handed || !r.Queued {
 			t.Errorf("%+v, %v, want next to be queued behind b", r, err)
 		}

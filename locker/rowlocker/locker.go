@@ -173,18 +173,20 @@ func (l *Locker) acquiring(c *locker.Claim, t locker.Try) *request {
 
 // Release hands the key of c to the first in the queue, and to those behind it
 // that may own it too.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
 	}
 	defer l.life.Leave()
-	s, _ := c.State.(claimState)
-	return l.release(ctx, request{verb: release, key: c.Key, owner: c.Owner, unmark: s.unmark}, next)
+	return l.released(l.desk.do(ctx, *l.releasing(ending(c, e), e.Next)), e.Next)
 }
 
-// release sends q, which ends the hold of its owner and queues next.
-func (l *Locker) release(ctx context.Context, q request, next *locker.Claim) (locker.Released, error) {
-	return l.released(l.desk.do(ctx, *l.releasing(q, next)), next)
+// ending returns the request that ends c.
+func ending(c *locker.Claim, e locker.End) request {
+	if r := e.Record; r.Value != "" {
+		return request{verb: keep, key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value)}
+	}
+	return request{verb: release, key: c.Key, owner: c.Owner, unmark: e.Unmark}
 }
 
 // releasing completes q before it is sent.
@@ -359,34 +361,6 @@ func (l *Locker) ReleaseAll(
 	}
 }
 
-// Keep is Release of c with a record.
-func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	if err := l.life.Enter(); err != nil {
-		return locker.Released{}, err
-	}
-	defer l.life.Leave()
-	released, err := l.release(ctx, keeping(c, r), next)
-	if errors.Is(err, locker.ErrUnavailable) {
-		s, _ := c.State.(claimState)
-		s.keep = &r // for Abandon
-		c.State = s
-	}
-	return released, err
-}
-
-func keeping(c *locker.Claim, r locker.Record) request {
-	return request{verb: keep, key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value)}
-}
-
-// ending returns the request that leaves nothing of c behind (law 19).
-func ending(c *locker.Claim) request {
-	s, _ := c.State.(claimState)
-	if s.keep != nil {
-		return keeping(c, *s.keep)
-	}
-	return request{verb: release, key: c.Key, owner: c.Owner, unmark: s.unmark}
-}
-
 // Begin marks the key of c.
 func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
 	if err := l.life.Enter(); err != nil {
@@ -397,13 +371,6 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 		verb: begin, key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value),
 	})
 	return string(answer.record), unclear(err)
-}
-
-// Unmark lets the Release or Abandon of c remove its mark, and sends nothing.
-func (*Locker) Unmark(c *locker.Claim) {
-	s, _ := c.State.(claimState)
-	s.unmark = true
-	c.State = s
 }
 
 // Forget deletes the record of key, and reports whether there was one. The
@@ -424,15 +391,8 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	return r.ok, nil
 }
 
-// claimState is the locker's own part of a claim: its State, if it has one. The
-// guard never has two calls in flight that use it.
-type claimState struct {
-	keep   *locker.Record // of a Keep without an answer
-	unmark bool           // see Unmark
-}
-
 // Abandon takes c out of key and queue, in the background.
-func (l *Locker) Abandon(c *locker.Claim, late bool) { l.abandon(ending(c), late) }
+func (l *Locker) Abandon(c *locker.Claim, e locker.End, late bool) { l.abandon(ending(c, e), late) }
 
 // giveBack releases a key that was granted to a claim which nobody knows (law
 // 3). After Close it does nothing: Close has released all claims that waited.

@@ -70,7 +70,7 @@ type term struct {
 
 func (r *row) termOf(d int64) term { return term{length: r.grain + d, ends: r.now + r.grain + d} }
 
-// record is what the last Keep or Begin has left beside a key, see laws 16 to
+// record is what the last Release or Begin has left beside a key, see laws 16 to
 // 20 of package locker. The record lies in the row of its key, so that both
 // change in one step.
 type record struct {

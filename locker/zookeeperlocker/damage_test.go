@@ -107,7 +107,7 @@ var goesOn = map[string]func(ctx context.Context, l locker.Locker, c *locker.Cla
 		return err
 	},
 	"release": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
-		_, err := l.Release(ctx, c, nil)
+		_, err := l.Release(ctx, c, locker.End{})
 		return err
 	},
 	"force release": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
@@ -207,7 +207,7 @@ func TestAnOwnerGoesOnWhateverStandsBelowItsNode(t *testing.T) {
 					if err := goOn(ctx, l, c); err != nil {
 						t.Errorf("the owner: %v", err)
 					}
-					_, _ = l.Release(ctx, c, nil)
+					_, _ = l.Release(ctx, c, locker.End{})
 					all.Wait()
 					awaitNone(t, conn, prefix)
 				})

@@ -206,7 +206,7 @@ func TestARecordEndsThoughItsRowIsWrittenAnew(t *testing.T) {
 			l, c := opened(t, addr, prefix), claimOfK()
 			acquire(t, l, c)
 			r := locker.Record{Value: value, TTL: 3 * time.Second}
-			if _, err := l.Keep(t.Context(), c, nil, r); err != nil {
+			if _, err := l.Release(t.Context(), c, locker.End{Record: r}); err != nil {
 				t.Fatal(err)
 			}
 			if s, err := l.Inspect(t.Context(), "k"); err != nil || s.Record.Size != len(value) {
@@ -240,7 +240,7 @@ func endsFor(t *testing.T, l locker.Locker) bool {
 		if !a.Acquired {
 			return false
 		}
-		if _, err := l.Release(t.Context(), c, nil); err != nil {
+		if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 			t.Fatal(err)
 		}
 	}

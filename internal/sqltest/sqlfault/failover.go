@@ -45,7 +45,7 @@ func Failover(t *testing.T, newLocker func() locker.Locker, move func()) {
 			return lost(err)
 		},
 		"release": func(ctx context.Context, l locker.Locker, c, _, _ *locker.Claim) error {
-			_, err := l.Release(ctx, c, nil)
+			_, err := l.Release(ctx, c, locker.End{})
 			return lost(err)
 		},
 	}

@@ -264,7 +264,7 @@ func TestCloseLeavesAKeyThatWasHandedOverToItsOffer(t *testing.T) {
 	if _, held := b.Acquire(t.Context(), waits, locker.Try{Wait: true}); err != nil || held != nil {
 		t.Fatal(err, held)
 	}
-	if _, err := a.Release(t.Context(), owner, nil); err != nil {
+	if _, err := a.Release(t.Context(), owner, locker.End{}); err != nil {
 		t.Fatal(err)
 	}
 	<-granted
