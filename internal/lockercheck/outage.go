@@ -162,7 +162,9 @@ func (p *pair) deeds() []deed {
 				}
 				return err
 			}},
-			deed{"ForceRelease", func(ctx context.Context) error { return p.a.ForceRelease(ctx, "owned", owned.Owner) }},
+			deed{"ForceRelease", func(ctx context.Context) error {
+				return p.a.ForceRelease(ctx, "owned", owned.Owner)
+			}},
 		)
 	}
 	return all

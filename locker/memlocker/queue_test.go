@@ -76,7 +76,8 @@ func TestNobodyIsGrantedAnotherKeyOrByAStranger(t *testing.T) {
 	w.wait(1, claim("b", "k"))
 	w.told = nil
 	w.release(0, other, nil, 0)
-	if _, err := w.ls[0].Release(t.Context(), claim("stranger", "k"), locker.End{}); !errors.Is(err, locker.ErrLeaseLost) {
+	_, err := w.ls[0].Release(t.Context(), claim("stranger", "k"), locker.End{})
+	if !errors.Is(err, locker.ErrLeaseLost) {
 		t.Fatalf("Release by a stranger: %v, want ErrLeaseLost", err)
 	}
 	w.wantTold()
@@ -125,7 +126,8 @@ func TestWakerMayCallBack(t *testing.T) {
 	peer := l.Peer()
 	a, b := claim("a", "k"), claim("b", "k")
 	looked, renewed := errors.New("never wanted"), errors.New("never granted")
-	if err := l.Open(hears{f: func() { _, looked = locker.Findings(peer.Check(t.Context(), time.Second)) }}); err != nil {
+	wanted := func() { _, looked = locker.Findings(peer.Check(t.Context(), time.Second)) }
+	if err := l.Open(hears{f: wanted}); err != nil {
 		t.Fatal(err)
 	}
 	grant := func() {

@@ -129,10 +129,11 @@ func (l checker) live(ctx context.Context, c *locker.Claim) error {
 	if err := l.run(ctx, l.state(c).renew())[0].Err(); err != nil {
 		return l.tryError(err)
 	}
-	if _, err := freed(l.runOne(ctx, l.releasing(c, locker.End{}))); err != nil {
+	release := l.releasing(c, locker.End{})
+	if _, err := freed(l.runOne(ctx, release)); err != nil {
 		return err
 	}
-	if _, err := freed(l.runOne(ctx, l.releasing(c, locker.End{}))); !errors.Is(err, locker.ErrLeaseLost) { // a second release
+	if _, err := freed(l.runOne(ctx, release)); !errors.Is(err, locker.ErrLeaseLost) {
 		return cmp.Or(err, unclear(errors.New("a key was released twice")))
 	}
 	_, free, err := l.attempt(waiter, locker.Try{Queued: true}).look(ctx)

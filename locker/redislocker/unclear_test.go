@@ -63,7 +63,8 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 				c := claim("k")
 				c.Recall = true
 				mustAcquire(t, l, c)
-				if _, err := l.Release(t.Context(), c, locker.End{Record: locker.Record{Value: value, TTL: time.Hour}}); err != nil {
+				end := locker.End{Record: locker.Record{Value: value, TTL: time.Hour}}
+				if _, err := l.Release(t.Context(), c, end); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -99,7 +100,8 @@ func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
 		t.Helper()
 		c := recalls("k")
 		mustAcquire(t, l, c)
-		if _, err := l.Release(t.Context(), c, locker.End{Record: locker.Record{Value: "old", TTL: time.Hour}}); err != nil {
+		end := locker.End{Record: locker.Record{Value: "old", TTL: time.Hour}}
+		if _, err := l.Release(t.Context(), c, end); err != nil {
 			t.Fatal(err)
 		}
 		if found, err := l.Forget(t.Context(), "k"); !found || err != nil {

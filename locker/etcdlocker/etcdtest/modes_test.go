@@ -554,8 +554,9 @@ func TestARecordThatComesDuringALookIsFound(t *testing.T) {
 	owner, recalls := claimed("k", 0), claimed("k", 0)
 	recalls.Recall = true
 	other.mustAcquire(t, owner, locker.Try{}, owns)
+	end := locker.End{Record: locker.Record{Value: "kept", TTL: time.Minute}}
 	c.beforeThe(2, func() { // after the look
-		if _, err := other.Release(t.Context(), owner, locker.End{Record: locker.Record{Value: "kept", TTL: time.Minute}}); err != nil {
+		if _, err := other.Release(t.Context(), owner, end); err != nil {
 			t.Error(err)
 		}
 	})

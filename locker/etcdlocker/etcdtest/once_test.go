@@ -87,7 +87,8 @@ func TestARecordEndsThoughItsRowIsWrittenAnew(t *testing.T) {
 	first := claimed("k", 0)
 	c.mustAcquire(t, first, locker.Try{}, owns)
 	long := strings.Repeat("r", 1000) // stands in a row of its own
-	if _, err := c.Release(t.Context(), first, locker.End{Record: locker.Record{Value: long, TTL: 3 * time.Second}}); err != nil {
+	end := locker.End{Record: locker.Record{Value: long, TTL: 3 * time.Second}}
+	if _, err := c.Release(t.Context(), first, end); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := c.Inspect(t.Context(), "k"); err != nil || s.Record.Size != len(long) {
