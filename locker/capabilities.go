@@ -13,12 +13,12 @@ type Capabilities struct {
 	// guard.New and Guard.With refuse a TTL that the store cannot keep.
 	Limits Limits
 
-	Shares   bool // several claims own a key at once, see [Claim].Limit and laws 13 to 15
+	Shares   bool // several claims own a key at once, see [Claim].Limit and laws 9 and 10
 	Several  bool // the methods of Several do more than calls in a row
-	Records  bool // the methods of Recorder, [Claim].Recall and [End].Record work, with laws 16 to 20
+	Records  bool // the methods of Recorder, [Claim].Recall and [End].Record work, with laws 11 and 12
 	Inspects bool // the methods of Inspector work
 	// Lingers says that the processes can hear at once that others want their
-	// keys. Only then do claims linger, see [Claim].Lingers and law 21.
+	// keys. Only then do claims linger, see [Claim].Lingers and law 4.
 	Lingers bool
 
 	// Findings are the names that findings of Check can have. Then

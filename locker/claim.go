@@ -69,7 +69,7 @@ type Claim struct {
 	// Limit is how many claims may own the key at once, this one included. 0
 	// and 1 mean that this claim owns the key alone. NoLimit shares the key
 	// with any number of claims, and comes without Fencing. A number in between
-	// makes the claim one of so many permits. See laws 13 to 15.
+	// makes the claim one of so many permits. See laws 9 and 10.
 	//
 	// A limit above 1 needs [Capabilities].Shares.
 	Limit int
@@ -205,7 +205,7 @@ type Answer struct {
 	// in place of LookEvery. It is at most Try.Rest and at most MaxRest. It may
 	// be 0. It counts until the next Acquire, whatever that answers.
 	//
-	// A store grants a rest only where law 7 allows it.
+	// A store grants a rest only where law 6 allows it.
 	Rest time.Duration
 }
 

@@ -57,7 +57,7 @@ type Locker interface {
 	// [Waker.Wanted]. If the owner changed meanwhile, nobody need be told.
 	//
 	// A claim with a limit above 1 also becomes an owner beside others, if laws
-	// 13 and 14 allow it. The processes of all owners are told when such a
+	// 9 and 10 allow it. The processes of all owners are told when such a
 	// claim or another one is new in the queue. If others wait there already,
 	// they need not be told again.
 	//
@@ -93,11 +93,11 @@ type Locker interface {
 	// block of tokens if the claim wants one, and tells its process by
 	// [Waker.Granted].
 	//
-	// A claim is passed over if its process is known to be gone (law 7), or if
+	// A claim is passed over if its process is known to be gone (law 6), or if
 	// its locker was closed.
 	//
 	// If several claims in front of the queue may own the key together, all of
-	// them get it (law 14). The same is done if others still own the key.
+	// them get it (law 10). The same is done if others still own the key.
 	//
 	// Release returns ErrLeaseLost if c did not own the key. A key that nobody
 	// owns then still goes to the first in the queue, and e.Next is not queued.

@@ -10,7 +10,7 @@ import (
 )
 
 var life = []Check{
-	{"a call ends when its ctx has ended, and tells no lie", "Locker, law 12", endedContext},
+	{"a call ends when its ctx has ended, and tells no lie", "Locker, law 8", endedContext},
 	{"a healthy store passes Check", "Locker.Check", healthy},
 	{"a locker is opened once", "Locker.Open", opensOnce},
 	{"a closed locker answers ErrClosed", "Locker.Close", closes},

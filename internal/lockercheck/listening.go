@@ -12,8 +12,8 @@ import (
 // guard counts on no more than [locker.Claim.First], so the longer lease
 // excludes as well. It costs others time only if the process dies.
 var listening = []Check{
-	{"who lingers is told again at each look", "Locker.Listens, law 21", toldAtEachLook},
-	{"an answer tells whether the owner lingers", "Answer.Lingers, law 21", tellsLingers},
+	{"who lingers is told again at each look", "Locker.Listens, law 4", toldAtEachLook},
+	{"an answer tells whether the owner lingers", "Answer.Lingers, law 4", tellsLingers},
 	{"who lingers can be seen", "KeyState.Lingers", seesLingers},
 	{"the first lease of who lingers lasts its offer", "Claim.First", firstLease},
 	{"a closed locker does not listen", "Locker.Listens", closedIsDeaf},

@@ -10,17 +10,17 @@ import (
 // The answers about marks of a locker that keeps records. For other lockers
 // these checks are skipped.
 var marking = []Check{
-	{"a mark is found when its claim has released the key", "law 20", findsMark},
-	{"a mark is found when its claim has died", "law 20", findsMarkOfDead},
-	{"a mark is not found while its claim owns the key", "law 20", hidesMark},
+	{"a mark is found when its claim has released the key", "law 12", findsMark},
+	{"a mark is found when its claim has died", "law 12", findsMarkOfDead},
+	{"a mark is not found while its claim owns the key", "law 12", hidesMark},
 	{"a record takes the place of a mark", "Recorder.Begin", keepReplacesMark},
-	{"a mark is no record that its claim has kept", "laws 19 and 20", markIsNotKept},
-	{"only the owner of a key marks it", "law 20", marksForOwner},
-	{"a mark does not replace that of another claim", "law 20", marksBesideNothing},
-	{"a claim in the queue finds a mark and leaves", "law 20", leavesForMark},
+	{"a mark is no record that its claim has kept", "laws 11 and 12", markIsNotKept},
+	{"only the owner of a key marks it", "law 12", marksForOwner},
+	{"a mark does not replace that of another claim", "law 12", marksBesideNothing},
+	{"a claim in the queue finds a mark and leaves", "law 12", leavesForMark},
 	{"a claim under which nothing was done leaves no mark", "End.Unmark", unmarks},
-	{"a mark is forgotten only when its claim has ended", "Recorder.Forget, law 20", forgetsMark},
-	{"a mark ends by its TTL", "law 20", markEnds},
+	{"a mark is forgotten only when its claim has ended", "Recorder.Forget, law 12", forgetsMark},
+	{"a mark ends by its TTL", "law 12", markEnds},
 }
 
 // mark is a mark of the greatest length.

@@ -32,13 +32,13 @@ func (c FaultyCheck) Test(a, b locker.Locker, breakStore func() (mend func())) e
 
 var outage = []Check{
 	{"every call ends with its ctx, though the store gives no answer", "Locker", endsWithContext},
-	{"no answer is ErrUnavailable", "Locker, law 12", saysUnavailable},
+	{"no answer is ErrUnavailable", "Locker, law 8", saysUnavailable},
 	{"what was abandoned in an outage is freed after it", "Locker.Abandon", abandonSurvivesOutage},
-	{"a share that was abandoned in an outage is freed alone", "law 13", abandonsShareAlone},
+	{"a share that was abandoned in an outage is freed alone", "law 9", abandonsShareAlone},
 	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
-	{"a Keep without an answer is done before the key is freed", "law 19", keepsBeforeFree},
-	{"a mark without an answer is removed", "law 20", unmarksAfterOutage},
+	{"a Keep without an answer is done before the key is freed", "law 11", keepsBeforeFree},
+	{"a mark without an answer is removed", "law 12", unmarksAfterOutage},
 	{"after an outage the store serves as before", "Waker.WakeAll, law 4", servesAfterOutage},
 	{"who listens hears of what came in an outage", "Locker.Listens, Waker.WakeAll", hearsAfterOutage},
 }

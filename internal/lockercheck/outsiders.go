@@ -11,7 +11,7 @@ import (
 var outsiders = []Check{
 	{"a try that does not wait leaves the queue as it is", "Locker.Acquire, Try.Wait", queuesWaitersOnly},
 	{"a release that has lost its lease queues nothing", "Locker.Release", lostQueuesNothing},
-	{"a free key is anybody's, whoever is in the queue", "Locker.Acquire, law 8", freeForAll},
+	{"a free key is anybody's, whoever is in the queue", "Locker.Acquire, law 7", freeForAll},
 }
 
 // queuesWaitersOnly tries two claims without Wait: one in the queue, and one

@@ -11,13 +11,13 @@ import (
 
 // Claims with a limit of their own, alone and beside other claims.
 var permits = []Check{
-	{"no more claims own a key than there are permits", "law 13", permitsLimit},
-	{"the lower of two limits decides", "law 13", lowerLimit},
-	{"a limit ends with the claims that have it", "law 13", limitLeaves},
-	{"a permit that has ended goes to the first who waits", "law 8", endedPermitGoesOn},
-	{"a claim that must be alone waits for all permits", "law 13", aloneWaits},
-	{"permits have tokens of their own, and shared claims have none", "law 15", permitTokens},
-	{"claims of all kinds pass, and no more at once than may", "laws 13 and 14", allKindsPass},
+	{"no more claims own a key than there are permits", "law 9", permitsLimit},
+	{"the lower of two limits decides", "law 9", lowerLimit},
+	{"a limit ends with the claims that have it", "law 9", limitLeaves},
+	{"a permit that has ended goes to the first who waits", "law 7", endedPermitGoesOn},
+	{"a claim that must be alone waits for all permits", "law 9", aloneWaits},
+	{"permits have tokens of their own, and shared claims have none", "law 9", permitTokens},
+	{"claims of all kinds pass, and no more at once than may", "laws 9 and 10", allKindsPass},
 	{"all owners of a key can be seen", "locker.Inspector", seesOwners},
 	{"a forced release ends one share of several", "locker.Inspector", forcesShare},
 }

@@ -12,16 +12,16 @@ import (
 // The answers of a locker that keeps records. For other lockers these checks are
 // skipped.
 var recording = []Check{
-	{"a record is found in place of the key", "law 17", findsRecord},
-	{"only the owner of a key keeps a record", "law 16", keepsForOwner},
-	{"a lease that has ended keeps no record", "law 16", keepsForLive},
-	{"a Keep may be repeated", "law 19", keepsAgain},
-	{"claims that recall leave the queue when there is a record", "law 18", leavesForRecord},
-	{"other claims are served when there is a record", "law 18", servesOthers},
-	{"a release without a record hands the key to a claim that recalls", "laws 5 and 8", servesRecalling},
+	{"a record is found in place of the key", "law 11", findsRecord},
+	{"only the owner of a key keeps a record", "law 11", keepsForOwner},
+	{"a lease that has ended keeps no record", "law 11", keepsForLive},
+	{"a Keep may be repeated", "law 11", keepsAgain},
+	{"claims that recall leave the queue when there is a record", "law 11", leavesForRecord},
+	{"other claims are served when there is a record", "law 11", servesOthers},
+	{"a release without a record hands the key to a claim that recalls", "laws 5 and 7", servesRecalling},
 	{"a claim that recalls may want tokens", "Claim.Fencing", recallsFenced},
-	{"a claim that recalls owns its key alone", "law 13", recallsAlone},
-	{"a record ends by its TTL", "law 16", recordEnds},
+	{"a claim that recalls owns its key alone", "law 9", recallsAlone},
+	{"a record ends by its TTL", "law 11", recordEnds},
 	{"a record that was forgotten is not found", "Recorder.Forget", forgetsRecord},
 	{"a record is any bytes, and up to MaxRecord of them", "Record.Value", keepsBytes},
 }
@@ -56,7 +56,7 @@ func (p *pair) wantKeepLost(what string, s *side, c *locker.Claim, r locker.Reco
 
 // records acquires key, and keeps value as its record. On a busy machine the
 // answer for a long one may come too late. Then records does what the guard
-// would do: it repeats the Keep (law 19).
+// would do: it repeats the Keep (law 11).
 func (p *pair) records(s *side, key, value string) {
 	c := recalling(key, long)
 	p.acquire(s, c)

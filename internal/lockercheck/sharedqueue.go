@@ -9,11 +9,11 @@ import (
 
 // The order among claims with limits.
 var sharedQueue = []Check{
-	{"a newcomer stays behind who waits", "law 14", newcomerWaits},
-	{"who died waiting keeps newcomers out for a while only", "law 14", deadLetsIn},
-	{"those behind who gets a key may get it in the same step", "law 14", runComesIn},
+	{"a newcomer stays behind who waits", "law 10", newcomerWaits},
+	{"who died waiting keeps newcomers out for a while only", "law 10", deadLetsIn},
+	{"those behind who gets a key may get it in the same step", "law 10", runComesIn},
 	{"who releases a key and may share it can be one of the next", "Locker.Release", releaserJoins},
-	{"who leaves the queue lets in those behind", "law 6", leaverLetsIn},
+	{"who leaves the queue lets in those behind", "law 3", leaverLetsIn},
 	{"a share that nobody knows goes on", "law 3", unknownShareGoesOn},
 	{"a lost message of a share costs the next look only", "law 4", lostShare},
 	{"a shared claim that came too late is not queued again", "law 2", shareQueuedOnce},

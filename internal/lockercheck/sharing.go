@@ -11,12 +11,12 @@ import (
 // The answers of a locker whose keys several claims own at once. For other
 // lockers these checks are skipped.
 var sharing = []Check{
-	{"shared claims own a key together, and nobody alone beside them", "law 13", sharesKey},
-	{"a shared claim waits for who owns the key alone", "law 13", waitsForAlone},
-	{"a release ends the share of its owner only", "law 13", endsOwnShare},
-	{"each share ends by itself, whatever the others renew", "law 13", sharesEnd},
+	{"shared claims own a key together, and nobody alone beside them", "law 9", sharesKey},
+	{"a shared claim waits for who owns the key alone", "law 9", waitsForAlone},
+	{"a release ends the share of its owner only", "law 9", endsOwnShare},
+	{"each share ends by itself, whatever the others renew", "law 9", sharesEnd},
 	{"a share that has ended is not put back", "law 1", endsForGood},
-	{"a renewal shortens the share of nobody else", "law 13", shortensNobody},
+	{"a renewal shortens the share of nobody else", "law 9", shortensNobody},
 	{"every owner of a key learns that another waits", "Waker.Wanted", tellsOwners},
 }
 

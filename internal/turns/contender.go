@@ -66,7 +66,7 @@ func (c *contender) dropBid() *bid {
 }
 
 // withdraw ends the bid and its place in the queue. withdraw returns the bid
-// for the caller to abandon (law 6).
+// for the caller to abandon (law 3).
 func (c *contender) withdraw() *bid {
 	c.place = 0
 	return c.dropBid()
@@ -193,7 +193,7 @@ func (c *contender) notAdmitted(fault error) { c.fault, c.seen = fault, sighting
 
 // tryUnanswered records that a try got no answer. If the try may have queued
 // the bid, the bid is returned to be abandoned. Nobody can say since when it
-// has been in the queue (law 12). A bid granted meanwhile is kept. cut says
+// has been in the queue (law 8). A bid granted meanwhile is kept. cut says
 // that the try had less than its full limit.
 func (c *contender) tryUnanswered(queued, cut bool, fault error, now time.Time, b Backoff) (over *bid) {
 	c.bid.unclear = true
@@ -206,7 +206,7 @@ func (c *contender) tryUnanswered(queued, cut bool, fault error, now time.Time, 
 }
 
 // tryUnsent records that a try was not sent. The bid stands where it stood
-// before (law 12). spread is the time over which all that wait spread their
+// before (law 8). spread is the time over which all that wait spread their
 // next tries, because too many wait to be sent.
 func (c *contender) tryUnsent(cut bool, fault error, now time.Time, b Backoff, spread time.Duration) {
 	c.failed(fault, cut, now, b.Pause(c.tries)+limits.Jitter(spread+1))
@@ -430,7 +430,7 @@ type terms struct {
 	fencing   bool
 	limit     int // see [Settings]
 	// recall says that there was no record when the claim became the owner,
-	// and there is none while it is the owner (laws 16 and 17).
+	// and there is none while it is the owner (law 11).
 	recall bool
 }
 

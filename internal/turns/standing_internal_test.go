@@ -575,7 +575,7 @@ func TestTortureOfCrowds(t *testing.T) {
 	})
 }
 
-// A judge checks the rule of law 13.
+// A judge checks the rule of law 9.
 type judge struct {
 	mu sync.Mutex
 	by map[int]int // turns by limit

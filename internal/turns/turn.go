@@ -150,7 +150,7 @@ func (t *Turn) Outlived() {
 // shared reports whether t may be beside any number of shared turns.
 func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
 
-// Begin marks the key before a function runs under t, which recalls (law 20).
+// Begin marks the key before a function runs under t, which recalls (law 12).
 // Begin blocks until the answer, or for the limit of a release. Begin repeats a
 // request without an answer until then, and uses only the values of ctx.
 //
@@ -261,7 +261,7 @@ func (t *Turn) Discard() {
 // ReleaseKey releases the key of t's grant, or hands it to the next process,
 // and passes the floor on. ReleaseKey comes after an End that asked for it. If
 // a call of this process still waits, the release queues it behind the others
-// (law 9).
+// (law 7).
 //
 // ReleaseKey blocks until the answer, or for the limit of a release. ReleaseKey
 // uses only the values of ctx. ReleaseKey returns nil, or an error of package
@@ -415,7 +415,7 @@ func releaseKey(ctx context.Context, t *Turn) error {
 
 // queue makes the bid that the release queues for the first in line. queue
 // returns nil if nobody is there, or if that call recalls. Such a call must
-// look for a record before it is queued (law 17).
+// look for a record before it is queued (law 11).
 func (r *release) queue() *locker.Claim {
 	next := r.gate.beginRelease(r.grant)
 	if next == nil || next.recalls() {
@@ -438,7 +438,7 @@ func (r *release) send(ctx context.Context, next *locker.Claim) (locker.Released
 }
 
 // keep is send for a turn with a record. keep repeats a request without an
-// answer, after the pauses of the backoff, until ctx ends (law 19). If none has
+// answer, after the pauses of the backoff, until ctx ends (law 11). If none has
 // an answer, the record is left to what abandons the claim.
 func (r *release) keep(ctx context.Context, end locker.End) (locker.Released, error) {
 	b, recall, joins := r.grant.bid, r.patience.Recall, r.gate.joined()
@@ -451,7 +451,7 @@ func (r *release) keep(ctx context.Context, end locker.End) (locker.Released, er
 		answer, err = r.keepOnce(ctx, end)
 	}
 	if !errors.Is(err, locker.ErrUnavailable) {
-		b.recall = nil // a late try may own the key again, without the record of this one (law 16)
+		b.recall = nil // a late try may own the key again, without the record of this one (law 11)
 	}
 	if err == nil {
 		recall.recorded = true

@@ -51,7 +51,7 @@ func (s *store) leave() {
 // The methods below need s.mu.
 
 // release ends the share of c, an owner. It queues next at the back if another
-// claim waits for the key or owns it (law 9), and hands the key on.
+// claim waits for the key or owns it (law 7), and hands the key on.
 func (l *Locker) release(e *entry, c, next *locker.Claim, now time.Time) (r locker.Released) {
 	e.remove(c.Owner, now)
 	e.unshare(c.Owner)

@@ -91,7 +91,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		own.expires = now.Add(c.First())
 		e.remove(c.Owner, now)
 		return locker.Answer{Acquired: true, Token: l.store.tokens(c, now)}, nil
-	case e.room(c) && (len(e.owners) == 0 || !e.behind(c, t.Place, now)): // law 8: a free key is anybody's
+	case e.room(c) && (len(e.owners) == 0 || !e.behind(c, t.Place, now)): // law 7: a free key is anybody's
 		e.remove(c.Owner, now)
 		return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.First()), now)}, nil
 	}

@@ -78,7 +78,7 @@ type state struct {
 
 // queued returns the claim's entry. heard says that the locker's subscription
 // is confirmed. A message is sure to find the claim only if it was confirmed
-// before the claim was queued (law 7).
+// before the claim was queued (law 6).
 func (st *state) queued(heard bool) string {
 	st.asked = true
 	if st.entry == "" {

@@ -94,7 +94,7 @@ func TestAClaimWhoseProcessIsGoneIsPassedOver(t *testing.T) {
 }
 
 // A release is bounded, so it may meet more dead processes than it passes over.
-// Even then it must not leave the key free (law 8).
+// Even then it must not leave the key free (law 7).
 func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, rdb := redistest.Miniredis(t)

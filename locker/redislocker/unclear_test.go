@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Law 10, of requests that queue.
+// Law 3, of requests that queue.
 
 func TestALookWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
@@ -93,7 +93,7 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 	}
 }
 
-// Law 16. The janitor ends what a late try took, and does not keep again what
+// Law 11. The janitor ends what a late try took, and does not keep again what
 // was kept and forgotten.
 func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, _ *wire, has func(string) bool) {

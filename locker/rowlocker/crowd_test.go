@@ -147,7 +147,7 @@ func TestAKeyThatNobodyOwnsIsAnybodys(t *testing.T) {
 	r.crowd[0].Ends = 100e6 + 100e3
 	r = at(r, 100.2)
 	if res := r.apply(sharing("b", locker.NoLimit, true)); !res.ok {
-		t.Errorf("%+v, want law 8 to let b barge", res)
+		t.Errorf("%+v, want law 7 to let b barge", res)
 	}
 }
 

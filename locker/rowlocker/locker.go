@@ -99,7 +99,7 @@ func (l *Locker) leaveAll() {
 	all.Wait()
 }
 
-// Acquire makes c an owner of its key if law 13 allows it. An Acquire takes a
+// Acquire makes c an owner of its key if law 9 allows it. An Acquire takes a
 // read, and a write if something changes.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.life.Enter(); err != nil {
