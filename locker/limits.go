@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -21,13 +22,11 @@ type Limits struct {
 // Check returns an ErrInvalidOption with the numbers if a store with these
 // limits cannot keep ttl.
 func (s Limits) Check(ttl time.Duration) error {
-	s.MinTTL, s.Step = max(s.MinTTL, 100*time.Millisecond), max(s.Step, time.Millisecond)
-	if s.MaxTTL == 0 {
-		s.MaxTTL = 24 * 24 * time.Hour
-	}
-	if ttl < s.MinTTL || ttl > s.MaxTTL || ttl%s.Step != 0 {
+	least, step := max(s.MinTTL, 100*time.Millisecond), max(s.Step, time.Millisecond)
+	most := cmp.Or(s.MaxTTL, 24*24*time.Hour)
+	if ttl < least || ttl > most || ttl%step != 0 {
 		return fmt.Errorf("%w: the TTL is %v, but this store keeps a key for %v to %v, in steps of %v",
-			ErrInvalidOption, ttl, s.MinTTL, s.MaxTTL, s.Step)
+			ErrInvalidOption, ttl, least, most, step)
 	}
 	return nil
 }

@@ -8,9 +8,20 @@ type Deaf struct{}
 
 var _ locker.Waker = Deaf{}
 
+// Granted reports false.
 func (Deaf) Granted(string, string, locker.Offer) bool { return false }
-func (Deaf) Wanted(string)                             {}
-func (Deaf) Wake(string)                               {}
-func (Deaf) WakeAll()                                  {}
-func (Deaf) Revoked(string, string)                    {}
-func (Deaf) Recorded(string, string, string)           {}
+
+// Wanted does nothing, as the methods below.
+func (Deaf) Wanted(string) {}
+
+// Wake is a method of [locker.Waker].
+func (Deaf) Wake(string) {}
+
+// WakeAll is a method of [locker.Waker].
+func (Deaf) WakeAll() {}
+
+// Revoked is a method of [locker.Waker].
+func (Deaf) Revoked(string, string) {}
+
+// Recorded is a method of [locker.Waker].
+func (Deaf) Recorded(string, string, string) {}
