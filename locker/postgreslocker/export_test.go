@@ -18,7 +18,15 @@ func (l *Locker) Hears() bool { return l.rows.ears.hears.Load() }
 func (l *Locker) ListenAt() *pgxpool.Config { return l.rows.ears.at }
 
 // Base is l without that it listens.
-func (l *Locker) Base() locker.Locker { return l.base.Locker }
+func (l *Locker) Base() locker.Locker { return unheard{l.base} }
+
+type unheard struct{ *base }
+
+func (u unheard) Capabilities() locker.Capabilities {
+	can := u.base.Capabilities()
+	can.Lingers = false
+	return can
+}
 
 // Write returns the request that writes so many rows over those of a version.
 func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) {

@@ -43,7 +43,7 @@ const batchMax = 256
 func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: "postgreslocker", Clock: true, Grain: time.Microsecond, Blind: true, Members: true,
-		Workers: workers, Batch: batchMax,
+		Workers: workers, Batch: batchMax, Findings: findings,
 	}
 }
 

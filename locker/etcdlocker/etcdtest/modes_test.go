@@ -23,6 +23,7 @@ import (
 // counted is a locker whose requests are counted.
 type counted struct {
 	*etcdlocker.Locker
+	lockerkit.Deaf
 	txns    atomic.Int32
 	between atomic.Pointer[between]
 
@@ -31,8 +32,6 @@ type counted struct {
 	granted chan locker.Offer
 }
 
-func (*counted) Wake(string)     {}
-func (*counted) WakeAll()        {}
 func (c *counted) Wanted(string) { c.wanted <- struct{}{} }
 
 // Granted tells that the claim is known.
@@ -120,7 +119,7 @@ func (c *counted) mustAcquire(t *testing.T, cl *locker.Claim, try locker.Try, wa
 func (c *counted) releases(t *testing.T, cl *locker.Claim, handed bool) func() error {
 	t.Helper()
 	return func() error {
-		r, err := c.Release(t.Context(), cl, nil)
+		r, err := c.Release(t.Context(), cl, locker.End{})
 		if err == nil && r.Handed != handed {
 			return fmt.Errorf("handed %v, want %v", r.Handed, handed)
 		}
@@ -293,7 +292,7 @@ func TestOwnersThatLeaveTogetherHandOver(t *testing.T) {
 		var all sync.WaitGroup
 		for c, share := range map[*counted]*locker.Claim{a: one, b: two} {
 			all.Go(func() {
-				if _, err := c.Release(t.Context(), share, nil); err != nil {
+				if _, err := c.Release(t.Context(), share, locker.End{}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -420,7 +419,7 @@ func TestAReleaseLetsInAllThatMayOwnTheKeyTogether(t *testing.T) {
 		if time.Since(began) > locker.QueueLife/2 {
 			continue // some may leave the queue
 		}
-		if _, err := c.Release(t.Context(), owner, nil); err != nil {
+		if _, err := c.Release(t.Context(), owner, locker.End{}); err != nil {
 			t.Fatal(err)
 		}
 		if s, err := c.Inspect(t.Context(), owner.Key); err != nil || s.Waiting > 0 {
@@ -440,7 +439,7 @@ func TestPermitsThatAreHandedOverTogetherHaveTokensOfTheirOwn(t *testing.T) {
 	owner := claimed("k", 0)
 	c.mustAcquire(t, owner, locker.Try{}, owns)
 	c.queued(t, permits, owner, permits)
-	if _, err := c.Release(t.Context(), owner, nil); err != nil {
+	if _, err := c.Release(t.Context(), owner, locker.End{}); err != nil {
 		t.Fatal(err)
 	}
 	last := uint64(0)
@@ -465,7 +464,7 @@ func TestAClaimThatComesDuringAReleaseIsGranted(t *testing.T) {
 	owner, next := claimed("k", locker.NoLimit), claimed("k", locker.NoLimit)
 	c.mustAcquire(t, owner, locker.Try{}, owns)
 	c.beforeThe(1, func() { other.queued(t, 1, owner, 0) })
-	if r, err := c.Release(t.Context(), owner, next); err != nil || !r.Handed {
+	if r, err := c.Release(t.Context(), owner, locker.End{Next: next}); err != nil || !r.Handed {
 		t.Errorf("%+v, %v, want the claim that came to get the key", r, err)
 	}
 	other.hears(t, 1)
@@ -479,13 +478,13 @@ func TestAClaimThatLeavesDuringAReleaseIsNotGranted(t *testing.T) {
 	c.mustAcquire(t, owner, locker.Try{}, owns)
 	alone := other.queued(t, 1, owner, 0)[0]
 	c.beforeThe(2, func() { // after the look
-		other.Abandon(alone, false)
+		other.Abandon(alone, locker.End{}, false)
 		until(t, "the claim to leave", func() (bool, error) {
 			s, err := other.Inspect(t.Context(), "k")
 			return s.Waiting == 0, err
 		})
 	})
-	if r, err := c.Release(t.Context(), owner, nil); err != nil || r.Handed {
+	if r, err := c.Release(t.Context(), owner, locker.End{}); err != nil || r.Handed {
 		t.Errorf("%+v, %v, want nobody to get the key", r, err)
 	}
 	if s, err := c.Inspect(t.Context(), "k"); err != nil || s.Held {
@@ -555,8 +554,9 @@ func TestARecordThatComesDuringALookIsFound(t *testing.T) {
 	owner, recalls := claimed("k", 0), claimed("k", 0)
 	recalls.Recall = true
 	other.mustAcquire(t, owner, locker.Try{}, owns)
+	end := locker.End{Record: locker.Record{Value: "kept", TTL: time.Minute}}
 	c.beforeThe(2, func() { // after the look
-		if _, err := other.Keep(t.Context(), owner, nil, locker.Record{Value: "kept", TTL: time.Minute}); err != nil {
+		if _, err := other.Release(t.Context(), owner, end); err != nil {
 			t.Error(err)
 		}
 	})
