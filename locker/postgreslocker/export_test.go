@@ -28,10 +28,7 @@ func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) 
 			Key: "k" + strconv.Itoa(n), Version: old, Value: []byte("o/{}"), KeepFor: time.Second,
 		})
 	}
-	if sql = l.rows.sql.swap; rows == 1 {
-		sql = l.rows.sql.one
-	}
-	return sql, argsOf(linesOf([]*rowlocker.Change{c}, !firm))
+	return l.rows.statement(c, false, firm)
 }
 
 // Translate returns the error of a request.
@@ -39,3 +36,6 @@ var Translate = translate
 
 // Sweep deletes the rows that mean nothing any more.
 func (l *Locker) Sweep(ctx context.Context) { l.rows.sweep(ctx, l.rows.sql.sweep) }
+
+// Swap sends changes.
+func (l *Locker) Swap(ctx context.Context, changes ...*rowlocker.Change) error { return l.rows.Swap(ctx, changes) }
