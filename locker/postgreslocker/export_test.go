@@ -38,4 +38,6 @@ var Translate = translate
 func (l *Locker) Sweep(ctx context.Context) { l.rows.sweep(ctx, l.rows.sql.sweep) }
 
 // Swap sends changes.
-func (l *Locker) Swap(ctx context.Context, changes ...*rowlocker.Change) error { return l.rows.Swap(ctx, changes) }
+func (l *Locker) Swap(ctx context.Context, changes ...*rowlocker.Change) error {
+	return l.rows.Swap(ctx, changes)
+}

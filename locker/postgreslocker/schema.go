@@ -13,6 +13,8 @@ var (
 	schemaSQL string
 	//go:embed over.sql
 	overSQL string
+	//go:embed told.sql
+	toldSQL string
 	//go:embed into.sql
 	intoSQL string
 	//go:embed join.sql
@@ -103,13 +105,11 @@ func statementsFor(name string) (*statements, error) {
 	}
 	s.schema, s.load, s.scan = fill(schemaSQL), fill(loadSQL), fill(scanSQL)
 	s.beat, s.dead, s.sweep, s.bury = fill(beatSQL), fill(deadSQL), fill(sweepSQL), fill(burySQL)
-	row := []string{"{DROPS}", "$6", "{BESIDE}", "$8", "{BEHIND}", "$9"}
-	s.over = fill(overSQL, append(row, "{HEARD}", "", "{NOTIFY}", "NULL")...)
-	s.told = fill(overSQL, append(row, "{HEARD}", heardSQL, "{NOTIFY}", notifySQL, "{MUST}", "$10",
-		"{TELL}", "$11", "{HEAD}", "$12", "{TAIL}", "$13", "{NEXT}", "t.version", "{WRITTEN}", "t.written")...)
-	s.into = fill(intoSQL)
-	s.join = fill(joinSQL, append(row, "{NOTIFY}", notifySQL,
-		"{TELL}", "$9", "{HEAD}", "$10", "{TAIL}", "$11", "{NEXT}", "coalesce({LAST}, {NOW})", "{WRITTEN}", "{NOW}")...)
+	s.over, s.into = fill(overSQL), fill(intoSQL)
+	s.told = fill(toldSQL, "{DROPS}", "$7", "{BESIDE}", "$8", "{BEHIND}", "$9", "{HEARD}", heardSQL, "{NOTIFY}", notifySQL,
+		"{MUST}", "$10", "{TELL}", "$11", "{HEAD}", "$12", "{TAIL}", "$13", "{NEXT}", "t.version", "{WRITTEN}", "t.written")
+	s.join = fill(joinSQL, "{DROPS}", "$6", "{NOTIFY}", notifySQL,
+		"{TELL}", "$9", "{HEAD}", "$10", "{TAIL}", "$11", "{NEXT}", "coalesce({LAST}, {NOW})", "{WRITTEN}", "{NOW}")
 	s.all = fill(allSQL, "{DROPS}", "c.drops", "{BESIDE}", "c.beside", "{BEHIND}", "c.behind", "{HEARD}", heardSQL,
 		"{MUST}", "$9")
 	return s, nil

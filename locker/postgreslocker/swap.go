@@ -28,7 +28,7 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 	slices.SortFunc(sorted, func(a, b *rowlocker.Change) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	var single []*rowlocker.Change
 	for _, c := range sorted {
-		if c.Done, c.Err = false, nil; isSingle(c) {
+		if c.Done, c.Err, c.Current = false, nil, nil; isSingle(c) {
 			single = append(single, c)
 		}
 	}
@@ -82,22 +82,27 @@ func (r *rows) write(ctx context.Context, changes []*rowlocker.Change, free bool
 		return
 	}
 	firm := slices.ContainsFunc(changes, func(c *rowlocker.Change) bool { return !c.Loose })
-	var answers [][]written
+	answers := make([]written, len(changes))
 	err := r.server.send(ctx, r.server.calls, func(conn *pgxpool.Conn) (err error) {
 		b := &pgx.Batch{}
 		for _, c := range changes {
 			sql, args := r.statement(c, free, firm)
 			b.Queue(sql, args...)
 		}
-		answers, err = answersOf(conn.SendBatch(ctx, b), len(changes))
-		return err
+		from := conn.SendBatch(ctx, b)
+		defer func() { err = errors.Join(err, from.Close()) }()
+		for i := range answers {
+			if err = answers[i].read(from); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	for i, c := range changes {
-		switch {
+		switch a := &answers[i]; {
 		case err != nil:
 			c.Err = translate(err)
-		case len(answers[i]) > 0:
-			a := &answers[i][0]
+		case a.version > 0:
 			c.Done, c.Version, c.Written = true, a.version, a.written
 			c.Current = []rowlocker.Row{{Tickets: ticketsOf(a.tickets)}}
 		}
@@ -105,29 +110,27 @@ func (r *rows) write(ctx context.Context, changes []*rowlocker.Change, free bool
 	r.tell(changes, firm)
 }
 
-// written is what a statement says that was done.
+// written is what a statement says that was done: nothing, if the version is 0.
 type written struct {
 	version, written int64
 	tickets          []string // that are left
 }
 
-func answersOf(from pgx.BatchResults, n int) (answers [][]written, err error) {
-	defer func() { err = errors.Join(err, from.Close()) }()
-	for range n {
-		rs, err := from.Query()
-		if err != nil {
-			return nil, err
-		}
-		a, err := pgx.CollectRows(rs, func(row pgx.CollectableRow) (w written, err error) {
-			err = row.Scan(&w.version, &w.written, &w.tickets, nil, nil)
-			return w, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		answers = append(answers, a)
+// read reads the answer of the next statement.
+func (w *written) read(from pgx.BatchResults) error {
+	rs, err := from.Query()
+	if err != nil {
+		return err
 	}
-	return answers, nil
+	defer rs.Close()
+	*w = written{}
+	if rs.Next() {
+		if err := rs.Scan(&w.version, &w.written, &w.tickets, nil, nil); err != nil {
+			return err
+		}
+	}
+	rs.Close()
+	return rs.Err()
 }
 
 // statement returns what carries out a change. Messages travel along if it does
@@ -155,12 +158,13 @@ func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args
 	if row.Version == 0 {
 		return r.sql.into, args
 	}
-	drops, beside, behind := besides(row)
-	if args = append(args, drops, row.Version, beside, behind); len(c.Tell) == 0 {
+	args = append(args, row.Version)
+	if len(c.Tell) == 0 && len(row.Drop) == 0 && row.Beside == 0 && c.Current == nil {
 		return r.sql.over, args
 	}
+	drops, above, below := besides(row)
 	head, tail := newsOf(row)
-	return r.sql.told, append(args, commas(must(c)), along, head, tail)
+	return r.sql.told, append(args, drops, above, below, commas(must(c)), along, head, tail)
 }
 
 // argsOfAll are the arguments of all.sql.
