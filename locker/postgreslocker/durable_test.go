@@ -2,8 +2,11 @@ package postgreslocker_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // A change that makes somebody an owner waits for the disk, whatever the
@@ -62,19 +65,27 @@ func TestAStatementThatWritesIsNotPlannedEachTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	for rows := 1; rows <= 2; rows++ {
-		sql, args := a.Write(rows, 7, true)
+	row := func(old int64, drop ...rowlocker.Ticket) rowlocker.Row {
+		return rowlocker.Row{Key: "k", Version: old, Value: []byte("o/{}"), KeepFor: time.Hour, Drop: drop}
+	}
+	for what, c := range map[string]*rowlocker.Change{
+		"over": {Rows: []rowlocker.Row{row(7)}}, "into": {Rows: []rowlocker.Row{row(0)}},
+		"told": {Rows: []rowlocker.Row{row(7, rowlocker.Ticket{Name: "t", Version: 1})}},
+		"all":  {Rows: []rowlocker.Row{row(7), row(rowlocker.Any)}},
+		"join": {Join: &rowlocker.Join{Key: "k", Ticket: rowlocker.Ticket{Name: "t"}, To: "i"}, Loose: true},
+	} {
+		sql, args := a.Statement(c)
 		for range 20 {
 			if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
-				t.Fatal(err)
+				t.Fatal(what, err)
 			}
 		}
 		var plans, kept int
 		err := conn.QueryRow(t.Context(), "SELECT custom_plans, generic_plans FROM pg_prepared_statements "+
 			"WHERE statement = $1", sql).Scan(&plans, &kept)
 		if err != nil || plans != 5 || kept != 15 {
-			t.Errorf("%d rows: %d plans, %d times the one that is kept (%v), "+
-				"want 5, which the server always makes, and 15", rows, plans, kept, err)
+			t.Errorf("%s: %d plans, %d times the one that is kept (%v), "+
+				"want 5, which the server always makes, and 15", what, plans, kept, err)
 		}
 	}
 }

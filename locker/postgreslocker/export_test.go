@@ -20,7 +20,7 @@ func (l *Locker) ListenAt() *pgxpool.Config { return l.rows.ears.at }
 // Base is l without that it listens.
 func (l *Locker) Base() locker.Locker { return l.base.Locker }
 
-// Write returns the request that writes so many rows over those of a version.
+// Write returns the statement that writes so many rows over those of a version.
 func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) {
 	c := &rowlocker.Change{Loose: !firm}
 	for n := range rows {
@@ -28,7 +28,12 @@ func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) 
 			Key: "k" + strconv.Itoa(n), Version: old, Value: []byte("o/{}"), KeepFor: time.Second,
 		})
 	}
-	return l.rows.statement(c, false, firm)
+	return l.Statement(c)
+}
+
+// Statement returns what carries out a change.
+func (l *Locker) Statement(c *rowlocker.Change) (sql string, args []any) {
+	return l.rows.statement(c, false, !c.Loose)
 }
 
 // Translate returns the error of a request.
