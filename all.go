@@ -145,8 +145,8 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 	return err
 }
 
-// An ending is a lease whose turn has ended, with the result.
-type ending struct {
+// An endedLease is a lease whose turn has ended, with the result.
+type endedLease struct {
 	lease *Lease
 	back  bool // its key has to be released
 	err   error
@@ -156,13 +156,13 @@ type ending struct {
 // no other call here has taken over, all within one limit. It returns the first
 // loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
-	endings := s.stop(false)
+	ended := s.stop(false)
 	func() {
-		defer func() { settle(endings, panicked) }() // also after a panic of an observer or the locker
-		releaseAll(ctx, endings)
+		defer func() { settle(ended, panicked) }() // also after a panic of an observer or the locker
+		releaseAll(ctx, ended)
 	}()
 	for _, l := range s.all {
-		if err := l.fate.result(); errors.Is(err, ErrLeaseLost) {
+		if err := l.ending.result(); errors.Is(err, ErrLeaseLost) {
 			return err
 		}
 	}
@@ -171,33 +171,33 @@ func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 
 // stop ends the turns that the function has not ended itself, the last one
 // first. unused says that there was no function.
-func (s *leases) stop(unused bool) []ending {
-	endings := make([]ending, 0, len(s.all))
+func (s *leases) stop(unused bool) []endedLease {
+	ended := make([]endedLease, 0, len(s.all))
 	for _, l := range slices.Backward(s.all) {
-		if over := l.fate.begin(); over != nil {
+		if over := l.ending.begin(); over != nil {
 			<-over
 			continue
 		}
-		e := ending{lease: l}
+		e := endedLease{lease: l}
 		e.back, e.err = l.stop(unused)
-		endings = append(endings, e)
+		ended = append(ended, e)
 	}
-	return endings
+	return ended
 }
 
-// releaseAll releases the keys of the endings that need it, together. It
+// releaseAll releases the keys of the leases that need it, together. It
 // returns when all releases have an answer.
-func releaseAll(ctx context.Context, endings []ending) {
+func releaseAll(ctx context.Context, ended []endedLease) {
 	var back []*turns.Turn
 	var at []int
-	for i := range endings {
-		if endings[i].back {
-			back, at = append(back, endings[i].lease.turn), append(at, i)
-			endings[i].err = ErrUnavailable // if there is no answer
+	for i := range ended {
+		if ended[i].back {
+			back, at = append(back, ended[i].lease.turn), append(at, i)
+			ended[i].err = ErrUnavailable // if there is no answer
 		}
 	}
 	for n, err := range turns.ReleaseKeys(ctx, back) {
-		endings[at[n]].err = err
+		ended[at[n]].err = err
 	}
 }
 
@@ -205,26 +205,26 @@ func releaseAll(ctx context.Context, endings []ending) {
 // in the background, because nobody has used them and nobody waits for the
 // store.
 func (s *leases) drop() {
-	endings := s.stop(true)
-	for _, e := range endings {
+	ended := s.stop(true)
+	for _, e := range ended {
 		if e.back {
 			e.lease.turn.Discard()
 		}
 	}
-	settle(endings, false)
+	settle(ended, false)
 }
 
 // settle settles each lease, even those behind one whose log or observer
 // panics.
-func settle(endings []ending, panicked bool) {
+func settle(ended []endedLease, panicked bool) {
 	done := 0
 	defer func() {
-		if done < len(endings) {
-			settle(endings[done:], panicked)
+		if done < len(ended) {
+			settle(ended[done:], panicked)
 		}
 	}()
-	for done < len(endings) {
-		e := endings[done]
+	for done < len(ended) {
+		e := ended[done]
 		done++
 		e.lease.settle(e.lease.ctx, e.err, panicked)
 	}

@@ -12,12 +12,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ErrInterrupted says that a function began for the key under [WithAtMostOnce],
-// and left no result. Its process died, its lease was lost, it panicked, or it
-// returned an error. What it has done is unknown, and no function runs before
-// [Guard.Forget]. fn did not run in this call.
-var ErrInterrupted = errors.New("guard: an earlier call was interrupted")
-
 // WithAtMostOnce makes [Once] run a function at most once, also after a crash.
 // It is for work that must rather be left undone than done twice, such as a
 // payment.
@@ -68,10 +62,12 @@ func (g *Guard) checkAtMostOnce() error {
 	return nil
 }
 
-// begin marks that a function runs under l, and makes the mark what is kept
-// whatever becomes of it. After an error l is released, and no function may
-// run.
-func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o OnceOptions) error {
+// begin marks that a function runs under l, whose result is kept for ttl, and
+// makes the mark what is kept whatever becomes of it. After an error l is
+// released, and no function may run.
+func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, fingerprint []byte,
+	ttl time.Duration,
+) error {
 	if !g.atMostOnce {
 		return nil
 	}
@@ -81,7 +77,7 @@ func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o Onc
 			_ = l.release(ctx, false)
 		}
 	}()
-	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, o.Fingerprint, o.TTL)
+	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, fingerprint, ttl)
 	recall.Interrupt(mark)
 	if mark.TTL < math.MaxInt64-g.set.MaxHold {
 		mark.TTL += g.set.MaxHold.Truncate(time.Millisecond)

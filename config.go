@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -139,10 +140,10 @@ func (c *config) settle() {
 	}
 }
 
-// suits refuses settings that l cannot serve. These are a TTL that its store
-// cannot keep, a mode that it does not have, and names of findings that it does
-// not have.
-func (c *config) suits(l locker.Locker) error {
+// checkSupport refuses settings that l cannot serve. These are a TTL that its
+// store cannot keep, a mode that it does not have, and names of findings that
+// it does not have.
+func (c *config) checkSupport(l locker.Locker) error {
 	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkMode(l), c.checkListens(l), c.checkAccepted(l))
 }
 
@@ -196,48 +197,36 @@ func (c *config) log() *slog.Logger {
 	return slog.Default()
 }
 
-// Adapters ask the guard of a route for the settings below, so that their log
-// lines read like the guard's.
+// forever is a wait that ends with its ctx. Twice as much would overflow.
+const forever = 100 * 365 * 24 * time.Hour
 
-// Name returns the name that [WithName] has set. A nil Guard, or one derived
-// from it, has the name of the default guard, or "guard" before [SetDefault].
-// Name does not block and is safe for concurrent use.
-func (g *Guard) Name() string { return g.settings().set.Name }
+// Codec turns results into bytes and back, see [WithCodec]. It must be safe for
+// concurrent use.
+type Codec interface {
+	Marshal(v any) ([]byte, error)
+	Unmarshal(data []byte, v any) error
+}
 
-// Logger returns the logger that [WithLogger] has set, or [slog.Default]. A nil
-// Guard stands for the default one here, too. Logger does not block and is safe
-// for concurrent use.
-func (g *Guard) Logger() *slog.Logger { return g.settings().log() }
+type jsonCodec struct{}
 
-// MaxWait returns how long a call may wait, as [WithMaxWait] has set it. A nil
-// Guard stands for the default one here, too. It does not block, and is safe
-// for concurrent use.
-func (g *Guard) MaxWait() time.Duration { return g.settings().set.MaxWait }
+func (jsonCodec) Marshal(v any) ([]byte, error)      { return json.Marshal(v) }
+func (jsonCodec) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 
-// MaxHold returns how long a turn may last, as [WithMaxHold] has set it. 0
-// means no limit. A nil Guard stands for the default one here, too. It does not
-// block, and is safe for concurrent use.
-func (g *Guard) MaxHold() time.Duration { return g.settings().set.MaxHold }
+const (
+	minResultLimit     = 64
+	defaultResultLimit = 64 << 10
+)
 
-// MinHold returns how long a key stays taken at least, as [WithMinHold] has set
-// it. 0 means no longer than its turn. A nil Guard stands for the default one
-// here, too. It does not block, and is safe for concurrent use.
-func (g *Guard) MinHold() time.Duration { return g.settings().set.MinHold }
-
-// ResultLimit returns how many bytes [Once] keeps for a key at most, as
-// [WithResultLimit] has set it. A nil Guard stands for the default one here,
-// too. It does not block, and is safe for concurrent use.
-func (g *Guard) ResultLimit() int { return g.settings().limit() }
-
-// settings returns g's settings. Before there is a default guard it returns
-// those that are known.
-func (g *Guard) settings() *config {
-	if known, err := g.resolve(); err == nil {
-		return &known.config
+func (c *config) limit() int {
+	if c.resultLimit == 0 {
+		return defaultResultLimit
 	}
-	if g != nil {
-		return &g.config
+	return c.resultLimit
+}
+
+func (c *config) coder() Codec {
+	if c.codec == nil {
+		return jsonCodec{}
 	}
-	c := defaults()
-	return &c
+	return c.codec
 }

@@ -86,7 +86,7 @@ var statements = map[string][]string{
 		"0 makes one attempt. Default {wait}.",
 		"0 means no limit. Default {waiters}.",
 		"0 means no limit. Default {hold}.",
-		"Default {initial} and {max}.",
+		"Default {initial} and {max}.", "Default {result}.",
 	},
 	"doc.go": {
 		"({left} of the TTL, at most {most try})",
@@ -94,7 +94,6 @@ var statements = map[string][]string{
 		"starts only with {left} of the TTL left",
 	},
 	"errors.go": {"longer than {key}"},
-	"record.go": {"Default {result}."},
 	"README.md": {
 		"`WithTTL` {ttl}, `WithMaxWait` {wait}, `WithMaxHold` {hold}:", "a key above {key}",
 	},

@@ -68,6 +68,36 @@ var (
 	ErrClosed = locker.ErrClosed
 )
 
+// The errors of [Once] beside those of [Guard.Do].
+var (
+	// ErrNotRecorded says that fn ran and had its lease to the end, and that the
+	// store did not confirm the result. It comes beside the result. It may yet
+	// be kept. If not, a later call runs fn again.
+	// After a failure of the codec, later calls get ErrResultGone instead.
+	ErrNotRecorded = errors.New("guard: the result was not recorded")
+
+	// ErrOtherPayload says that the key has the result of a call with another
+	// fingerprint. fn did not run.
+	ErrOtherPayload = errors.New("guard: the key was used for another payload")
+
+	// ErrResultGone says that fn ran in an earlier call, and that its result
+	// cannot be had: it was too long, or the codec or this version cannot read
+	// it. fn did not run again.
+	ErrResultGone = errors.New("guard: the result is gone")
+)
+
+// ErrInterrupted says that a function began for the key under [WithAtMostOnce],
+// and left no result. Its process died, its lease was lost, it panicked, or it
+// returned an error. What it has done is unknown, and no function runs before
+// [Guard.Forget]. fn did not run in this call.
+var ErrInterrupted = errors.New("guard: an earlier call was interrupted")
+
+var (
+	errNilFunc    = fmt.Errorf("%w: the function to run is nil", ErrInvalidOption)
+	errNilKeyFunc = fmt.Errorf("%w: the key function is nil", ErrInvalidOption)
+	errNilContext = fmt.Errorf("%w: the ctx is nil", ErrInvalidOption)
+)
+
 type queueFullError string
 
 func (e queueFullError) Error() string        { return string(e) }
@@ -134,8 +164,9 @@ type refusedError struct {
 	expected time.Duration
 }
 
-func (e *refusedError) Error() string             { return ErrQueueFull.Error() + ": " + e.reason }
-func (e *refusedError) Unwrap() error             { return ErrQueueFull }
+func (e *refusedError) Error() string { return ErrQueueFull.Error() + ": " + e.reason }
+func (e *refusedError) Unwrap() error { return ErrQueueFull }
+
 func (e *refusedError) RetryAfter() time.Duration { return e.expected }
 
 // refused returns the error of a verb whose wait for key ended with err. It
@@ -226,4 +257,13 @@ func afterRun(err error) error {
 		return err
 	}
 	return errnote.With(err, errnote.Ran(true))
+}
+
+// known returns an error of the store that a caller may test for. What the store
+// says of itself alone, such as that a right is missing, is an ErrUnavailable.
+func known(err error) error {
+	if err == nil || isRefusal(err) || errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,10 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
+
+// Locker is a store that leases live in. It is redislocker, memlocker or one of
+// your own, see package locker.
+type Locker = locker.Locker
 
 // Guard acquires keys for functions. Make one per process with [New] and derive
 // one per route with [Guard.With]. Both share the keys that they hold and the
@@ -41,6 +46,16 @@ func (f *family) isClosing() bool {
 	}
 }
 
+// Idle implements [IdleKeys].
+func (f *family) Idle() (keys map[string]int, open bool) {
+	select {
+	case <-f.engine.Closing():
+		return nil, false
+	default:
+		return f.engine.Idle(), true
+	}
+}
+
 // hints records the hints that the guards of a family have given.
 type hints struct {
 	names sync.Map // names that New and With have given its guards
@@ -55,10 +70,6 @@ func (h *hints) first(about, name string) bool {
 	return !before
 }
 
-// Locker is a store that leases live in. It is redislocker, memlocker or one of
-// your own, see package locker.
-type Locker = locker.Locker
-
 // New makes a Guard that keeps its leases in l. It takes ownership of l. A
 // locker serves one New, and [Guard.Close] closes it. New sends nothing. It
 // returns ErrInvalidOption for a bad option or a bad setting of the locker.
@@ -70,7 +81,7 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	if lockerkit.IsNil(l) {
 		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
 	}
-	if err := c.suits(l); err != nil {
+	if err := c.checkSupport(l); err != nil {
 		return nil, err
 	}
 	e, err := turns.Open(l)
@@ -88,16 +99,6 @@ func (g *Guard) introduce() {
 	g.observers.named(g.set.Name, g.family)
 }
 
-// Idle implements [IdleKeys].
-func (f *family) Idle() (keys map[string]int, open bool) {
-	select {
-	case <-f.engine.Closing():
-		return nil, false
-	default:
-		return f.engine.Idle(), true
-	}
-}
-
 // With returns a copy of g with other settings, for one route or one kind of
 // work. It shares keys, waiters and the locker with g. Call it at start-up,
 // because it panics if an option is invalid.
@@ -113,7 +114,7 @@ func (g *Guard) With(opts ...Option) *Guard {
 	if g == nil || g.family == nil {
 		return &Guard{config: c, late: late}
 	}
-	if err := c.suits(g.family.locker); err != nil {
+	if err := c.checkSupport(g.family.locker); err != nil {
 		panic(err)
 	}
 	derived := &Guard{config: c, family: g.family}
@@ -141,76 +142,10 @@ func (g *Guard) resolve() (*Guard, error) {
 			return nil, err
 		}
 	}
-	if err := c.suits(d.family.locker); err != nil {
+	if err := c.checkSupport(d.family.locker); err != nil {
 		return nil, err
 	}
 	return &Guard{config: c, family: d.family}, nil
-}
-
-// Do runs fn while it holds key. It is the verb for nearly every caller.
-//
-// Do waits for key until MaxWait is over or ctx ends. Then it returns an error
-// without running fn. The error is ErrNotAcquired (*[HeldError] says more),
-// ErrQueueFull, ErrUnavailable, ErrClosed, ErrInvalidKey or ErrNoDefault.
-//
-// fn's context ends with cause ErrLeaseLost before the key can expire in the
-// store, or with ErrMaxHold. Do returns fn's error unchanged. If the lease was
-// lost while fn ran, the error Is both. A panic of fn passes through after
-// release.
-//
-// fn may itself return such a refusal, for a key that it takes. Do marks that
-// error without a change of its text, or of what errors.Is and errors.As find
-// in it. [Ran] tells it from a refusal of Do itself.
-func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return errNilFunc
-	}
-	g, err := g.resolve()
-	if err != nil {
-		return err
-	}
-	l, err := g.acquire(ctx, key, g.patience(), with{})
-	if err != nil {
-		return err
-	}
-	return l.run(ctx, fn)
-}
-
-var (
-	errNilFunc    = fmt.Errorf("%w: the function to run is nil", ErrInvalidOption)
-	errNilKeyFunc = fmt.Errorf("%w: the key function is nil", ErrInvalidOption)
-	errNilContext = fmt.Errorf("%w: the ctx is nil", ErrInvalidOption)
-)
-
-// Acquire waits for key as [Guard.Do] does, with the same errors. It returns a
-// lease for a critical section that does not fit a function.
-//
-// The caller must release the lease. Otherwise its key is renewed until
-// MaxHold. If the lease runs inside another one on the same key, the release of
-// the outer lease waits for it.
-func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
-	g, err := g.resolve()
-	if err != nil {
-		return nil, err
-	}
-	return g.closed().acquire(ctx, key, g.patience(), with{})
-}
-
-// TryAcquire makes one attempt, for callers that skip instead of wait. It
-// blocks for that attempt, at most for the try limit. It never overtakes calls
-// of this process that wait already. Errors are those of [Guard.Acquire].
-func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
-	g, err := g.resolve()
-	if err != nil {
-		return nil, err
-	}
-	return g.closed().acquire(ctx, key, once(), with{})
-}
-
-// once is the patience of a verb that makes one attempt.
-func once() turns.Patience {
-	now := time.Now()
-	return turns.Patience{Start: now, Until: now, Once: true}
 }
 
 // closed returns g without fail-open, because Acquire must never return a lease
@@ -222,6 +157,12 @@ func (g *Guard) closed() *Guard {
 	c := g.config
 	c.failOpen = false
 	return &Guard{config: c, family: g.family}
+}
+
+// once is the patience of a verb that makes one attempt.
+func once() turns.Patience {
+	now := time.Now()
+	return turns.Patience{Start: now, Until: now, Once: true}
 }
 
 // patience is how long a verb waits from now.
@@ -278,40 +219,48 @@ func SetDefault(g *Guard) {
 // Default returns the default guard, or nil before [SetDefault].
 func Default() *Guard { return defaultGuard.Load() }
 
-// Do is [Guard.Do] on the default guard. Before [SetDefault] it returns
-// ErrNoDefault, so fn never runs unguarded.
-func Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
-	return Default().Do(ctx, key, fn)
-}
+// Adapters ask the guard of a route for the settings below, so that their log
+// lines read like the guard's.
 
-// Call is [Guard.Do] for a function with a result. It returns the result beside
-// the error. A nil g is the default guard. From Go 1.27 on it is a method too.
-func Call[T any](ctx context.Context, g *Guard, key string, fn func(context.Context) (T, error)) (T, error) {
-	var result T
-	if fn == nil {
-		return result, errNilFunc
-	}
-	err := g.Do(ctx, key, func(ctx context.Context) (err error) {
-		result, err = fn(ctx)
-		return err
-	})
-	return result, err
-}
+// Name returns the name that [WithName] has set. A nil Guard, or one derived
+// from it, has the name of the default guard, or "guard" before [SetDefault].
+// Name does not block and is safe for concurrent use.
+func (g *Guard) Name() string { return g.settings().set.Name }
 
-// Wrap returns fn guarded by the key of its argument. Calls with the same key
-// run one at a time. A nil g is the default guard. The function returns fn's
-// result beside the error, which is one of [Guard.Do].
-func Wrap[A, R any](g *Guard, key func(A) string,
-	fn func(context.Context, A) (R, error),
-) func(context.Context, A) (R, error) {
-	return func(ctx context.Context, arg A) (R, error) {
-		var none R
-		if key == nil {
-			return none, errNilKeyFunc
-		}
-		if fn == nil {
-			return none, errNilFunc
-		}
-		return Call(ctx, g, key(arg), func(ctx context.Context) (R, error) { return fn(ctx, arg) })
+// Logger returns the logger that [WithLogger] has set, or [slog.Default]. A nil
+// Guard stands for the default one here, too. Logger does not block and is safe
+// for concurrent use.
+func (g *Guard) Logger() *slog.Logger { return g.settings().log() }
+
+// MaxWait returns how long a call may wait, as [WithMaxWait] has set it. A nil
+// Guard stands for the default one here, too. It does not block, and is safe
+// for concurrent use.
+func (g *Guard) MaxWait() time.Duration { return g.settings().set.MaxWait }
+
+// MaxHold returns how long a turn may last, as [WithMaxHold] has set it. 0
+// means no limit. A nil Guard stands for the default one here, too. It does not
+// block, and is safe for concurrent use.
+func (g *Guard) MaxHold() time.Duration { return g.settings().set.MaxHold }
+
+// MinHold returns how long a key stays taken at least, as [WithMinHold] has set
+// it. 0 means no longer than its turn. A nil Guard stands for the default one
+// here, too. It does not block, and is safe for concurrent use.
+func (g *Guard) MinHold() time.Duration { return g.settings().set.MinHold }
+
+// ResultLimit returns how many bytes [Once] keeps for a key at most, as
+// [WithResultLimit] has set it. A nil Guard stands for the default one here,
+// too. It does not block, and is safe for concurrent use.
+func (g *Guard) ResultLimit() int { return g.settings().limit() }
+
+// settings returns g's settings. Before there is a default guard it returns
+// those that are known.
+func (g *Guard) settings() *config {
+	if known, err := g.resolve(); err == nil {
+		return &known.config
 	}
+	if g != nil {
+		return &g.config
+	}
+	c := defaults()
+	return &c
 }

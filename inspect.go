@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -65,7 +65,7 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 	return func(yield func(KeyState, error) bool) {
 		err := g.inspect(ctx, func(in locker.Inspector) error {
 			for s, err := range in.List(ctx) {
-				if key, ok := keyenc.Key(s.Key); ok {
+				if key, ok := keyescape.Key(s.Key); ok {
 					s.Key = key
 				}
 				if isRequestKey(s.Key) {
@@ -125,21 +125,4 @@ func (g *Guard) inspect(ctx context.Context, look func(in locker.Inspector) erro
 	}
 	defer g.family.engine.Leave()
 	return look(in)
-}
-
-// known returns an error of the store that a caller may test for. What the store
-// says of itself alone, such as that a right is missing, is an ErrUnavailable.
-func known(err error) error {
-	if err == nil || isRefusal(err) || errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-// storeName returns the name of key in the store.
-func storeName(key string) string {
-	if keyenc.IsHash(key) {
-		return key
-	}
-	return keyenc.Plain(key)
 }

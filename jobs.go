@@ -99,14 +99,11 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 		case !errors.Is(err, ErrUnavailable):
 			return err
 		default: // if ctx has ended, the next try says so
-			g.family.rest(ctx, betweenElections.Pause(refusals))
+			g.family.pause(ctx, betweenElections.Pause(refusals))
 			refusals++
 		}
 	}
 }
-
-// forever is a wait that ends with its ctx. Twice as much would overflow.
-const forever = 100 * 365 * 24 * time.Hour
 
 // betweenElections is the pause between tries at a store that refuses us. An
 // operator may set the store right meanwhile.
@@ -131,8 +128,8 @@ func (l *Lease) lead(fn func(ctx context.Context) error) (over bool, err error) 
 	return over, err
 }
 
-// rest waits for d, unless ctx or the family ends first.
-func (f *family) rest(ctx context.Context, d time.Duration) {
+// pause waits for d, unless ctx or the family ends first.
+func (f *family) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 )
 
 // Key makes a key of its parts. Key("stock", sku) is the key that the
@@ -61,7 +61,7 @@ func Key(parts ...any) string {
 		if i > 0 {
 			key = append(key, ':')
 		}
-		key = keyenc.Append(key, part)
+		key = keyescape.Append(key, part)
 	}
 	return string(key)
 }
@@ -173,4 +173,23 @@ func plain(v reflect.Value) string {
 		return strconv.FormatUint(v.Uint(), 10)
 	}
 	return ""
+}
+
+// requestKey is the key by which a leader of key hears requests. The leader
+// holds it while it leads, and a request waits for it.
+func requestKey(key string) string { return Key("guard", "ask", key) }
+
+// requests begins each request key.
+const requests = "guard:ask:"
+
+// isRequestKey reports whether key is a request key, which lists of keys leave
+// out: it is about another key, which nobody waits for by it.
+func isRequestKey(key string) bool { return strings.HasPrefix(key, requests) }
+
+// storeName returns the name of key in the store.
+func storeName(key string) string {
+	if keyescape.IsHash(key) {
+		return key
+	}
+	return keyescape.Plain(key)
 }

@@ -1,14 +1,14 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -35,15 +35,15 @@ type Lease struct {
 		called atomic.Bool // a function runs under the lease, so it will end
 		failed atomic.Bool // the function has returned an error or panicked
 	}
-	fate fate
+	ending ending
 }
 
 // nesting is where a lease is among others. The release waits for the slot of
-// stile, unless the lease is lost. Nothing runs inside a bare lease.
+// entrance, unless the lease is lost. Nothing runs inside a bare lease.
 type nesting struct {
-	enclosing *Lease    // the innermost lease of the verb's ctx, or DoAll's lease before this one
-	outer     *Lease    // the lease on the same key that the verb runs inside; nil if the turn is its own
-	stile     turnstile // for the calls that run inside
+	enclosing *Lease   // the innermost lease of the verb's ctx, or DoAll's lease before this one
+	outer     *Lease   // the lease on the same key that the verb runs inside; nil if the turn is its own
+	entrance  entrance // for the calls that run inside
 }
 
 // tenancy is the turn of a lease.
@@ -66,165 +66,32 @@ type scope struct {
 	cancel context.CancelCauseFunc
 }
 
+// A context carries its innermost lease. A chain leads from it to the leases
+// around it. A verb inside finds them here.
+
+// leaseContext is a context that carries a lease. The key of the value is a
+// string, because a gin.Context passes on string keys only.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+}
+
+func (c *leaseContext) Value(key any) any {
+	switch {
+	case key == any(ctxkey.Key):
+		return c.lease
+	case c.lease.bare && key == any(ctxkey.Unguarded):
+		return true
+	}
+	return c.Context.Value(key)
+}
+
 // interest is what a lease wants to hear of those who wait for its key.
 type interest struct {
 	// wish is what Wanted has asked for. The leases of a DoAll share one from
 	// the start.
 	wish    atomic.Pointer[turns.Wish]
 	listens atomic.Bool // it leads, and hears requests of AskLeader
-}
-
-// with is what the leases of one DoAll have in common. The zero with is that of
-// every other verb.
-type with struct {
-	group  *turns.Group            // takes the turns; nil: each lease takes its own
-	before *Lease                  // the lease acquired before this one, if there is one
-	cancel context.CancelCauseFunc // shared by all
-	wish   *turns.Wish             // shared by all; nil: there are no others
-}
-
-// acquire acquires a lease for every verb. g is resolved.
-func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w with) (*Lease, error) {
-	if err := checkKey(key); err != nil {
-		return nil, err
-	}
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	enclosing := leaseIn(ctx)
-	if enclosing != nil {
-		ctx = leasekey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
-	}
-	for {
-		l := &Lease{
-			guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,
-			nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
-		}
-		l.wish.Store(w.wish)
-		if err := l.outer.bars(g.set.Limit); err != nil {
-			return nil, err
-		}
-		err := l.acquire(ctx, p, w.group)
-		switch {
-		case err == nil:
-			return l, nil
-		// If the outer lease ended while we waited to run inside it, try again.
-		case !errors.Is(err, errReleased):
-			return nil, err
-		}
-	}
-}
-
-// acquire gets a turn for l and opens l. If an observer panics on the way, it
-// gives the turn up.
-func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Group) error {
-	settled := false
-	defer func() {
-		if !settled {
-			l.drop()
-		}
-	}()
-	g, info := l.guard, l.info()
-	info.Try = p.Once || !p.Until.After(p.Start)
-	waitCtx := g.observers.waitStart(ctx, info)
-	r := l.wait(waitCtx, p, group)
-	g.observers.waitEnd(waitCtx, info, r)
-	l.hint(waitCtx, p, r)
-	switch {
-	case r.Replayed || r.Joined:
-		r.Err = turns.ErrRecorded
-	case r.Err == nil:
-		l.open(ctx, info)
-	case r.Unguarded:
-		l.runBare(ctx, r.Err)
-		r.Err = nil
-	}
-	settled = true
-	return r.Err
-}
-
-// info describes l for observers.
-func (l *Lease) info() WaitInfo {
-	limit := l.limit()
-	return WaitInfo{
-		Name: l.guard.set.Name, Key: l.key, Reentry: l.outer != nil,
-		Mode: modeOf(limit), Permits: permitsOf(limit), MaxHold: l.guard.set.MaxHold,
-	}
-}
-
-// runBare makes the context of a function that runs without a lease, because of
-// err.
-func (l *Lease) runBare(ctx context.Context, err error) {
-	l.bare, l.ctx = true, &leaseContext{Context: ctx, lease: l}
-	if l.own.TellUnguarded() {
-		l.guard.logUnguarded(ctx, l.key, err)
-	}
-}
-
-// wait gets a turn for l. That is the turn of the lease that l runs inside, or
-// one of its own.
-func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) (r WaitResult) {
-	start := time.Now()
-	t := &l.own
-	if l.outer != nil {
-		r.Handoff, r.Err = true, l.outer.admit(ctx, p)
-		t = l.outer.turn
-	} else {
-		ahead, at, refusal, err := group.Take(ctx, l.key, p)
-		if ahead != nil {
-			t = ahead
-		} else {
-			refusal, err = t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
-		}
-		if errors.Is(err, turns.ErrRecorded) {
-			var record string
-			record, r.Joined = p.Recall.Found()
-			r.Replayed, err = !r.Joined, nil
-			if len(l.guard.observers) > 0 {
-				r.Origin = originIn(record).traceparent()
-			}
-		}
-		r.Err = refused(ctx, at, waitedSince(start, p), refusal, err)
-		var silent bool
-		r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
-		r.Idle, r.Unguarded = t.TookIdle(), l.guard.failOpen && silent
-	}
-	r.Waited = time.Since(start)
-	if r.Err == nil && !r.Replayed && !r.Joined {
-		l.turn = t
-	}
-	return r
-}
-
-// open makes the context of l, which has its turn.
-func (l *Lease) open(ctx context.Context, info WaitInfo) {
-	l.hold.start(ctx, &l.guard.observers, info)
-	ctx = l.hold.ctx
-	if l.cancel == nil {
-		ctx, l.cancel = context.WithCancelCause(ctx)
-	}
-	l.under = leaseContext{Context: ctx, lease: l}
-	l.ctx = &l.under
-	var cause error // set if the lease was lost before we came here
-	if l.outer != nil {
-		cause = l.outer.contain(l)
-	} else {
-		cause = l.turn.Attach(occupant{l}, l.hold.began)
-	}
-	if cause != nil {
-		l.lost(cause)
-	}
-}
-
-// drop gives up the turn, or the place inside another lease, that l has so far.
-func (l *Lease) drop() {
-	switch {
-	case l.turn == nil:
-	case l.outer != nil:
-		l.outer.stile.leave()
-	default:
-		l.turn.Drop()
-	}
 }
 
 // Key returns the key.
@@ -247,7 +114,7 @@ func (l *Lease) Deadline() time.Time { return l.turn.Deadline() }
 // released, Err returns ErrNoLease. Err looks at the clocks itself, so it is
 // right even before the context has ended.
 func (l *Lease) Err() error {
-	released, cause := l.fate.state()
+	released, cause := l.ending.state()
 	switch {
 	case released:
 		return ErrNoLease
@@ -282,25 +149,35 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 	return l.turn.Token(ctx)
 }
 
-// occupant is a lease as the engine sees it. The engine tells it what becomes
-// of the turn.
-type occupant struct{ lease *Lease }
+// errNoTokens says why a shared lease has no token.
+var errNoTokens = fmt.Errorf("%w: a shared lease has no fencing token", ErrInvalidOption)
 
-// Lost implements [turns.Occupant].
-func (o occupant) Lost(cause error) { o.lease.lost(cause) }
+// runs reports whether a function runs under l, so that l will end.
+func (l *Lease) runs() bool { return l.fn.called.Load() }
 
-// HalfTime implements [turns.Occupant].
-func (o occupant) HalfTime() { o.lease.tellHalf() }
+func (l *Lease) isReleased() bool {
+	released, _ := l.ending.state()
+	return released
+}
 
-// lost ends the contexts of l and of the calls inside it. It tells observers
+// limit returns how many may have the key with l. A lease that runs inside
+// another one has what that one has.
+func (l *Lease) limit() int {
+	for l.outer != nil {
+		l = l.outer
+	}
+	return l.guard.set.Limit
+}
+
+// lose ends the contexts of l and of the calls inside it. It tells observers
 // and log.
-func (l *Lease) lost(cause error) {
-	if !l.fate.lose(cause, l.turn.EndedBy(time.Now())) {
+func (l *Lease) lose(cause error) {
+	if !l.ending.markLost(cause, l.turn.EndedBy(time.Now())) {
 		return
 	}
 	l.cancel(cause)
-	if inner := l.stile.close(); inner != nil {
-		inner.lost(cause)
+	if inner := l.entrance.close(); inner != nil {
+		inner.lose(cause)
 	}
 	l.tellLoss(cause)
 }
@@ -308,12 +185,149 @@ func (l *Lease) lost(cause error) {
 // tellLoss tells observers and log of the loss of l, once. The loss of a lease
 // inside another one is not logged, because the loss of the outer one is.
 func (l *Lease) tellLoss(cause error) {
-	if l.hold.lost(cause) && l.outer == nil {
+	if l.hold.tellLoss(cause) && l.outer == nil {
 		l.guard.logLost(l.hold.ctx, l.key, cause)
 	}
 }
 
-func (l *Lease) isReleased() bool {
-	released, _ := l.fate.state()
-	return released
+// noteRelease notes that the release of l is not confirmed.
+func (l *Lease) noteRelease(ctx context.Context, err error) {
+	l.guard.logRelease(ctx, l.key, err)
+	l.turn.NoteRelease(ctx, err)
+}
+
+// occupant is a lease as the engine sees it. The engine tells it what becomes
+// of the turn.
+type occupant struct{ lease *Lease }
+
+// Lost implements [turns.Occupant].
+func (o occupant) Lost(cause error) { o.lease.lose(cause) }
+
+// HalfTime implements [turns.Occupant].
+func (o occupant) HalfTime() {
+	l := o.lease
+	l.guard.logHalf(l.hold.ctx, l.key, time.Since(l.hold.began))
+}
+
+// events is a guard as the engine sees it. It hears what happens to its turns,
+// for the observers and the log.
+type events struct{ guard *Guard }
+
+// Traceparent implements [turns.Events].
+func (e events) Traceparent(ctx context.Context) string { return e.guard.observers.traceparent(ctx) }
+
+// Renewed implements [turns.Events].
+func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
+	set := &e.guard.set
+	info := WaitInfo{
+		Name: set.Name, Key: key, Mode: modeOf(set.Limit), Permits: permitsOf(set.Limit), MaxHold: set.MaxHold,
+	}
+	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
+	if o, ok := o.(occupant); ok {
+		ctx, info = o.lease.hold.ctx, o.lease.hold.info
+	}
+	e.guard.observers.renewed(ctx, info, RenewResult(r))
+}
+
+// Outage implements [turns.Events].
+func (e events) Outage(ctx context.Context, o turns.Occupant, key string, n turns.News) {
+	if o, ok := o.(occupant); ok {
+		ctx = o.lease.hold.ctx
+	}
+	e.guard.logOutage(ctx, key, n)
+}
+
+// Unconfirmed implements [turns.Events].
+func (e events) Unconfirmed(o turns.Occupant, err error) {
+	if o, ok := o.(occupant); ok {
+		o.lease.noteRelease(o.lease.hold.ctx, err)
+	}
+}
+
+// An ending is how far a lease has come to its end: whether it was lost, and
+// how its release went. It does no I/O. Its methods are safe for concurrent
+// use.
+//
+// Invariant: cause does not change once it is set, and is not set after
+// released. releasing, released and settled become true in this order. err is
+// nil until settled.
+type ending struct {
+	mu        sync.Mutex    // guards the fields below; nothing is locked inside
+	cause     error         // why the lease was lost
+	lostAt    time.Time     // when it was lost, or could no longer be trusted if that was earlier
+	releasing bool          // there has been a first Release
+	released  bool          // the first Release is past the re-entrant calls
+	settled   bool          // the first Release has its result
+	err       error         // that result
+	over      chan struct{} // closed when the result is there; the second Release makes it
+}
+
+// markLost records that the lease was lost. It reports false if it has been
+// lost or released before.
+func (e *ending) markLost(cause error, at time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cause != nil || e.released {
+		return false
+	}
+	e.cause, e.lostAt = cause, at
+	return true
+}
+
+// begin returns nil to the first caller that releases the lease. It returns a
+// channel to later callers, which is closed when the result is there.
+func (e *ending) begin() (over <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.releasing {
+		e.releasing = true
+		return nil
+	}
+	if e.over == nil {
+		e.over = make(chan struct{})
+		if e.settled {
+			close(e.over)
+		}
+	}
+	return e.over
+}
+
+// release records that the lease is released. It returns why the lease was
+// lost, if it was.
+func (e *ending) release() (cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.released = true
+	return e.cause
+}
+
+// settle records the result of the release.
+func (e *ending) settle(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err, e.settled = err, true
+	if e.over != nil {
+		close(e.over)
+	}
+}
+
+// result returns the result of the release. It is nil before there is one.
+func (e *ending) result() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// state returns whether the lease is released, and why it was lost, if it was.
+func (e *ending) state() (released bool, cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.released, e.cause
+}
+
+// lossTime returns when the lease was lost.
+func (e *ending) lossTime() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lostAt
 }

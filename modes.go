@@ -95,33 +95,3 @@ func permitsOf(limit int) int {
 	}
 	return 0
 }
-
-// limit returns how many may have the key with l. A lease that runs inside
-// another one has what that one has.
-func (l *Lease) limit() int {
-	for l.outer != nil {
-		l = l.outer
-	}
-	return l.guard.set.Limit
-}
-
-// bars returns why a call with the given limit cannot run inside l, or nil. It
-// asks for more than l has, and would wait for l.
-func (l *Lease) bars(limit int) error {
-	if l == nil {
-		return nil
-	}
-	has := l.limit()
-	if has == 0 || limit == locker.NoLimit || limit != 0 && has != locker.NoLimit {
-		return nil
-	}
-	wants := "an exclusive lease"
-	if limit != 0 {
-		wants = "a permit"
-	}
-	return fmt.Errorf("%w: %s inside a lease of mode %s on the same key would wait for itself: "+
-		"take the key exclusively from the start", ErrInvalidOption, wants, modeOf(has))
-}
-
-// errNoTokens says why a shared lease has no token.
-var errNoTokens = fmt.Errorf("%w: a shared lease has no fencing token", ErrInvalidOption)

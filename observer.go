@@ -215,9 +215,9 @@ func (h *hold) start(ctx context.Context, all *observers, info WaitInfo) {
 	h.ctx = ctx
 }
 
-// lost tells the observers of the loss once. It reports whether this was the
-// first call.
-func (h *hold) lost(cause error) (first bool) {
+// tellLoss tells the observers of the loss once. It reports whether this was
+// the first call.
+func (h *hold) tellLoss(cause error) (first bool) {
 	if h.told.Swap(true) {
 		return false
 	}

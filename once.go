@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/errnote"
@@ -120,7 +119,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	}
 	l, err := g.acquire(ctx, key, p, with{})
 	if err == nil {
-		err = g.begin(ctx, l, p.Recall, o)
+		err = g.begin(ctx, l, p.Recall, o.Fingerprint, o.TTL)
 	}
 	switch {
 	case errors.Is(err, turns.ErrRecorded):
@@ -144,12 +143,6 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		err = errnote.With(err, errnote.NothingDone(false)) // a function around this call may have done something
 	}
 	return r, err
-}
-
-// record returns m as the store keeps it for ttl. ctx is that of the hold.
-func (c *config) record(ctx context.Context, m made, mark []byte, ttl time.Duration) locker.Record {
-	value := encodeRecord(m, mark, originOf(c.observers.traceparent(ctx)), c.limit())
-	return locker.Record{Value: value, TTL: ttl.Truncate(time.Millisecond)}
 }
 
 // encode returns what is to be kept of a result. If the codec fails, that is
@@ -285,38 +278,6 @@ func KeepFor(ctx context.Context, d time.Duration) error {
 }
 
 var errNotInOnce = fmt.Errorf("%w: KeepFor outside of a function of Once", ErrNoLease)
-
-// keeping is what one call of Once keeps, and for how long.
-type keeping struct {
-	recall turns.Recall
-	ttl    time.Duration // unless its function has set another one
-	own    atomic.Int64  // 0, or what the function has set: 1 more than the milliseconds, or below 0 if that was wrong
-	over   atomic.Bool   // its function has returned
-	keeps  bool          // there is something to keep; the goroutine's that runs the function
-}
-
-// set is KeepFor.
-func (k *keeping) set(d time.Duration) error {
-	if d >= 0 && d <= locker.MaxRecordTTL {
-		k.own.Store(1 + d.Milliseconds())
-		return nil
-	}
-	k.own.Store(-1)
-	return errKeepFor
-}
-
-var errKeepFor = fmt.Errorf("%w: KeepFor of a negative time, or of more than %v", ErrInvalidOption, locker.MaxRecordTTL)
-
-// life returns for how long a result is kept. The error is that of KeepFor.
-func (k *keeping) life() (time.Duration, error) {
-	switch own := k.own.Load(); {
-	case own < 0:
-		return 0, errKeepFor
-	case own > 0:
-		return time.Duration(own-1) * time.Millisecond, nil
-	}
-	return k.ttl, nil
-}
 
 // keep makes the release of l keep m, which its function has left beside err.
 // keep returns the error of the call.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/locker"
 )
 
 const (
@@ -291,4 +292,31 @@ func WithLogger(l *slog.Logger) Option {
 // cannot compare.
 func same(a, b Observer) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// WithCodec sets how [Once] writes results and final errors. The default is
+// JSON. All processes that share a key need the same one. A codec may encrypt.
+func WithCodec(codec Codec) Option {
+	return optionFunc(func(c *config) error {
+		if lockerkit.IsNil(codec) {
+			return fmt.Errorf("%w: the codec is nil", ErrInvalidOption)
+		}
+		c.codec = codec
+		return nil
+	})
+}
+
+// WithResultLimit bounds what [Once] keeps for a key, in bytes. A longer result
+// is returned, and later calls get [ErrResultGone]. 64 bytes to
+// locker.MaxRecord, which is 1 MiB. Default 64 KiB. Up to 35 of the bytes are
+// the guard's.
+func WithResultLimit(bytes int) Option {
+	return optionFunc(func(c *config) error {
+		if bytes < minResultLimit || bytes > locker.MaxRecord {
+			return fmt.Errorf("%w: ResultLimit is %d, want %d to %d", ErrInvalidOption, bytes, minResultLimit,
+				locker.MaxRecord)
+		}
+		c.resultLimit = bytes
+		return nil
+	})
 }

@@ -2,33 +2,54 @@ package guard
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"time"
 
-	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The errors of [Once] beside those of [Guard.Do].
-var (
-	// ErrNotRecorded says that fn ran and had its lease to the end, and that the
-	// store did not confirm the result. It comes beside the result. It may yet
-	// be kept. If not, a later call runs fn again.
-	// After a failure of the codec, later calls get ErrResultGone instead.
-	ErrNotRecorded = errors.New("guard: the result was not recorded")
+// keeping is what one call of Once keeps, and for how long.
+type keeping struct {
+	recall turns.Recall
+	ttl    time.Duration // unless its function has set another one
+	own    atomic.Int64  // 0, or what the function has set: 1 more than the milliseconds, or below 0 if that was wrong
+	over   atomic.Bool   // its function has returned
+	keeps  bool          // there is something to keep; the goroutine's that runs the function
+}
 
-	// ErrOtherPayload says that the key has the result of a call with another
-	// fingerprint. fn did not run.
-	ErrOtherPayload = errors.New("guard: the key was used for another payload")
+// set is KeepFor.
+func (k *keeping) set(d time.Duration) error {
+	if d >= 0 && d <= locker.MaxRecordTTL {
+		k.own.Store(1 + d.Milliseconds())
+		return nil
+	}
+	k.own.Store(-1)
+	return errKeepFor
+}
 
-	// ErrResultGone says that fn ran in an earlier call, and that its result
-	// cannot be had: it was too long, or the codec or this version cannot read
-	// it. fn did not run again.
-	ErrResultGone = errors.New("guard: the result is gone")
-)
+var errKeepFor = fmt.Errorf("%w: KeepFor of a negative time, or of more than %v", ErrInvalidOption, locker.MaxRecordTTL)
+
+// life returns for how long a result is kept. The error is that of KeepFor.
+func (k *keeping) life() (time.Duration, error) {
+	switch own := k.own.Load(); {
+	case own < 0:
+		return 0, errKeepFor
+	case own > 0:
+		return time.Duration(own-1) * time.Millisecond, nil
+	}
+	return k.ttl, nil
+}
+
+// record returns m as the store keeps it for ttl. ctx is that of the hold.
+func (c *config) record(ctx context.Context, m made, mark []byte, ttl time.Duration) locker.Record {
+	value := encodeRecord(m, mark, originOf(c.observers.traceparent(ctx)), c.limit())
+	return locker.Record{Value: value, TTL: ttl.Truncate(time.Millisecond)}
+}
 
 // FinalError is an error that [Once] keeps like a result, see [Final].
 type FinalError struct {
@@ -56,64 +77,6 @@ func (e *FinalError) Is(target error) bool {
 	t, ok := target.(*FinalError)
 	return ok && t.Code == e.Code && t.Text == ""
 }
-
-// Codec turns results into bytes and back, see [WithCodec]. It must be safe for
-// concurrent use.
-type Codec interface {
-	Marshal(v any) ([]byte, error)
-	Unmarshal(data []byte, v any) error
-}
-
-// WithCodec sets how [Once] writes results and final errors. The default is
-// JSON. All processes that share a key need the same one. A codec may encrypt.
-func WithCodec(codec Codec) Option {
-	return optionFunc(func(c *config) error {
-		if lockerkit.IsNil(codec) {
-			return fmt.Errorf("%w: the codec is nil", ErrInvalidOption)
-		}
-		c.codec = codec
-		return nil
-	})
-}
-
-// WithResultLimit bounds what [Once] keeps for a key, in bytes. A longer result
-// is returned, and later calls get [ErrResultGone]. 64 bytes to
-// locker.MaxRecord, which is 1 MiB. Default 64 KiB. Up to 35 of the bytes are
-// the guard's.
-func WithResultLimit(bytes int) Option {
-	return optionFunc(func(c *config) error {
-		if bytes < minResultLimit || bytes > locker.MaxRecord {
-			return fmt.Errorf("%w: ResultLimit is %d, want %d to %d", ErrInvalidOption, bytes, minResultLimit,
-				locker.MaxRecord)
-		}
-		c.resultLimit = bytes
-		return nil
-	})
-}
-
-const (
-	minResultLimit     = 64
-	defaultResultLimit = 64 << 10
-)
-
-func (c *config) limit() int {
-	if c.resultLimit == 0 {
-		return defaultResultLimit
-	}
-	return c.resultLimit
-}
-
-func (c *config) coder() Codec {
-	if c.codec == nil {
-		return jsonCodec{}
-	}
-	return c.codec
-}
-
-type jsonCodec struct{}
-
-func (jsonCodec) Marshal(v any) ([]byte, error)      { return json.Marshal(v) }
-func (jsonCodec) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 
 // made is what a function has left to be kept. The zero made is nothing.
 type made struct {

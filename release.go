@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -81,9 +80,9 @@ func withLoss(err, lost error) error {
 }
 
 func (l *Lease) release(ctx context.Context, panicked bool) (err error) {
-	if over := l.fate.begin(); over != nil {
+	if over := l.ending.begin(); over != nil {
 		<-over
-		return l.fate.result()
+		return l.ending.result()
 	}
 	back, err := l.stop(false)
 	answered := !back
@@ -104,11 +103,11 @@ func (l *Lease) release(ctx context.Context, panicked bool) (err error) {
 // it was. back reports that the caller must release the key, because no other
 // call here has taken it over. unused says that l never had a function.
 func (l *Lease) stop(unused bool) (back bool, cause error) {
-	alone := l.stile.drain(max(l.guard.set.MaxWait, limits.Release(l.guard.set.TTL)))
+	alone := l.entrance.drain(max(l.guard.set.MaxWait, limits.Release(l.guard.set.TTL)))
 	if !alone {
 		l.turn.Outlived()
 	}
-	cause = l.fate.release()
+	cause = l.ending.release()
 	l.cancel(nil)
 	if l.outer == nil {
 		keep := !unused && (!l.guard.keepIfDone || !l.fn.failed.Load())
@@ -117,7 +116,7 @@ func (l *Lease) stop(unused bool) (back bool, cause error) {
 	if cause == nil {
 		cause = l.turn.Err()
 	}
-	l.outer.stile.leave()
+	l.outer.entrance.leave()
 	return false, cause
 }
 
@@ -128,9 +127,9 @@ func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 	if l.outer == nil {
 		defer l.turn.Leave()
 	}
-	l.fate.settle(err)
+	l.ending.settle(err)
 	if err != nil && !errors.Is(err, ErrLeaseLost) && l.outer == nil {
-		l.logRelease(ctx, err)
+		l.noteRelease(ctx, err)
 	}
 	l.tellEnd(err, panicked)
 }
@@ -146,7 +145,7 @@ func (l *Lease) tellEnd(err error, panicked bool) {
 	}
 	if errors.Is(err, ErrLeaseLost) {
 		l.tellLoss(err)
-		if at := l.fate.lossTime(); !at.IsZero() {
+		if at := l.ending.lossTime(); !at.IsZero() {
 			r.Overrun = time.Since(at)
 		}
 	}
@@ -154,92 +153,4 @@ func (l *Lease) tellEnd(err error, panicked bool) {
 	if l.outer == nil {
 		l.guard.logOverrun(l.hold.ctx, l.key, r.Overrun)
 	}
-}
-
-// A fate is how far a lease has come to its end: whether it was lost, and
-// how its release went. It does no I/O. Its methods are safe for concurrent
-// use.
-//
-// Invariant: cause does not change once it is set, and is not set after
-// released. releasing, released and settled become true in this order. err is
-// nil until settled.
-type fate struct {
-	mu        sync.Mutex    // guards the fields below; nothing is locked inside
-	cause     error         // why the lease was lost
-	lostAt    time.Time     // when it was lost, or could no longer be trusted if that was earlier
-	releasing bool          // there has been a first Release
-	released  bool          // the first Release is past the re-entrant calls
-	settled   bool          // the first Release has its result
-	err       error         // that result
-	over      chan struct{} // closed when the result is there; the second Release makes it
-}
-
-// lose records that the lease was lost. It reports false if it has been lost or
-// released before.
-func (f *fate) lose(cause error, at time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.cause != nil || f.released {
-		return false
-	}
-	f.cause, f.lostAt = cause, at
-	return true
-}
-
-// begin returns nil to the first caller that releases the lease. It returns a
-// channel to later callers, which is closed when the result is there.
-func (f *fate) begin() (over <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.releasing {
-		f.releasing = true
-		return nil
-	}
-	if f.over == nil {
-		f.over = make(chan struct{})
-		if f.settled {
-			close(f.over)
-		}
-	}
-	return f.over
-}
-
-// release records that the lease is released. It returns why the lease was
-// lost, if it was.
-func (f *fate) release() (cause error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.released = true
-	return f.cause
-}
-
-// settle records the result of the release.
-func (f *fate) settle(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.err, f.settled = err, true
-	if f.over != nil {
-		close(f.over)
-	}
-}
-
-// result returns the result of the release. It is nil before there is one.
-func (f *fate) result() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
-}
-
-// state returns whether the lease is released, and why it was lost, if it was.
-func (f *fate) state() (released bool, cause error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.released, f.cause
-}
-
-// lossTime returns when the lease was lost.
-func (f *fate) lossTime() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.lostAt
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
@@ -98,7 +97,7 @@ func (g *Guard) AskLeader(ctx context.Context, key string) (asked bool, err erro
 	if err := checkKey(key); err != nil {
 		return false, err
 	}
-	g = g.behind(forever)
+	g = g.forRequests(forever)
 	g.set.Limit = 0
 	l, err := g.TryAcquire(ctx, requestKey(key))
 	if held := (*HeldError)(nil); errors.As(err, &held) {
@@ -112,19 +111,8 @@ func (g *Guard) AskLeader(ctx context.Context, key string) (asked bool, err erro
 	return asked, nil
 }
 
-// requestKey is the key by which a leader of key hears requests. The leader
-// holds it while it leads, and a request waits for it.
-func requestKey(key string) string { return Key("guard", "ask", key) }
-
-// requests begins each request key.
-const requests = "guard:ask:"
-
-// isRequestKey reports whether key is a request key, which lists of keys leave
-// out: it is about another key, which nobody waits for by it.
-func isRequestKey(key string) bool { return strings.HasPrefix(key, requests) }
-
-// behind returns a guard for request keys, which nobody sees.
-func (g *Guard) behind(maxWait time.Duration) *Guard {
+// forRequests returns a guard for request keys, which nobody sees.
+func (g *Guard) forRequests(maxWait time.Duration) *Guard {
 	c := g.config
 	c.observers, c.logger = nil, slog.New(slog.DiscardHandler)
 	c.set = turns.Settings{
@@ -136,14 +124,14 @@ func (g *Guard) behind(maxWait time.Duration) *Guard {
 // listen holds the request key of l, which leads, and passes on that somebody
 // waits for it. After an outage listen begins anew.
 func (l *Lease) listen() {
-	g := l.guard.behind(defaults().set.MaxWait)
+	g := l.guard.forRequests(defaults().set.MaxWait)
 	for n := 0; l.ctx.Err() == nil; n++ {
 		ear, err := g.Acquire(l.ctx, requestKey(l.key))
 		if err != nil {
 			if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotAcquired) {
 				return
 			}
-			g.family.rest(l.ctx, betweenElections.Pause(n))
+			g.family.pause(l.ctx, betweenElections.Pause(n))
 			continue
 		}
 		select {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -98,7 +98,7 @@ func (g *Guard) Hold(key string, opts ...guard.Option) (release func()) {
 // [guard.ErrLeaseLost]. t fails if nobody holds the key.
 func (g *Guard) Lose(key string) {
 	g.t.Helper()
-	if !g.store.Lose(keyenc.Plain(key)) {
+	if !g.store.Lose(keyescape.Plain(key)) {
 		g.t.Errorf("guardtest: Lose(%q): nobody holds it", key)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 )
 
 // Func derives a value from a request, or a key if [Join] made it. It returns a
@@ -116,7 +116,7 @@ func Join(parts ...Func) Func {
 			if i > 0 {
 				key = append(key, ':')
 			}
-			key = keyenc.Append(key, v)
+			key = keyescape.Append(key, v)
 		}
 		return string(key), nil
 	}

@@ -256,7 +256,7 @@ func TestKeyfuncImportsOnlyTheStandardLibraryAndLeaves(t *testing.T) {
 	}
 	for dep := range strings.FieldsSeq(string(out)) {
 		host, _, _ := strings.Cut(dep, "/")
-		ours := strings.HasSuffix(dep, "/internal/keyenc") || strings.HasSuffix(dep, "/internal/readahead")
+		ours := strings.HasSuffix(dep, "/internal/keyescape") || strings.HasSuffix(dep, "/internal/readahead")
 		vendored := host == "vendor" // the standard library's own
 		if strings.Contains(host, ".") && !ours && !vendored {
 			t.Errorf("keyfunc depends on %s", dep)

@@ -3,7 +3,7 @@ package keyfunc
 import (
 	"net/http"
 
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 )
 
 // Parse returns the Func that a template describes. A ':' separates the parts
@@ -122,9 +122,9 @@ type part struct {
 
 // append appends the part with value v to key.
 func (p *part) append(key []byte, v string) []byte {
-	key = keyenc.Append(key, p.before)
-	key = keyenc.Append(key, v)
-	return keyenc.Append(key, p.after)
+	key = keyescape.Append(key, p.before)
+	key = keyescape.Append(key, v)
+	return keyescape.Append(key, p.after)
 }
 
 // read returns the value of the part, or "" if it is text alone.

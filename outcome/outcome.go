@@ -38,8 +38,8 @@ import (
 	"net/http"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/errnote"
-	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -52,7 +52,7 @@ type Outcome struct {
 	// repeating the request may do its work twice.
 	RetryAfter int
 
-	inside *leasekey.Refusal // of the lockmw.Idempotent around the request; it does not keep o as an answer
+	inside *ctxkey.Refusal // of the lockmw.Idempotent around the request; it does not keep o as an answer
 }
 
 // ClientGone is the status of a request whose client left while the request
@@ -115,7 +115,7 @@ const (
 func Of(ctx context.Context, err error) (Outcome, bool) {
 	o, ours := of(ctx, err)
 	if ours {
-		o.inside = leasekey.RefusalIn(ctx)
+		o.inside = ctxkey.RefusalIn(ctx)
 		o.inside.Asked()
 	}
 	return o, ours
@@ -189,7 +189,7 @@ type refusal struct {
 func refused(ctx context.Context, r refusal, err error) Outcome {
 	o := r.Outcome
 	_, inside := guard.LeaseFrom(ctx)
-	inside = inside || ctx.Value(leasekey.Unguarded) == true
+	inside = inside || ctx.Value(ctxkey.Unguarded) == true
 	begun := guard.Ran(err) || inside && !errnote.Is(err, errnote.Refused(true))
 	status, noted := errnote.Of[errnote.HeldStatus](err)
 	repeated := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable // by clients themselves

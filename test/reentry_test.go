@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 )
 
 func TestDo_NestedCallsRunInsideTheOuterLease(t *testing.T) {
@@ -148,7 +148,7 @@ func TestDo_ALeaseIsFoundThroughAContextThatLooksUpStrings(t *testing.T) {
 	b := newBench(t)
 	err := b.Do(t.Context(), key, func(ctx context.Context) error {
 		l, _ := guard.LeaseFrom(ctx)
-		plain := context.WithValue(t.Context(), leasekey.Key, l) //nolint:staticcheck // what gin.Context.Set does
+		plain := context.WithValue(t.Context(), ctxkey.Key, l) //nolint:staticcheck // what gin.Context.Set does
 		return b.With(guard.WithMaxWait(0)).Do(plain, key, nop)
 	})
 	if err != nil {

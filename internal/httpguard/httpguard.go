@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/errnote"
-	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/internal/readahead"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -131,7 +131,7 @@ func (l *Lock) pass(x Exchange, keys Keys) (ran bool, err error) {
 
 func (p *passage) serve(ctx context.Context) error {
 	p.ran = true
-	l, _ := ctx.Value(leasekey.Key).(*guard.Lease) // also where there is only a context, see WithFailOpen
+	l, _ := ctx.Value(ctxkey.Key).(*guard.Lease) // also where there is only a context, see WithFailOpen
 	p.exchange.Next(l)
 	if p.exchange.Failed() {
 		return errFailed
@@ -168,7 +168,7 @@ func overLimit(err error) error {
 // around the handler, whose context is ctx.
 func Bare(ctx context.Context, err error) error {
 	if errnote.Is(err, errnote.NothingDone(true)) {
-		leasekey.RefusalIn(ctx).Answered(false)
+		ctxkey.RefusalIn(ctx).Answered(false)
 	}
 	return errnote.Bare(err)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/fence/sqlresult"
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -65,12 +65,12 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 		i.logKeyFunc(x, err)
 		return Refused(err)
 	}
-	ran, inner := false, new(leasekey.Refusal)
-	ctx := leasekey.WithRefusal(x.Request().Context(), inner)
+	ran, inner := false, new(ctxkey.Refusal)
+	ctx := ctxkey.WithRefusal(x.Request().Context(), inner)
 	o := guard.OnceOptions{TTL: i.ttl, Fingerprint: mark}
 	result, err := i.keep(ctx, key, o, func(ctx context.Context) ([]byte, error) {
 		ran = true
-		l, _ := ctx.Value(leasekey.Key).(*guard.Lease)
+		l, _ := ctx.Value(ctxkey.Key).(*guard.Lease)
 		x.Next(l)
 		return i.record(x, inner)
 	})
@@ -109,7 +109,7 @@ var errNotForKeeping = errors.New("the answer is not one to keep")
 
 // record returns what is kept of the answer that x.Next has given. Its error
 // tells the guard that nothing is, and perhaps that nothing was done.
-func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, error) {
+func (i *Idempotent) record(x HeldExchange, inner *ctxkey.Refusal) ([]byte, error) {
 	ended, clientLeft := endOf(x.Request().Context())
 	switch begun := x.Begun() && (!x.Whole() || ended); {
 	case begun && i.once != nil && x.Failed():

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -23,7 +23,7 @@ type note struct{ what, pattern string }
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
 	if ours {
-		leasekey.RefusalIn(r.Context()).Answered(guard.Ran(err))
+		ctxkey.RefusalIn(r.Context()).Answered(guard.Ran(err))
 	}
 	if o.Code != outcome.CodeMisconfigured {
 		return o, ours

@@ -3,7 +3,7 @@ package lockerkit
 import (
 	"context"
 
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -12,7 +12,7 @@ import (
 // own. It returns false if ctx carries no lease of the guard on store, or if
 // one of them was released.
 func Holds(ctx context.Context, store locker.Locker) (holds []locker.Hold, ok bool) {
-	lease, ok := ctx.Value(leasekey.Key).(interface {
+	lease, ok := ctx.Value(ctxkey.Key).(interface {
 		Holds(store locker.Locker) (holds []locker.Hold, ok bool)
 	})
 	if !ok {

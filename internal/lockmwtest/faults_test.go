@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -188,11 +188,11 @@ var keptFaults = []fault{
 	},
 	{
 		name: "does not see refusals that a handler writes", caughtBy: []string{refusalRow},
-		inside: refusals(func(*leasekey.Refusal) *leasekey.Refusal { return nil }),
+		inside: refusals(func(*ctxkey.Refusal) *ctxkey.Refusal { return nil }),
 	},
 	{
 		name: "takes whatever follows a refusal for one", caughtBy: []string{refusalRow},
-		inside: refusals(func(r *leasekey.Refusal) *leasekey.Refusal {
+		inside: refusals(func(r *ctxkey.Refusal) *ctxkey.Refusal {
 			r.Answered(true)
 			return r
 		}),

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
 )
 
@@ -300,10 +300,10 @@ func (w setting) Write(b []byte) (int, error) {
 
 // refusals replaces what Idempotent learns of refusals, once a handler knows of
 // one.
-func refusals(change func(r *leasekey.Refusal) *leasekey.Refusal) func(http.Handler) http.Handler {
+func refusals(change func(r *ctxkey.Refusal) *ctxkey.Refusal) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := leasekey.WithRefusal(r.Context(), change(leasekey.RefusalIn(r.Context())))
+			ctx := ctxkey.WithRefusal(r.Context(), change(ctxkey.RefusalIn(r.Context())))
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})
 	}

@@ -22,54 +22,49 @@ const (
 
 // ownClient makes the locker's own client.
 func (c *Conns) ownClient(s *Settings) redis.UniversalClient {
-	if s.GivenSentinel {
-		o := ownFailoverOptions(s.Sentinel)
-		c.greeter = c.greeters.insteadFailover(o)
+	if theirs := s.Sentinel; s.GivenSentinel {
+		o := ownFailoverOptions(theirs)
+		c.greeter = c.greeters.in(&redis.Options{
+			Username: theirs.Username, Password: theirs.Password, DB: theirs.DB, ClientName: theirs.ClientName,
+			CredentialsProvider:          theirs.CredentialsProvider,
+			CredentialsProviderContext:   theirs.CredentialsProviderContext,
+			StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
+		}, o.DialTimeout)
 		rdb := redis.NewFailoverClient(o)
 		rdb.AddHook(c.greeter)
 		return rdb
 	}
-	if theirs, ok := s.Client.(*redis.ClusterClient); ok {
-		o := ownClusterOptions(theirs.Options())
-		c.greeter = c.greeters.insteadCluster(o)
-		return c.newCluster(o)
+	if rdb, ok := s.Client.(*redis.ClusterClient); ok {
+		theirs := rdb.Options()
+		o := ownClusterOptions(theirs)
+		c.greeter = c.greeters.in(&redis.Options{
+			Username: theirs.Username, Password: theirs.Password, ClientName: theirs.ClientName,
+			CredentialsProvider:          theirs.CredentialsProvider,
+			CredentialsProviderContext:   theirs.CredentialsProviderContext,
+			StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
+		}, o.DialTimeout)
+		c.greeter.cluster, o.NewClient = true, c.newClient
+		return redis.NewClusterClient(o)
 	}
-	theirs := s.Client.(*redis.Client) // Check knows no other type
-	o := ownOptions(theirs.Options())
-	c.greeter = c.greeters.instead(o)
+	theirs := s.Client.(*redis.Client).Options() // Check knows no other type
+	o := ownOptions(theirs)
+	c.greeter = c.greeters.in(theirs, o.DialTimeout)
 	return c.newClient(o)
 }
 
-// newClient makes a client for the server of our client.
+// newClient makes a client whose connections are logged in by c.greeter.
 func (c *Conns) newClient(o *redis.Options) *redis.Client {
-	greeter := c.greeter
-	if greeter == nil {
-		greeter = c.greeters.instead(o)
-	}
 	rdb := redis.NewClient(o)
-	rdb.AddHook(greeter)
+	rdb.AddHook(c.greeter)
 	return rdb
-}
-
-// newCluster is newClient for a cluster.
-func (c *Conns) newCluster(o *redis.ClusterOptions) *redis.ClusterClient {
-	greeter := c.greeter
-	if greeter == nil {
-		greeter = c.greeters.insteadCluster(o)
-	}
-	o.NewClient = func(o *redis.Options) *redis.Client {
-		rdb := redis.NewClient(o)
-		rdb.AddHook(greeter)
-		return rdb
-	}
-	return redis.NewClusterClient(o)
 }
 
 // sentinelAddr is the address that go-redis reports for a Sentinel client.
 const sentinelAddr = "FailoverClient"
 
-// ownOptions takes from o how to reach the server and authenticate. All other
-// settings are the locker's own. MaxRetries and similar settings must be set,
+// ownOptions takes from o how to reach the server. A greeter logs in; a
+// streaming provider does so anew later on. All other settings are the locker's
+// own. MaxRetries and similar settings must be set,
 // not left out. NewClient has replaced the zeros in o, and a 0 would mean the
 // default again.
 func ownOptions(o *redis.Options) *redis.Options {
@@ -83,11 +78,8 @@ func ownOptions(o *redis.Options) *redis.Options {
 	}
 	return &redis.Options{
 		Network: o.Network, Addr: o.Addr, NodeAddress: o.NodeAddress, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
-		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
-		CredentialsProviderContext:   o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-		DB:                           o.DB, ClientName: o.ClientName,
-		ConnMaxIdleTime: lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: life,
+		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: life,
 
 		MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
@@ -101,10 +93,7 @@ func ownOptions(o *redis.Options) *redis.Options {
 func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
 	return &redis.ClusterOptions{
 		Addrs: o.Addrs, ClusterSlots: o.ClusterSlots, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
-		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
-		CredentialsProviderContext:   o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-		ClientName:                   o.ClientName,
 		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
 
 		MaxRetries: -1, MaxRedirects: max(o.MaxRedirects, 3), ContextTimeoutEnabled: true,

@@ -28,7 +28,6 @@ type Conns struct {
 
 	greeters *greeters // log in on new connections
 	greeter  *greeter  // the one of client, if that is our own
-	fresh    *fresh
 	idle     *idle
 	openings openings // of connections that tries wait for
 	places   places   // of requests that have a connection alone
@@ -47,7 +46,6 @@ func New(s *Settings) *Conns {
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
 	c.batcher = newBatcher(func(ctx context.Context, cmds []Command) { c.exchange(ctx, c.client, cmds) }, c.Trip.near)
-	c.fresh = c.newFresh(s.Hooks)
 	return c
 }
 
@@ -78,7 +76,6 @@ func (c *Conns) Close() {
 	c.greeters.close()
 	c.openings.dials.Wait()
 	c.batcher.close()
-	c.fresh.close()
 	if c.at != nil && c.at.sentinels != nil {
 		c.at.sentinels.close()
 	}

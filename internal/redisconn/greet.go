@@ -60,40 +60,13 @@ func (g *greeters) enter() error {
 	return nil
 }
 
-// instead takes from o the settings that a login needs. It returns a hook that
-// logs in with them in place of go-redis.
-func (g *greeters) instead(o *redis.Options) *greeter {
-	login := loginOf(o)
+// in returns a hook that logs in on the connections of a client, in place of
+// go-redis. login has the settings for that, and the client's own options have
+// none of them. dial is the limit of a dial, 0 for the usual.
+func (g *greeters) in(login *redis.Options, dial time.Duration) *greeter {
+	login = loginOf(login)
 	login.ClientName = cmp.Or(login.ClientName, g.name)
-	o.Username, o.Password, o.ClientName, o.DB, o.OnConnect = "", "", "", 0, nil
-	// A streaming provider is left in o. It logs in anew later on.
-	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
-	return &greeter{greeters: g, login: login, dial: cmp.Or(o.DialTimeout, dialLimit)}
-}
-
-// insteadFailover is instead for a client of Sentinel.
-func (g *greeters) insteadFailover(o *redis.FailoverOptions) *greeter {
-	h := g.instead(&redis.Options{
-		Username: o.Username, Password: o.Password, DB: o.DB, ClientName: o.ClientName,
-		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
-		StreamingCredentialsProvider: o.StreamingCredentialsProvider, DialTimeout: o.DialTimeout,
-	})
-	o.Username, o.Password, o.ClientName, o.DB = "", "", "", 0
-	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
-	return h
-}
-
-// insteadCluster is instead for a client of a cluster.
-func (g *greeters) insteadCluster(o *redis.ClusterOptions) *greeter {
-	h := g.instead(&redis.Options{
-		Username: o.Username, Password: o.Password, ClientName: o.ClientName,
-		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
-		StreamingCredentialsProvider: o.StreamingCredentialsProvider, DialTimeout: o.DialTimeout,
-	})
-	o.Username, o.Password, o.ClientName = "", "", ""
-	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
-	h.cluster = true
-	return h
+	return &greeter{greeters: g, login: login, dial: cmp.Or(dial, dialLimit)}
 }
 
 // loginOf takes from o the settings that a login needs.

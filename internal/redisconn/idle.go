@@ -13,6 +13,9 @@ const (
 	trusted = time.Second
 	// probeLimit is what a request has at least that finds out whether it is.
 	probeLimit = 100 * time.Millisecond
+	// doubtful is how many renewals in a row without an answer bring the
+	// connections to a node into doubt. One alone may be a mere pause.
+	doubtful = 2
 )
 
 // idle knows when each node was heard of, and which connections to leave. It is
@@ -29,6 +32,28 @@ type sighting struct {
 	// left is since when a connection must have been heard of, or else it is
 	// not used again.
 	left atomic.Int64
+
+	mu      sync.Mutex // guards the fields below
+	silent  int        // renewals since the last answer, each sent after the one before was given up
+	givenUp time.Time  // when the last of them was
+}
+
+// renewed notes whether the node has answered a renewal that was sent at the
+// given time. All connections may have died without a word, in a NAT or behind
+// a load balancer. Renewals that took one dead connection after the other would
+// lose their leases, although the node is well.
+func (s *sighting) renewed(sent time.Time, unanswered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !unanswered:
+		s.silent = 0
+	case !sent.Before(s.givenUp):
+		s.silent, s.givenUp = s.silent+1, time.Now()
+		if s.silent >= doubtful {
+			s.left.Store(int64(sent.Sub(begun)))
+		}
+	}
 }
 
 // at returns what is known of a node. node is "" without a cluster.

@@ -33,7 +33,7 @@ func (c *Conns) OneConn(ctx context.Context, name string) (send Way, done func()
 	}
 	conn := client.Conn()
 	return func(ctx context.Context, cmds ...Command) []Command {
-		c.astray(ctx, exchange(ctx, conn, cmds)) // each command has its own error
+		c.reloadOnMove(ctx, exchange(ctx, conn, cmds)) // each command has its own error
 		return cmds
 	}, func() { _ = conn.Close(); <-place }, nil // back to the pool
 }

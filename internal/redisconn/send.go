@@ -42,7 +42,23 @@ var ErrNoAnswer = errors.New("no usable answer")
 // not stop the keys of others.
 func (c *Conns) Send(ctx context.Context, cmds ...Command) []Command {
 	defer c.batcher.leave()
-	if c.batcher.enter() <= directRequests || c.cluster != nil {
+	return c.send(ctx, cmds, c.batcher.enter())
+}
+
+// SendOne is Send for one command, which goes its own way without a slice.
+func (c *Conns) SendOne(ctx context.Context, cmd Command) Command {
+	defer c.batcher.leave()
+	inFlight := c.batcher.enter()
+	if inFlight <= directRequests && c.cluster == nil {
+		_ = c.client.Process(ctx, cmd) // cmd has the error
+		return cmd
+	}
+	return c.send(ctx, []Command{cmd}, inFlight)[0]
+}
+
+// send is Send for one of so many requests in flight.
+func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Command {
+	if inFlight <= directRequests || c.cluster != nil {
 		c.exchange(ctx, c.client, cmds)
 		return cmds
 	}
@@ -58,9 +74,6 @@ func (c *Conns) Send(ctx context.Context, cmds ...Command) []Command {
 	return failed
 }
 
-// SendOne is Send for one command.
-func (c *Conns) SendOne(ctx context.Context, cmd Command) Command { return c.Send(ctx, cmd)[0] }
-
 // SendPooled is Send over the connections that tries wait for, see
 // [Conns.Ready]. Newer versions of go-redis have other connections for
 // pipelines.
@@ -73,18 +86,19 @@ func (c *Conns) SendPooled(ctx context.Context, name string, cmds []Command) []C
 	defer c.batcher.leave()
 	conn := client.Conn()
 	defer func() { _ = conn.Close() }() // back to the pool
-	c.astray(ctx, exchange(ctx, conn, cmds))
+	c.reloadOnMove(ctx, exchange(ctx, conn, cmds))
 	return cmds
 }
 
 // SendRenewals sends cmds to node as one request. It does not join the batches
-// of others, because it is a batch itself. A node that left several of them in
-// a row without an answer gets them over new connections.
+// of others, because it is a batch itself. After several of them in a row
+// without an answer, no connection to the node is used again that has carried
+// nothing meanwhile.
 func (c *Conns) SendRenewals(ctx context.Context, node string, cmds []Answerable) {
 	sent := time.Now()
-	c.heed(ctx, exchange(ctx, c.fresh.way(node, c.client), cmds))
+	c.reloadOnFailure(ctx, exchange(ctx, c.client, cmds))
 	first := cmds[0].Err()
-	c.fresh.note(node, sent, first != nil && unanswered(first))
+	c.idle.at(node).renewed(sent, first != nil && unanswered(first))
 }
 
 // Publish sends a message to a channel.
@@ -94,12 +108,12 @@ func (c *Conns) Publish(ctx context.Context, channel, message string) error {
 
 // exchange sends cmds by client.
 func (c *Conns) exchange(ctx context.Context, client redis.UniversalClient, cmds []Command) {
-	c.heed(ctx, exchange(ctx, client, cmds))
+	c.reloadOnFailure(ctx, exchange(ctx, client, cmds))
 }
 
-// heed makes a cluster client look at the cluster if an exchange ended as if
-// the cluster had changed.
-func (c *Conns) heed(ctx context.Context, err error) {
+// reloadOnFailure makes a cluster client look at the cluster if an exchange
+// ended as if the cluster had changed.
+func (c *Conns) reloadOnFailure(ctx context.Context, err error) {
 	if c.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
 		// The reload goes on in the background, and not too often. Without it
 		// the client would learn of a failover much later.
@@ -107,10 +121,10 @@ func (c *Conns) heed(ctx context.Context, err error) {
 	}
 }
 
-// astray makes a cluster client learn where keys live, if err says that it was
-// wrong. It is for exchanges with one node, whose answers the client does not
-// follow.
-func (c *Conns) astray(ctx context.Context, err error) {
+// reloadOnMove makes a cluster client learn where keys live, if err says that
+// it was wrong. It is for exchanges with one node, whose answers the client
+// does not follow.
+func (c *Conns) reloadOnMove(ctx context.Context, err error) {
 	if c.cluster != nil && (moved(err) || unreachable(err)) {
 		c.cluster.ReloadState(ctx)
 	}

@@ -25,11 +25,8 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 		MasterName: o.MasterName, SentinelAddrs: o.SentinelAddrs,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		Dialer: o.Dialer, TLSConfig: o.TLSConfig,
-		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
-		CredentialsProviderContext:   o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-		DB:                           o.DB, ClientName: o.ClientName,
-		ConnMaxIdleTime: lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
+		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
 
 		MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,

@@ -8,11 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 )
 
 // go-redis may have the word of one sentinel while the others do not vote in
@@ -141,25 +136,4 @@ func TestThePauseAfterAnElectionIsNoTimeout(t *testing.T) {
 			t.Errorf("got %v, want an error that is no timeout", err)
 		}
 	})
-}
-
-// A renewal that an old primary answers finds the lease lost.
-func TestFreshConnectionsTooAreLeftOnceAnotherServerIsElected(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartSentinel(t)
-	c := New(&Settings{GivenSentinel: true, Sentinel: &redis.FailoverOptions{
-		MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs(),
-	}})
-	defer c.Close()
-	c.fresh.used = true // there is something to close
-	client, _ := c.fresh.client().(*redis.Client)
-	conn := client.Conn()
-	defer func() { _ = conn.Close() }()
-	if err := conn.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	c.at.note("192.0.2.1:6379", time.Now())
-	if err := conn.Ping(t.Context()).Err(); !errors.Is(err, errLeft) {
-		t.Errorf("to another server than the elected one: %v, want errLeft", err)
-	}
 }

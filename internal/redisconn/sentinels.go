@@ -26,14 +26,12 @@ func newSentinels(o *redis.FailoverOptions, g *greeters, trip *Trip) *sentinels 
 	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, meeting: newMeeting()}
 	for _, addr := range o.SentinelAddrs {
 		own := &redis.Options{
-			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername,
-			Password:   o.SentinelPassword,
+			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
 			MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, DialerRetries: 1,
 			PoolSize: patientPool, MaxIdleConns: 1, Protocol: 2, DisableIdentity: true,
 		}
-		greeter := g.instead(own)
 		client := redis.NewSentinelClient(own)
-		client.AddHook(greeter)
+		client.AddHook(g.in(&redis.Options{Username: o.SentinelUsername, Password: o.SentinelPassword}, o.DialTimeout))
 		s.clients = append(s.clients, client)
 	}
 	return s

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
@@ -32,7 +32,7 @@ func (s *gates) shard(name string) *shard {
 
 // enter returns the gate of key and keeps it alive until leave.
 func (s *gates) enter(key string) *gate {
-	name := keyenc.Plain(key)
+	name := keyescape.Plain(key)
 	sh := s.shard(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -36,8 +36,9 @@ var (
 		locker.ErrUnavailable)
 )
 
-// take waits for w to begin. If w does not, it quits. joined reports that w has
-// the floor or a place in line already.
+// take waits for w to begin: it stands in line, contends and begins. If a grant
+// does not last until then, w starts over. If w does not begin, it quits.
+// joined reports that w has the floor or a place in line already.
 func (w *waiter) take(ctx context.Context, joined bool) (refusal Refusal, err error) {
 	begun := false
 	defer func() {
@@ -48,14 +49,34 @@ func (w *waiter) take(ctx context.Context, joined bool) (refusal Refusal, err er
 	if !joined {
 		refusal, err = w.join()
 	}
-	if err == nil {
-		refusal, err = w.wait(ctx)
+	stands := err == nil
+	for err == nil {
+		gr, has, given, recorded := w.gate.stand(w.Turn)
+		switch {
+		case recorded:
+			return Refusal{}, ErrRecorded
+		case !has:
+			err = w.standInLine(ctx, given)
+			continue
+		case gr == nil:
+			gr, err = w.contend(ctx)
+		default:
+			err = w.stopped(ctx)
+		}
+		if err != nil {
+			break
+		}
+		if begun = w.begin(gr); begun {
+			return Refusal{}, nil
+		}
+		if w.gate.rejoin(w.Turn, gr) { // it aged or was lost on its way here: again, first in line
+			gr.discard()
+		}
 	}
-	w.silent = err != nil && w.endedSilent(err)
-	begun = err == nil
-	if begun {
-		w.arrive(w.grant.bid.claim.Holder.Instance)
+	if stands {
+		refusal, err = w.unserved(err)
 	}
+	w.silent = w.endedSilent(err)
 	return refusal, err
 }
 
@@ -100,31 +121,8 @@ func (w *waiter) hopeless() error {
 	return nil
 }
 
-// wait stands in line, contends and begins. wait starts over if a grant does
-// not last until then.
-func (w *waiter) wait(ctx context.Context) (_ Refusal, err error) {
-	for err == nil {
-		gr, has, given, recorded := w.gate.stand(w.Turn)
-		switch {
-		case recorded:
-			return Refusal{}, ErrRecorded
-		case !has:
-			err = w.standInLine(ctx, given)
-			continue
-		case gr == nil:
-			gr, err = w.contend(ctx)
-		default:
-			err = w.stopped(ctx)
-		}
-		if err == nil && w.begin(gr) {
-			return Refusal{}, nil
-		}
-		if err == nil { // it aged or was lost on its way here: again, first in line
-			if w.gate.rejoin(w.Turn, gr) {
-				gr.discard()
-			}
-		}
-	}
+// unserved returns how w, whose wait err has ended, goes without a turn.
+func (w *waiter) unserved(err error) (Refusal, error) {
 	if w.recalls() {
 		if _, _, _, recorded := w.gate.stand(w.Turn); recorded { // whatever else ended the wait
 			return Refusal{}, ErrRecorded
@@ -181,6 +179,7 @@ func (w *waiter) begin(gr *grant) bool {
 		return false
 	}
 	w.gate.began(w.Turn, now)
+	w.arrive(gr.bid.claim.Holder.Instance)
 	return true
 }
 
@@ -482,11 +481,7 @@ func (w *waiter) accept(a action) *grant {
 // false if there is none, or if w must look again why its wait ends.
 func (w *waiter) beginAhead(ctx context.Context) bool {
 	gr, has, _, _ := w.gate.stand(w.Turn)
-	if !has || gr == nil || w.stopped(ctx) != nil || !w.begin(gr) {
-		return false
-	}
-	w.arrive(gr.bid.claim.Holder.Instance)
-	return true
+	return has && gr != nil && w.stopped(ctx) == nil && w.begin(gr)
 }
 
 // heldAhead records that somebody else owns the key. The next try, if there is

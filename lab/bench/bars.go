@@ -60,7 +60,7 @@ func bars() []bar {
 	most := func(w, what string, limit float64, of func(*data, int) (float64, bool)) {
 		all = append(all, bar{w, what, false, limit, of})
 	}
-	spreadBars(least)
+	spreadBars(least, most)
 	earlierBars(least, most)
 	lingerBars(least, most)
 	least("hot-1x100", "x serial", 0.9, over("hot-1x100", "rate", []string{serial}))
@@ -107,18 +107,22 @@ func bars() []bar {
 type barFunc func(workload, what string, limit float64, of func(*data, int) (float64, bool))
 
 // spreadBars are the bars for keys that callers do not share.
-func spreadBars(least barFunc) {
+func spreadBars(least, most barFunc) {
 	for _, s := range []struct {
-		name                   string
-		redislock, rueidislock float64
+		name                        string
+		redislock, rueidislock, cpu float64
 	}{
-		{"spread-1", 0.97, 0},
-		{"spread-4", 1.1, 0},
-		{"spread-8", 1, 1.15},
-		{"spread-16", 1, 1.2},
-		{"spread-64", 1.6, 1.2},
-		{"spread-512", 2, 1.2},
+		{"spread-1", 0.97, 0, 1},
+		{"spread-4", 1.1, 0, 0},
+		{"spread-8", 1, 1.15, 1},
+		{"spread-16", 1, 1.2, 0},
+		{"spread-64", 1.6, 1.2, 0.75},
+		{"spread-512", 2, 1.2, 0},
 	} {
+		if s.cpu > 0 {
+			most(s.name, "client's processor time of a call, x plain redislock", s.cpu,
+				over(s.name, "client us", redislocks))
+		}
 		least(s.name, "x plain redislock", s.redislock, over(s.name, "rate", redislocks))
 		if s.rueidislock > 0 {
 			least(s.name, "x rueidislock", s.rueidislock, over(s.name, "rate", rueidislocks))

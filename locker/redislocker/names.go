@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/keyescape"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
@@ -51,7 +51,7 @@ func (n *names) rawName(key string) string {
 	if n.raw == nil {
 		return ""
 	}
-	plain, ok := keyenc.Key(key)
+	plain, ok := keyescape.Key(key)
 	if !ok {
 		return "" // Check's own, or refused by fits
 	}
@@ -63,7 +63,7 @@ func (n *names) fits(key string) error {
 	if n.raw == nil {
 		return nil
 	}
-	if keyenc.IsHash(key) {
+	if keyescape.IsHash(key) {
 		return invalid("WithKeyNames: a key of more than 200 bytes has no name of its own")
 	}
 	raw := n.rawName(key)

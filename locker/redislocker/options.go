@@ -42,7 +42,8 @@ func WithPrefix(prefix string) Option {
 // connections that need more than the usual. Retries must be off (MaxRetries
 // -1) and ContextTimeoutEnabled on. Below go-redis 9.22 its Protocol must be 2,
 // because with RESP3 those versions lose messages. rdb should serve nothing
-// else. The locker does not close it.
+// else. Its logins are a part of the requests, and of connections that have
+// died without a word each costs a request. The locker does not close it.
 func WithClient(rdb redis.UniversalClient) Option {
 	return optionFunc(func(s *settings) { s.conn.AsIs, s.conn.GivenAsIs = rdb, true })
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/gofiber/fiber/v3"
 
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -18,7 +18,7 @@ import (
 var (
 	answersKey any = "github.com/go-lockguard/guard/middleware/fiber.answers"
 	lockKey    any = "github.com/go-lockguard/guard/middleware/fiber.lock"
-	leaseKey   any = leasekey.Key
+	leaseKey   any = ctxkey.Key
 )
 
 func answersIn(c fiber.Ctx) answers {

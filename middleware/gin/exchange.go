@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -49,18 +49,18 @@ func (x *exchange) SetPath() {
 // Next runs the rest of the chain under l.
 func (x *exchange) Next(l *guard.Lease) {
 	c, outer := x.c, x.c.Request
-	lease, _ := c.Get(leasekey.Key)
-	self, _ := c.Get(leasekey.Endless)
+	lease, _ := c.Get(ctxkey.Key)
+	self, _ := c.Get(ctxkey.Endless)
 	lock, _ := c.Get(lockKey)
-	c.Set(leasekey.Key, l) // so that a handler may pass c itself as the context
-	c.Set(leasekey.Endless, c)
+	c.Set(ctxkey.Key, l) // so that a handler may pass c itself as the context
+	c.Set(ctxkey.Endless, c)
 	c.Set(lockKey, x.lock) // for Abort
 	c.Request = outer.WithContext(l.Context())
 	defer func() {
 		httpguard.GiveBack(outer, c.Request)
 		c.Request = outer
-		c.Set(leasekey.Key, lease)
-		c.Set(leasekey.Endless, self)
+		c.Set(ctxkey.Key, lease)
+		c.Set(ctxkey.Endless, self)
 		c.Set(lockKey, lock)
 	}()
 	c.Next()

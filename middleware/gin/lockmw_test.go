@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
@@ -345,7 +345,7 @@ func TestALockWithoutAnyRouterIsOurMistake(t *testing.T) {
 // The values that verbs look up to notice the end of a request by its
 // gin.Context.
 func TestTheContextItselfSaysThatItNeverEnds(t *testing.T) {
-	endless := func(c *gin.Context) bool { return c.Value(leasekey.Endless) == c.Value(gin.ContextKey) }
+	endless := func(c *gin.Context) bool { return c.Value(ctxkey.Endless) == c.Value(gin.ContextKey) }
 	serve(buy("42"), func(c *gin.Context) {
 		c.Next()
 		if endless(c) {
@@ -353,7 +353,7 @@ func TestTheContextItselfSaysThatItNeverEnds(t *testing.T) {
 		}
 	}, lockmw.Key(newGuard(t), "stock:{sku}"), lockmw.Static(newGuard(t), "inner"), func(c *gin.Context) {
 		work, end := context.WithCancel(t.Context())
-		ctx := leasekey.Ending(c, work)
+		ctx := ctxkey.Ending(c, work)
 		end()
 		<-ctx.Done()
 		if !endless(c) || endless(c.Copy()) {

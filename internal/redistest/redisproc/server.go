@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/testproc"
 )
 
 // Server is a process on a loopback port. Its methods are safe for concurrent
@@ -130,11 +132,11 @@ func (s *Server) Do(ctx context.Context, args ...any) *redis.Cmd {
 
 // Stop freezes the server, like a machine that hangs. It returns when the
 // process has stopped.
-func (s *Server) Stop() error { return s.signal(sigStop, true) }
+func (s *Server) Stop() error { return s.signal(testproc.SigStop, true) }
 
 // Cont lets a frozen server go on. It handles the requests that its sockets
 // have received meanwhile.
-func (s *Server) Cont() error { return s.signal(sigCont, false) }
+func (s *Server) Cont() error { return s.signal(testproc.SigCont, false) }
 
 // signal sends sig. It waits until the kernel reports that the process is
 // stopped, or that it runs again.

@@ -7,33 +7,30 @@
 package etcdtest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/go-lockguard/guard/internal/testproc"
 )
 
 // Member is one server. Its methods are for one goroutine at a time.
 type Member struct {
+	testproc.Process
+
 	Addr string // host:port for clients
 
 	program string
 	config  map[string]any
-	cmd     *exec.Cmd
-	stdin   io.Closer // its end ends the server
 }
 
 // Settings of a server.
@@ -54,20 +51,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = dir
-	path := filepath.Join(dir, "server")
-	// In the folder of this module, because the tests of others may not require
-	// what the server does.
-	const here = "github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
-	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", here).Output()
-	if err != nil {
-		return "", fmt.Errorf("find %s: %w", here, err)
-	}
-	build := exec.Command("go", "build", "-race=false", "-o", path, "./server")
-	build.Dir = strings.TrimSpace(string(folder))
-	if text, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the server: %w\n%s", err, text)
-	}
-	return path, nil
+	return testproc.Build(context.Background(), "github.com/go-lockguard/guard/locker/etcdlocker/etcdtest", dir)
 })
 
 // built is set by program. Main reads it when the tests are over.
@@ -90,7 +74,7 @@ func NewCluster(ctx context.Context, n int, dir string, s Settings) ([]*Member, 
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(2 * n)
+	ports, err := testproc.FreeAddrs(2 * n)
 	if err != nil {
 		return nil, err
 	}
@@ -122,71 +106,15 @@ func NewCluster(ctx context.Context, n int, dir string, s Settings) ([]*Member, 
 	return members, err
 }
 
-// freePorts returns addresses on which nobody listened a moment ago.
-func freePorts(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
-}
-
-// Start starts the server, which is not running, and waits until it serves.
+// Start starts the server, which is not running, on its data. It waits until the
+// server serves.
 func (m *Member) Start(ctx context.Context) error {
 	config, err := json.Marshal(m.config)
 	if err != nil {
 		return err
 	}
-	m.cmd = exec.Command(m.program, string(config))
-	m.cmd.Stderr = os.Stderr
-	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := m.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := m.cmd.Start(); err != nil {
-		return err
-	}
-	ready := make(chan error, 1)
-	go func() { // ends when the server prints a line or ends
-		_, err := bufio.NewReader(out).ReadString('\n')
-		ready <- err
-	}()
-	select {
-	case err := <-ready:
-		if err != nil {
-			return fmt.Errorf("the server at %s does not start: %w", m.Addr, err)
-		}
-		return nil
-	case <-ctx.Done():
-		m.Kill()
-		return ctx.Err()
-	}
+	return m.Serve(ctx, m.program, string(config))
 }
-
-// Kill ends the server by SIGKILL and waits for its end. Start may start it
-// again, on its data.
-func (m *Member) Kill() {
-	if m.cmd == nil || m.cmd.Process == nil {
-		return
-	}
-	_ = m.cmd.Process.Kill()
-	_ = m.stdin.Close()
-	_ = m.cmd.Wait()
-	m.cmd = nil
-}
-
-// Pause stops the server by SIGSTOP. Its connections stay.
-func (m *Member) Pause() { _ = m.cmd.Process.Signal(syscall.SIGSTOP) }
-
-// Resume ends a Pause.
-func (m *Member) Resume() { _ = m.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Config is for a client of the addresses, with the settings that package
 // etcdlocker recommends.

@@ -96,29 +96,21 @@ func TestLocker(t *testing.T) {
 	})
 }
 
-// The server hangs up on everybody, takes no connection, and comes back.
+// The server hangs, or hangs up on everybody and takes no connection, and comes
+// back.
 func TestFaulty(t *testing.T) {
-	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
-		t.Helper()
-		s := start(t)
-		l := relay(t, s.Addr().String())
-		nc := connect(t, s.ClientURL())
-		name := bucket(t, nc)
-		client := func() *natslocker.Locker { return natslocker.New(connect(t, l.url()), name) }
-		return client(), client(), l.hang
-	}, lockertest.AtOnce(4))
-}
-
-func TestFaultyRefused(t *testing.T) {
-	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
-		t.Helper()
-		s := start(t)
-		l := relay(t, s.Addr().String())
-		nc := connect(t, s.ClientURL())
-		name := bucket(t, nc)
-		client := func() *natslocker.Locker { return natslocker.New(connect(t, l.url()), name) }
-		return client(), client(), l.refuse
-	}, lockertest.AtOnce(4))
+	for name, fault := range map[string]func(*wire) (mend func()){"hung": (*wire).hang, "refused": (*wire).refuse} {
+		t.Run(name, func(t *testing.T) {
+			lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+				t.Helper()
+				s := start(t)
+				l := relay(t, s.Addr().String())
+				name := bucket(t, connect(t, s.ClientURL()))
+				client := func() *natslocker.Locker { return natslocker.New(connect(t, l.url()), name) }
+				return client(), client(), func() (mend func()) { return fault(l) }
+			}, lockertest.AtOnce(4))
+		})
+	}
 }
 
 // wire is a relay of TCP that can hang, or refuse connections.

@@ -6,34 +6,29 @@
 package natstest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/go-lockguard/guard/internal/testproc"
 )
 
 // Server is one server. Its methods are for one goroutine at a time.
 type Server struct {
+	testproc.Process
+
 	Addr string // host:port for clients
 	Name string
 
 	program string
 	config  string // see package main
-	cmd     *exec.Cmd
-	stdin   io.Closer // its end ends the server
 }
 
 // Settings of a server.
@@ -41,33 +36,15 @@ type Settings struct {
 	Sync bool // write to the disk before each answer
 }
 
-// build builds the program of the servers in dir, and returns its path.
-func build(ctx context.Context, dir string) (string, error) {
-	// In the folder of this module, because the tests of others may not require
-	// what the server does.
-	const here = "github.com/go-lockguard/guard/locker/natslocker/natstest"
-	folder, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", here).Output()
-	if err != nil {
-		return "", fmt.Errorf("find %s: %w", here, err)
-	}
-	path := filepath.Join(dir, "server")
-	cmd := exec.CommandContext(ctx, "go", "build", "-race=false", "-o", path, "./server")
-	cmd.Dir = strings.TrimSpace(string(folder))
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the server: %w\n%s", err, text)
-	}
-	return path, nil
-}
-
 // New builds and starts n servers that keep their data in dir, and waits until
 // all of them serve. They are a cluster if n is above 1. The caller kills them,
 // even after an error.
 func New(ctx context.Context, n int, dir string, s Settings) (servers []*Server, err error) {
-	path, err := build(ctx, dir)
+	path, err := testproc.Build(ctx, "github.com/go-lockguard/guard/locker/natslocker/natstest", dir)
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := freeAddrs(2 * n)
+	addrs, err := testproc.FreeAddrs(2 * n)
 	if err != nil {
 		return nil, err
 	}
@@ -91,69 +68,9 @@ func New(ctx context.Context, n int, dir string, s Settings) (servers []*Server,
 	return servers, errors.Join(errs...)
 }
 
-// freeAddrs returns addresses on which nobody listened a moment ago.
-func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
-}
-
-// Start starts the server, which is not running, and waits until it takes
-// connections.
-func (s *Server) Start(ctx context.Context) error {
-	s.cmd = exec.Command(s.program, s.config)
-	s.cmd.Stderr = os.Stderr
-	var err error
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	ready := make(chan error, 1)
-	go func() { // ends when the server prints a line or ends
-		_, err := bufio.NewReader(out).ReadString('\n')
-		ready <- err
-	}()
-	select {
-	case err := <-ready:
-		if err != nil {
-			return fmt.Errorf("the server at %s does not start: %w", s.Addr, err)
-		}
-		return nil
-	case <-ctx.Done():
-		s.Kill()
-		return ctx.Err()
-	}
-}
-
-// Kill ends the server by SIGKILL and waits for its end. Start may start it
-// again, on its data.
-func (s *Server) Kill() {
-	if s.cmd == nil || s.cmd.Process == nil {
-		return
-	}
-	_ = s.cmd.Process.Kill()
-	_ = s.stdin.Close()
-	_ = s.cmd.Wait()
-	s.cmd = nil
-}
-
-// Pause stops the server by SIGSTOP. Its connections stay.
-func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
-
-// Resume ends a Pause.
-func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+// Start starts the server, which is not running, on its data. It waits until the
+// server takes connections.
+func (s *Server) Start(ctx context.Context) error { return s.Serve(ctx, s.program, s.config) }
 
 // Leads reports whether the server leads a bucket.
 func (s *Server) Leads(ctx context.Context, bucket string) bool {

@@ -13,11 +13,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/internal/testproc"
 )
 
 // patience is for a server to serve, on a machine with other work.
@@ -25,11 +26,12 @@ const patience = 60 * time.Second
 
 // Server is one server. Its methods are for one goroutine at a time.
 type Server struct {
+	testproc.Process
+
 	Addr string // host:port for clients
 
 	config string // its file
 	dir    string
-	cmd    *exec.Cmd
 }
 
 // Settings of a server.
@@ -58,7 +60,7 @@ func classPath() (string, error) {
 // serve. They are an ensemble if n is above 1. The caller kills them, even after
 // an error.
 func New(ctx context.Context, n int, dir string, s Settings) ([]*Server, error) {
-	addrs, err := freePorts(3 * n)
+	addrs, err := testproc.FreeAddrs(3 * n)
 	if err != nil {
 		return nil, err
 	}
@@ -86,19 +88,6 @@ func New(ctx context.Context, n int, dir string, s Settings) ([]*Server, error) 
 		}
 	}
 	return servers, err
-}
-
-// freePorts returns addresses on which nobody listened a moment ago.
-func freePorts(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
 }
 
 func (s *Server) configure(id int, ensemble string, settings Settings) error {
@@ -130,10 +119,10 @@ func (s *Server) launch() error {
 		return err
 	}
 	defer log.Close() // the process has its own
-	s.cmd = exec.Command("java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path,
+	cmd := exec.Command("java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config)
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	return s.cmd.Start()
+	cmd.Stdout, cmd.Stderr = log, log
+	return s.Run(cmd)
 }
 
 // Start starts the server again, on its data, and waits until it serves.
@@ -186,22 +175,6 @@ func (s *Server) Watches(ctx context.Context) int {
 	n, _ := strconv.Atoi(strings.TrimSpace(text))
 	return n
 }
-
-// Kill ends the server by SIGKILL and waits for its end.
-func (s *Server) Kill() {
-	if s.cmd == nil || s.cmd.Process == nil {
-		return
-	}
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	s.cmd = nil
-}
-
-// Pause stops the server by SIGSTOP. Its connections stay.
-func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
-
-// Resume ends a Pause.
-func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Start starts n servers that end with tb.
 func Start(tb testing.TB, n int, s Settings) []*Server {

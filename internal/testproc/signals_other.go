@@ -1,8 +1,8 @@
 //go:build !unix
 
-package redisproc
+package testproc
 
 import "syscall"
 
 // There are no such signals here, so sending one fails.
-const sigStop, sigCont = syscall.Signal(-1), syscall.Signal(-2)
+const SigStop, SigCont = syscall.Signal(-1), syscall.Signal(-2)

@@ -1,4 +1,4 @@
-package keyenc
+package keyescape
 
 import (
 	"strings"

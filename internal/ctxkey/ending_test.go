@@ -1,4 +1,4 @@
-package leasekey_test
+package ctxkey_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 )
 
 // carrier is like a *gin.Context. It has values and never ends.
@@ -28,7 +28,7 @@ func (c *carrier) Value(key any) any {
 
 func newCarrier() *carrier {
 	c := &carrier{context.Background(), map[string]any{"a": 1}}
-	c.keys[leasekey.Endless] = c
+	c.keys[ctxkey.Endless] = c
 	return c
 }
 
@@ -51,13 +51,13 @@ func TestAnEndlessContextEndsWithTheLeaseItCarries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				work, lose := context.WithCancelCause(t.Context())
-				ctx := leasekey.Ending(derive(t, newCarrier()), work)
+				ctx := ctxkey.Ending(derive(t, newCarrier()), work)
 				if ctx.Err() != nil || ctx.Value("a") != 1 {
 					t.Errorf("got %v, value %v", ctx.Err(), ctx.Value("a"))
 				}
 				child, cancel := context.WithCancel(ctx)
 				defer cancel()
-				if again := leasekey.Ending(ctx, work); again != ctx {
+				if again := ctxkey.Ending(ctx, work); again != ctx {
 					t.Error("wrapped twice")
 				}
 				lose(lost)
@@ -76,7 +76,7 @@ func TestItsOwnLimitStillHolds(t *testing.T) {
 		defer cancel()
 		work, end := context.WithCancel(t.Context())
 		defer end()
-		<-leasekey.Ending(ctx, work).Done()
+		<-ctxkey.Ending(ctx, work).Done()
 	})
 }
 
@@ -84,7 +84,7 @@ func TestOtherContextsStayAsTheyAre(t *testing.T) {
 	work, end := context.WithCancel(t.Context())
 	end()
 	left := newCarrier() // the lease is over
-	left.keys[leasekey.Endless] = nil
+	left.keys[ctxkey.Endless] = nil
 	original := newCarrier()
 	copied := &carrier{original.Context, original.keys}
 	for name, ctx := range map[string]context.Context{
@@ -93,7 +93,7 @@ func TestOtherContextsStayAsTheyAre(t *testing.T) {
 		"a copy":          copied,
 		"of a copy":       context.WithValue(copied, valueKey{}, 1),
 	} {
-		if got := leasekey.Ending(ctx, work); got != ctx {
+		if got := ctxkey.Ending(ctx, work); got != ctx {
 			t.Errorf("%s was changed", name)
 		}
 	}

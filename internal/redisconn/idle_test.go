@@ -13,40 +13,28 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-func TestANodesPoolIsDoubtedAfterSeveralTimeoutsInARow(t *testing.T) {
-	// outside: it may start goroutines
-	pool, made := redis.NewClient(&redis.Options{}), redis.NewClient(&redis.Options{})
-	defer func() { _, _ = pool.Close(), made.Close() }()
+func TestConnectionsAreDoubtedAfterSeveralRenewalsInARowWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fresh{silent: make(map[string]silence), client: func() redis.UniversalClient { return made }}
-		isFresh := func(node string, want bool) {
+		var s sighting
+		send := func(what string, takes time.Duration, unanswered, doubted bool) {
 			t.Helper()
-			if got := f.way(node, pool) == redis.UniversalClient(made); got != want {
-				t.Errorf("after %d in a row: fresh %t, want %t", f.silent[node].row, got, want)
-			}
-		}
-		send := func(takes time.Duration, unanswered bool) {
 			sent := time.Now()
 			time.Sleep(takes)
-			f.note("node", sent, unanswered)
+			before := s.left.Load()
+			s.renewed(sent, unanswered)
+			if left := s.left.Load(); (left != before) != doubted || doubted && left != int64(sent.Sub(begun)) {
+				t.Errorf("%s: connections are left that were silent since %v, want %v: %v",
+					what, begun.Add(time.Duration(left)), sent, doubted)
+			}
 		}
-
-		send(time.Second, true)
-		isFresh("node", false)
-		f.note("node", time.Now().Add(-time.Second), true) // was under way when the first was given up: the same pause
-		isFresh("node", false)
-		send(time.Millisecond, false)
-		send(time.Second, true)
-		isFresh("node", false) // an answer came between the two
-
-		send(time.Second, true)
-		isFresh("node", true)
-		isFresh("node", true) // the same client for all
-		isFresh("another", false)
-		send(time.Millisecond, false)
-		isFresh("node", true) // the answer came over the fresh way, and says nothing of the pool
-		time.Sleep(doubted)
-		isFresh("node", false)
+		send("the first", time.Second, true, false)
+		s.renewed(time.Now().Add(-time.Second/2), true) // under way when the first was given up: the same pause
+		send("an answer", time.Millisecond, false, false)
+		send("one after an answer", time.Second, true, false)
+		send("the second", time.Second, true, true)
+		send("the third", time.Second, true, true)
+		send("an answer", time.Millisecond, false, false)
+		send("one after that", time.Second, true, false)
 	})
 }
 
@@ -78,7 +66,7 @@ func TestRenewalsLeaveAPoolWhoseConnectionsHaveDied(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), within)
 				defer cancel()
 				cmd := redis.NewCmd(ctx, "ping")
-				conns.SendRenewals(ctx, "node", []Answerable{cmd})
+				conns.SendRenewals(ctx, conns.Node("k"), []Answerable{cmd})
 				return cmd.Err()
 			}
 			c.proxy.DelayReplies(50 * time.Millisecond) // so that many connections are needed

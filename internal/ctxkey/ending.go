@@ -1,4 +1,4 @@
-package leasekey
+package ctxkey
 
 import "context"
 

@@ -1,7 +1,7 @@
-// Package leasekey holds the context keys of a lease. They are strings so that
+// Package ctxkey holds the context keys of a lease. They are strings so that
 // a *gin.Context can carry a lease too, because it looks up only string keys in
 // itself.
-package leasekey
+package ctxkey
 
 // Key is the key under which a context answers with its innermost *guard.Lease.
 const Key = "github.com/go-lockguard/guard.lease"

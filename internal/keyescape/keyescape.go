@@ -1,6 +1,6 @@
-// Package keyenc joins the parts of a key so that different parts never give
+// Package keyescape joins the parts of a key so that different parts never give
 // the same key. It is the one encoding behind guard.Key and keyfunc.Join.
-package keyenc
+package keyescape
 
 // Append appends part to key and escapes '%' and ':' as %25 and %3A. So the
 // caller can separate parts with ':'. Keys are injective as long as no part is

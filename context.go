@@ -4,36 +4,16 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/locker"
 )
-
-// A context carries its innermost lease. A chain leads from it to the leases
-// around it. A verb inside finds them here.
-
-// leaseContext is a context that carries a lease. The key of the value is a
-// string, because a gin.Context passes on string keys only.
-type leaseContext struct {
-	context.Context
-	lease *Lease
-}
-
-func (c *leaseContext) Value(key any) any {
-	switch {
-	case key == any(leasekey.Key):
-		return c.lease
-	case c.lease.bare && key == any(leasekey.Unguarded):
-		return true
-	}
-	return c.Context.Value(key)
-}
 
 // leaseIn returns the innermost lease in ctx, even if it was released, or nil.
 func leaseIn(ctx context.Context) *Lease {
 	if ctx == nil {
 		return nil
 	}
-	l, _ := ctx.Value(leasekey.Key).(*Lease)
+	l, _ := ctx.Value(ctxkey.Key).(*Lease)
 	return l
 }
 

@@ -1,0 +1,227 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/ctxkey"
+	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// with is what the leases of one DoAll have in common. The zero with is that of
+// every other verb.
+type with struct {
+	group  *turns.Group            // takes the turns; nil: each lease takes its own
+	before *Lease                  // the lease acquired before this one, if there is one
+	cancel context.CancelCauseFunc // shared by all
+	wish   *turns.Wish             // shared by all; nil: there are no others
+}
+
+// acquire acquires a lease for every verb. g is resolved. If an observer panics
+// on the way, acquire gives the turn up.
+func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w with) (*Lease, error) {
+	l, under, err := g.newLease(ctx, key, w)
+	if err != nil {
+		return nil, err
+	}
+	settled := false
+	defer func() {
+		if !settled {
+			l.drop()
+		}
+	}()
+	info := l.info()
+	info.Try = p.Once || !p.Until.After(p.Start)
+	waitCtx := g.observers.waitStart(under, info)
+	start, t, r := time.Now(), &l.own, WaitResult{Handoff: true}
+	if l.outer != nil {
+		t, r.Err = l.outer.turn, l.outer.admit(waitCtx, p)
+	} else {
+		ahead, at, refusal, err := w.group.Take(waitCtx, key, p)
+		if ahead != nil {
+			t = ahead
+		} else {
+			refusal, err = t.Take(waitCtx, g.family.engine, key, &g.set, events{g}, p)
+		}
+		if err != nil {
+			err = refused(waitCtx, at, waitedSince(start, p), refusal, err)
+		}
+		r = g.tried(t, p.Recall, err)
+	}
+	if r.Err == nil && !r.Replayed && !r.Joined {
+		l.turn = t
+	}
+	r.Waited = time.Since(start)
+	g.observers.waitEnd(waitCtx, info, r)
+	l.hint(waitCtx, p, r)
+	err = l.begin(under, info, r)
+	settled = true
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, errReleased): // the outer lease ended while we waited to run inside it
+		return g.acquire(ctx, key, p, w)
+	}
+	return nil, err
+}
+
+// newLease returns a lease on key that has no turn, and the context to wait
+// under.
+func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, context.Context, error) {
+	if err := checkKey(key); err != nil {
+		return nil, nil, err
+	}
+	if ctx == nil {
+		return nil, nil, errNilContext
+	}
+	enclosing := leaseIn(ctx)
+	if enclosing != nil {
+		ctx = ctxkey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
+	}
+	l := &Lease{
+		guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,
+		nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
+	}
+	l.wish.Store(w.wish)
+	return l, ctx, l.outer.checkReentry(g.set.Limit)
+}
+
+// tried says how t was waited for, which ended with err.
+func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitResult) {
+	if errors.Is(err, turns.ErrRecorded) {
+		var record string
+		record, r.Joined = recall.Found()
+		r.Replayed, err = !r.Joined, nil
+		if len(c.observers) > 0 {
+			r.Origin = originIn(record).traceparent()
+		}
+	}
+	r.Err = err
+	var silent bool
+	r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
+	r.Idle, r.Unguarded = t.TookIdle(), c.failOpen && silent
+	return r
+}
+
+// begin opens l, whose wait is over, or makes it bare. begin returns why there
+// is no lease.
+func (l *Lease) begin(ctx context.Context, info WaitInfo, r WaitResult) error {
+	switch {
+	case r.Replayed || r.Joined:
+		return turns.ErrRecorded
+	case r.Err == nil:
+		l.open(ctx, info)
+	case r.Unguarded:
+		l.runBare(ctx, r.Err)
+	default:
+		return r.Err
+	}
+	return nil
+}
+
+// info describes l for observers.
+func (l *Lease) info() WaitInfo {
+	limit := l.limit()
+	return WaitInfo{
+		Name: l.guard.set.Name, Key: l.key, Reentry: l.outer != nil,
+		Mode: modeOf(limit), Permits: permitsOf(limit), MaxHold: l.guard.set.MaxHold,
+	}
+}
+
+// runBare makes the context of a function that runs without a lease, because of
+// err.
+func (l *Lease) runBare(ctx context.Context, err error) {
+	l.bare, l.ctx = true, &leaseContext{Context: ctx, lease: l}
+	if l.own.TellUnguarded() {
+		l.guard.logUnguarded(ctx, l.key, err)
+	}
+}
+
+// admit waits until a call may run inside l. It fails with ErrLeaseLost, or
+// with errReleased if l is released first. It returns ErrNotAcquired if the
+// wait or ctx ends first.
+func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
+	start := time.Now()
+	err := l.entrance.enter(ctx, p)
+	switch {
+	case errors.Is(err, errOccupied):
+		holder, remaining := l.turn.Held()
+		return &HeldError{Key: l.key, Remaining: remaining, Holder: holder, waited: waitedSince(start, p)}
+	case err != nil && !errors.Is(err, errShut):
+		return err
+	}
+	ended := l.Err()
+	if err == nil && ended == nil {
+		return nil
+	}
+	if err == nil {
+		l.entrance.leave()
+	}
+	if ended == nil || errors.Is(ended, ErrNoLease) {
+		return errReleased
+	}
+	return ended
+}
+
+// open makes the context of l, which has its turn.
+func (l *Lease) open(ctx context.Context, info WaitInfo) {
+	l.hold.start(ctx, &l.guard.observers, info)
+	ctx = l.hold.ctx
+	if l.cancel == nil {
+		ctx, l.cancel = context.WithCancelCause(ctx)
+	}
+	l.under = leaseContext{Context: ctx, lease: l}
+	l.ctx = &l.under
+	var cause error // set if the lease was lost before we came here
+	if l.outer != nil {
+		cause = l.outer.contain(l)
+	} else {
+		cause = l.turn.Attach(occupant{l}, l.hold.began)
+	}
+	if cause != nil {
+		l.lose(cause)
+	}
+}
+
+// contain notes the lease of the call that runs inside l. If l is lost, it
+// returns the cause.
+func (l *Lease) contain(inner *Lease) error {
+	l.entrance.mu.Lock()
+	l.entrance.inside = inner
+	l.entrance.mu.Unlock()
+	_, cause := l.ending.state()
+	return cause
+}
+
+// drop gives up the turn, or the place inside another lease, that l has so far.
+func (l *Lease) drop() {
+	switch {
+	case l.turn == nil:
+	case l.outer != nil:
+		l.outer.entrance.leave()
+	default:
+		l.turn.Drop()
+	}
+}
+
+// checkReentry returns why a call with the given limit cannot run inside l, or
+// nil. It asks for more than l has, and would wait for l.
+func (l *Lease) checkReentry(limit int) error {
+	if l == nil {
+		return nil
+	}
+	has := l.limit()
+	if has == 0 || limit == locker.NoLimit || limit != 0 && has != locker.NoLimit {
+		return nil
+	}
+	wants := "an exclusive lease"
+	if limit != 0 {
+		wants = "a permit"
+	}
+	return fmt.Errorf("%w: %s inside a lease of mode %s on the same key would wait for itself: "+
+		"take the key exclusively from the start", ErrInvalidOption, wants, modeOf(has))
+}

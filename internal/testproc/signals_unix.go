@@ -1,0 +1,8 @@
+//go:build unix
+
+package testproc
+
+import "syscall"
+
+// SigStop freezes a process, and SigCont lets it go on.
+const SigStop, SigCont = syscall.SIGSTOP, syscall.SIGCONT
