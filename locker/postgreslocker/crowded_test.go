@@ -103,9 +103,9 @@ func TestChangesWaitForTheirRowsBehindTheOthers(t *testing.T) {
 	defer rollback()
 	free, locked = change("free", free.Version), change("locked", locked.Version)
 	both = change("both", both.Version)
-	both.Rows = append(both.Rows, rowlocker.Row{Key: "record", Version: rowlocker.Any, Value: []byte("o/r"), KeepFor: time.Hour})
+	both.Rows = append(both.Rows, change("record", rowlocker.Any).Rows...)
 	refused := change("gone", 1)
-	refused.Rows = append(refused.Rows, rowlocker.Row{Key: "another record", Version: rowlocker.Any, KeepFor: time.Hour})
+	refused.Rows = append(refused.Rows, change("another record", rowlocker.Any).Rows...)
 	var swap sync.WaitGroup
 	defer swap.Wait()
 	swap.Go(func() {

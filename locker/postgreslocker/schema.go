@@ -96,8 +96,9 @@ func statementsFor(name string) (*statements, error) {
 	}
 	s := &statements{name: parts[len(parts)-1], tables: []string{ident(""), ident("_process")}}
 	fill := func(text string, with ...string) string {
-		names := strings.NewReplacer(append(with, "{REST}", restSQL, "{KNOWN}", knownSQL, "{LAST}", lastSQL, "{FREE}", freeSQL,
-			"{COMMIT}", commitSQL, "{ALIVE}", aliveSQL, "{NOW}", clock, "{SEED}", strconv.Itoa(seed))...)
+		names := strings.NewReplacer(append(with,
+			"{REST}", restSQL, "{KNOWN}", knownSQL, "{LAST}", lastSQL, "{FREE}", freeSQL, "{COMMIT}", commitSQL,
+			"{ALIVE}", aliveSQL, "{NOW}", clock, "{SEED}", strconv.Itoa(seed))...)
 		for before := ""; before != text; { // what stands for a name has names too
 			before, text = text, names.Replace(text)
 		}
@@ -106,10 +107,11 @@ func statementsFor(name string) (*statements, error) {
 	s.schema, s.load, s.scan = fill(schemaSQL), fill(loadSQL), fill(scanSQL)
 	s.beat, s.dead, s.sweep, s.bury = fill(beatSQL), fill(deadSQL), fill(sweepSQL), fill(burySQL)
 	s.over, s.into = fill(overSQL), fill(intoSQL)
-	s.told = fill(toldSQL, "{DROPS}", "$7", "{BESIDE}", "$8", "{BEHIND}", "$9", "{HEARD}", heardSQL, "{NOTIFY}", notifySQL,
-		"{MUST}", "$10", "{TELL}", "$11", "{HEAD}", "$12", "{TAIL}", "$13", "{NEXT}", "t.version", "{WRITTEN}", "t.written")
-	s.join = fill(joinSQL, "{DROPS}", "$6", "{NOTIFY}", notifySQL,
-		"{TELL}", "$9", "{HEAD}", "$10", "{TAIL}", "$11", "{NEXT}", "coalesce({LAST}, {NOW})", "{WRITTEN}", "{NOW}")
+	s.told = fill(toldSQL, "{DROPS}", "$7", "{BESIDE}", "$8", "{BEHIND}", "$9", "{HEARD}", heardSQL, "{MUST}", "$10",
+		"{NOTIFY}", notifySQL, "{TELL}", "$11", "{HEAD}", "$12", "{TAIL}", "$13",
+		"{NEXT}", "t.version", "{WRITTEN}", "t.written")
+	s.join = fill(joinSQL, "{DROPS}", "$6", "{NOTIFY}", notifySQL, "{TELL}", "$9", "{HEAD}", "$10", "{TAIL}", "$11",
+		"{NEXT}", "coalesce({LAST}, {NOW})", "{WRITTEN}", "{NOW}")
 	s.all = fill(allSQL, "{DROPS}", "c.drops", "{BESIDE}", "c.beside", "{BEHIND}", "c.behind", "{HEARD}", heardSQL,
 		"{MUST}", "$9")
 	return s, nil
