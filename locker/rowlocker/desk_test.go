@@ -223,7 +223,7 @@ func TestACallWithoutADeadlineEndsThoughTheStoreIsSilent(t *testing.T) {
 			return err
 		},
 		"Release": func(ctx context.Context, l *Locker, c *locker.Claim) error {
-			_, err := l.Release(ctx, c, nil)
+			_, err := l.Release(ctx, c, locker.End{})
 			return err
 		},
 		"Forget": func(ctx context.Context, l *Locker, c *locker.Claim) error {
