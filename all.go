@@ -15,8 +15,8 @@ import (
 // waiting for keys that are held. With a MaxWait of 0 it takes all keys or
 // none.
 //
-// Free keys take one round trip for each 64 of them, if the locker is a
-// [locker.Several]. Otherwise each key has an attempt of its own, and so it has
+// Free keys take one round trip for each 64 of them, if the store can do that,
+// see [locker.Several]. Otherwise each key has an attempt of its own, and so it has
 // in a mode or with WithFailOpen. Then the round trips of many free keys may
 // take longer than MaxWait.
 //

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/turns"
-	"github.com/go-lockguard/guard/locker"
 )
 
 // WithAtMostOnce makes [Once] run a function at most once, also after a crash.
@@ -23,11 +22,10 @@ import (
 // what was done, and calls [Guard.Forget] if the function may run again. A
 // function that knows that it has done nothing returns [NothingDone].
 //
-// Give the option to all calls of Once for the key. It needs a MaxHold, and a
-// store that is a [locker.Marker]. Otherwise Once returns ErrInvalidOption,
-// which Is errors.ErrUnsupported because of the store. A first call has one
-// more round trip. A failover that loses the mark loses the promise.
-// [WithFailOpen] does not apply, even with [OnceToo].
+// Give the option to all calls of Once for the key. It needs a MaxHold, without
+// which Once returns ErrInvalidOption. A first call has one more round trip. A
+// failover that loses the mark loses the promise. [WithFailOpen] does not
+// apply, even with [OnceToo].
 func WithAtMostOnce() Option {
 	return optionFunc(func(c *config) error {
 		c.atMostOnce = true
@@ -46,20 +44,6 @@ func NothingDone(err error) error {
 		panic("guard: NothingDone of a nil error")
 	}
 	return errnote.With(err, errnote.NothingDone(true))
-}
-
-// checkAtMostOnce refuses a call that the store cannot mark.
-func (g *Guard) checkAtMostOnce() error {
-	if !g.atMostOnce {
-		return nil
-	}
-	if _, ok := g.family.locker.(locker.Marker); !ok {
-		return fmt.Errorf("%w: %w: this locker has no WithAtMostOnce", ErrInvalidOption, errors.ErrUnsupported)
-	}
-	if g.set.MaxHold == 0 {
-		return fmt.Errorf("%w: WithAtMostOnce without MaxHold: the mark must outlast the function", ErrInvalidOption)
-	}
-	return nil
 }
 
 // begin marks that a function runs under l, whose result is kept for ttl, and

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -318,8 +319,7 @@ func TestOnce_AMarkOutlastsItsFunction(t *testing.T) {
 func TestOnce_AtMostOnceRefusesWhatItCannotPromise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, _ := atMostOnce(t)
-		m := memlocker.New()
-		plain := newGuard(t, unmarking{m, m}, guard.WithAtMostOnce())
+		plain := newGuard(t, testguard.Plain{Locker: memlocker.New()}, guard.WithAtMostOnce())
 		for g, unsupported := range map[*guard.Guard]bool{a.With(guard.WithMaxHold(0)): false, plain: true} {
 			var runs atomic.Int64
 			_, err := guard.Once(t.Context(), g, key, time.Hour, value(1, &runs))
@@ -329,17 +329,6 @@ func TestOnce_AtMostOnceRefusesWhatItCannotPromise(t *testing.T) {
 			}
 		}
 	})
-}
-
-// unmarking is a Recorder that is no Marker.
-type unmarking struct {
-	locker.Locker
-	records
-}
-
-type records interface {
-	Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error)
-	Forget(ctx context.Context, key string) (bool, error)
 }
 
 // A store that is away for a second has few requests of one release.

@@ -144,15 +144,14 @@ func (c *config) settle() {
 // store cannot keep, a mode that it does not have, and names of findings that
 // it does not have.
 func (c *config) checkSupport(l locker.Locker) error {
-	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkMode(l), c.checkListens(l), c.checkAccepted(l))
+	can := l.Capabilities()
+	return errors.Join(can.Limits.Check(c.set.TTL), c.checkMode(can.Shares), c.checkLingers(can.Lingers),
+		c.checkAccepted(can.Findings))
 }
 
-// checkMode refuses a mode that l does not have.
-func (c *config) checkMode(l locker.Locker) error {
-	if c.set.Limit == 0 {
-		return nil
-	}
-	if s, ok := l.(locker.Sharer); ok && s.Shares(c.set.Limit) {
+// checkMode refuses a mode that needs shares if the locker has none.
+func (c *config) checkMode(shares bool) error {
+	if c.set.Limit == 0 || shares {
 		return nil
 	}
 	lacks := "permits"
@@ -162,10 +161,10 @@ func (c *config) checkMode(l locker.Locker) error {
 	return fmt.Errorf("%w: %w: this locker has no %s", ErrInvalidOption, errors.ErrUnsupported, lacks)
 }
 
-// checkListens refuses WithLinger if no process can hear that others want its
+// checkLingers refuses WithLinger if no process can hear that others want its
 // keys.
-func (c *config) checkListens(l locker.Locker) error {
-	if _, ok := l.(locker.Listener); ok || c.set.Linger == 0 {
+func (c *config) checkLingers(lingers bool) error {
+	if lingers || c.set.Linger == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: %w: WithLinger needs redislocker or memlocker: "+
@@ -173,14 +172,13 @@ func (c *config) checkListens(l locker.Locker) error {
 		ErrInvalidOption, errors.ErrUnsupported)
 }
 
-// checkAccepted refuses names that no finding of l has.
-func (c *config) checkAccepted(l locker.Locker) error {
-	namer, ok := l.(locker.FindingNamer)
-	if !ok || len(c.accepted) == 0 {
+// checkAccepted refuses names that none of the known findings has. A locker
+// may not say which it knows.
+func (c *config) checkAccepted(known []string) error {
+	if known == nil {
 		return nil
 	}
 	var errs []error
-	known := namer.FindingNames()
 	for _, name := range c.accepted {
 		if !slices.Contains(known, name) {
 			errs = append(errs, fmt.Errorf("%w: WithAcceptedFindings: the locker has no finding %q, only %q",

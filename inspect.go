@@ -35,9 +35,9 @@ type Waiter = locker.Waiter
 // Inspect is for operators. It makes one request to the store, which disturbs
 // nobody. It blocks until the answer or the end of ctx. Its errors are
 // ErrInvalidKey, ErrUnavailable, which wraps the store's error, ErrClosed,
-// ErrNoDefault, and ErrInvalidOption for a nil ctx. It returns [errors.ErrUnsupported] if the locker is no
-// [locker.Inspector]. Inspect, List and ForceRelease are safe for concurrent
-// use.
+// ErrNoDefault, and ErrInvalidOption for a nil ctx. It returns
+// [errors.ErrUnsupported] if nobody can look into the store. Inspect, List and
+// ForceRelease are safe for concurrent use.
 func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 	s := KeyState{Key: key}
 	err := g.inspect(ctx, func(in locker.Inspector) error {
@@ -116,8 +116,8 @@ func (g *Guard) inspect(ctx context.Context, look func(in locker.Inspector) erro
 	if ctx == nil {
 		return errNilContext
 	}
-	in, ok := g.family.locker.(locker.Inspector)
-	if !ok {
+	in := g.family.locker
+	if !in.Capabilities().Inspects {
 		return fmt.Errorf("guard: %w: this locker cannot be looked into", errors.ErrUnsupported)
 	}
 	if !g.family.engine.Enter() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -123,10 +124,14 @@ func TestForceRelease_EndsTheHoldersContextAndServesTheNext(t *testing.T) {
 	})
 }
 
-// unrevoked hides that its guard can hear of a forced release.
+// unrevoked loses the messages of forced releases.
 type unrevoked struct{ guard.Locker }
 
-func (d unrevoked) Open(w locker.Waker) error { return d.Locker.Open(struct{ locker.Waker }{w}) }
+func (d unrevoked) Open(w locker.Waker) error { return d.Locker.Open(unrevoking{w}) }
+
+type unrevoking struct{ locker.Waker }
+
+func (unrevoking) Revoked(string, string) {}
 
 func TestForceRelease_EndsTheHoldersContextWithinARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +152,7 @@ func TestInspect_SaysWhatItCannot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		g := newGuard(t, mem)
-		blind := newGuard(t, struct{ guard.Locker }{memlocker.New()})
+		blind := newGuard(t, testguard.Plain{Locker: memlocker.New()})
 		for name, c := range map[string]struct {
 			g    *guard.Guard
 			key  string

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 	"github.com/go-lockguard/guard/outcome"
@@ -129,7 +130,7 @@ func TestNew_RefusesModesThatDoNotFit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	bare := struct{ guard.Locker }{memlocker.New()}
+	bare := testguard.Plain{Locker: memlocker.New()}
 	for _, mode := range []guard.Option{guard.WithShared(), guard.WithPermits(2), guard.WithLinger(time.Second)} {
 		_, err := guard.New(bare, mode)
 		if !errors.Is(err, guard.ErrInvalidOption) || !errors.Is(err, errors.ErrUnsupported) {
@@ -146,7 +147,7 @@ func TestNew_RefusesModesThatDoNotFit(t *testing.T) {
 }
 
 func TestLinger_IsRefusedWithAdvice(t *testing.T) {
-	bare := struct{ guard.Locker }{memlocker.New()}
+	bare := testguard.Plain{Locker: memlocker.New()}
 	second := guard.WithLinger(time.Second)
 	for _, c := range []struct {
 		locker guard.Locker // nil: a memlocker
@@ -194,7 +195,7 @@ func TestWith_LingerOffIsAnyStores(t *testing.T) {
 	} {
 		g.With(o)
 	}
-	bare := newGuard(t, struct{ guard.Locker }{memlocker.New()}, guard.WithLinger(0))
+	bare := newGuard(t, testguard.Plain{Locker: memlocker.New()}, guard.WithLinger(0))
 	bare.With(guard.WithLinger(0))
 }
 

@@ -192,11 +192,8 @@ func (g *Guard) checkOnce(ctx context.Context, key string, o OnceOptions) error 
 	if ctx == nil {
 		return errNilContext
 	}
-	if _, ok := g.family.locker.(locker.Recorder); !ok {
+	if !g.family.locker.Capabilities().Records {
 		return errNoRecords
-	}
-	if err := g.checkAtMostOnce(); err != nil {
-		return err
 	}
 	var bad string
 	switch {
@@ -206,6 +203,8 @@ func (g *Guard) checkOnce(ctx context.Context, key string, o OnceOptions) error 
 		bad = fmt.Sprintf("a fingerprint of %d bytes, want at most %d", len(o.Fingerprint), maxFingerprint)
 	case g.minHold > 0:
 		bad = "Once with WithMinHold: the result keeps others out by itself"
+	case g.atMostOnce && g.set.MaxHold == 0:
+		bad = "WithAtMostOnce without MaxHold: the mark must outlast the function"
 	case g.set.Limit != 0:
 		bad = "Once with WithShared or WithPermits: it takes its key exclusively"
 	case findLease(leaseIn(ctx), g.family, key) != nil:
@@ -235,8 +234,8 @@ func (g *Guard) Forget(ctx context.Context, key string) (bool, error) {
 	if err := checkName(key); err != nil {
 		return false, err
 	}
-	store, ok := g.family.locker.(locker.Recorder)
-	if !ok {
+	store := g.family.locker
+	if !store.Capabilities().Records {
 		return false, errNoRecords
 	}
 	if !g.family.engine.Enter() {

@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A counter is a Recorder that counts the requests to it.
+// A counter is a store that counts the requests to it.
 type counter struct {
 	*memlocker.Locker
 	acquires, keeps, others atomic.Int64
@@ -28,19 +29,18 @@ func (c *counter) Acquire(ctx context.Context, cl *locker.Claim, t locker.Try) (
 	return c.Locker.Acquire(ctx, cl, t)
 }
 
-func (c *counter) Keep(ctx context.Context, cl, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	c.keeps.Add(1)
-	return c.Locker.Keep(ctx, cl, next, r)
+func (c *counter) Release(ctx context.Context, cl *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Record.Value != "" {
+		c.keeps.Add(1)
+	} else {
+		c.others.Add(1)
+	}
+	return c.Locker.Release(ctx, cl, e)
 }
 
-func (c *counter) Release(ctx context.Context, cl, next *locker.Claim) (locker.Released, error) {
+func (c *counter) Abandon(cl *locker.Claim, e locker.End, late bool) {
 	c.others.Add(1)
-	return c.Locker.Release(ctx, cl, next)
-}
-
-func (c *counter) Abandon(cl *locker.Claim, late bool) {
-	c.others.Add(1)
-	c.Locker.Abandon(cl, late)
+	c.Locker.Abandon(cl, e, late)
 }
 
 // asks returns the number of requests since the last call.
@@ -164,9 +164,11 @@ func (l *late) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lock
 	return l.Locker.Acquire(ctx, c, t)
 }
 
-func (l *late) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	defer time.Sleep(l.keep)
-	return l.Locker.Keep(ctx, c, next, r)
+func (l *late) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Record.Value != "" {
+		defer time.Sleep(l.keep)
+	}
+	return l.Locker.Release(ctx, c, e)
 }
 
 func (l *late) Open(w locker.Waker) error { return l.Locker.Open(lateWaker{w, l}) }
@@ -177,14 +179,13 @@ type lateWaker struct {
 	store *late
 }
 
-// Recorded implements [locker.Joiner].
 func (w lateWaker) Recorded(key, owner, value string) {
-	d, joiner := w.store.message, w.Waker.(locker.Joiner)
+	d := w.store.message
 	if d == 0 {
-		joiner.Recorded(key, owner, value)
+		w.Waker.Recorded(key, owner, value)
 		return
 	}
-	go func() { time.Sleep(d); joiner.Recorded(key, owner, value) }()
+	go func() { time.Sleep(d); w.Waker.Recorded(key, owner, value) }()
 }
 
 // An older call of the process is still being answered when a newer one begins.
@@ -507,7 +508,7 @@ func TestOnce_RefusesWhatItCannotKeep(t *testing.T) {
 			_, err := guard.Once(ctx, g, key, ttl, value(1, &runs))
 			return err
 		}
-		plain := newGuard(t, struct{ guard.Locker }{memlocker.New()})
+		plain := newGuard(t, testguard.Plain{Locker: memlocker.New()})
 		for what, err := range map[string]error{
 			"ttl":         once(t.Context(), a, time.Microsecond),
 			"a long ttl":  once(t.Context(), a, locker.MaxRecordTTL+1),
@@ -523,7 +524,7 @@ func TestOnce_RefusesWhatItCannotKeep(t *testing.T) {
 			}
 		}
 		if _, err := plain.Forget(t.Context(), key); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Forget without a Recorder: %v", err)
+			t.Errorf("Forget without records: %v", err)
 		}
 		if runs.Load() != 0 {
 			t.Error("fn ran")

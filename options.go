@@ -19,7 +19,7 @@ const (
 
 // WithTTL sets how long a key outlives a holder that crashed. A live holder
 // renews it every third of the TTL. The range is 100 ms to 24 days, in whole
-// milliseconds, unless the store keeps less, see locker.Limiter. Default 10 s:
+// milliseconds, unless the store keeps less, see locker.Limits. Default 10 s:
 // after kill -9 a hot key answers "held" for up to that long.
 func WithTTL(d time.Duration) Option {
 	return optionFunc(func(c *config) error {

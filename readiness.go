@@ -29,8 +29,8 @@ const (
 // the locker lists the names, as constants that begin with Finding.
 //
 // A name that the locker does not have is an ErrInvalidOption. That needs a
-// locker that tells its names. A store outside of this module need not be a
-// [locker.FindingNamer], and then no name is refused.
+// locker that tells its names by [locker.Capabilities]. Of a store outside of
+// this module that does not, no name is refused.
 func WithAcceptedFindings(names ...string) Option {
 	return optionFunc(func(c *config) error {
 		if slices.Contains(names, "") {

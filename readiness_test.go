@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/locker/redlock"
 )
@@ -93,15 +94,15 @@ func TestCheck_AnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
 	guard.SetDefault(g)
 	t.Cleanup(func() { guard.SetDefault(nil) })
 	refused(late.Check(t.Context()))
-	newGuard(t, examined{Locker: memlocker.New()}, typo) // keeps its names to itself
+	newGuard(t, testguard.Plain{Locker: memlocker.New()}, typo) // keeps its names to itself
 	defer func() { refused(recover().(error)) }()
 	g.With(typo)
 }
 
 // An application's tests give memlocker the same options as redislocker.
 func TestCheck_ALockerInMemoryKnowsTheFindingsOfTheOthers(t *testing.T) {
-	known := memlocker.New().FindingNames()
-	for _, name := range new(redlock.Locker).FindingNames() { // redislocker has the same names
+	known := memlocker.New().Capabilities().Findings
+	for _, name := range new(redlock.Locker).Capabilities().Findings { // redislocker has the same names
 		if !slices.Contains(known, name) {
 			t.Errorf("memlocker does not know %q", name)
 		}

@@ -39,7 +39,7 @@ func Life(rest time.Duration) time.Duration { return QueueLife + max(0, rest-Loo
 // any time.
 //
 // A locker changes State and Holder.Instance only. It sets Holder.Instance in
-// the first Acquire, or in the Release that gets the claim as next. It never
+// the first Acquire, or in the Release that has the claim as Next. It never
 // sets it again.
 type Claim struct {
 	// Key is 1 to MaxKey bytes.
@@ -58,20 +58,20 @@ type Claim struct {
 	// tokens.
 	Fencing bool
 	// Recall says that an Acquire finds the record of the key, if there is one,
-	// and then does nothing else. Such a claim has a Limit of 0. Only a
-	// [Recorder] gets it.
+	// and then does nothing else. Such a claim has a Limit of 0. It needs
+	// [Capabilities].Records.
 	Recall bool
 	// Lingers says that the process may keep the key when no call there uses
 	// it, until it hears by [Waker.Wanted] that another wants the key. Such a
-	// claim has a Limit of 0 and no Recall. Only a [Listener] gets it.
+	// claim has a Limit of 0 and no Recall. It needs [Capabilities].Lingers.
 	Lingers bool
 
 	// Limit is how many claims may own the key at once, this one included. 0
 	// and 1 mean that this claim owns the key alone. NoLimit shares the key
 	// with any number of claims, and comes without Fencing. A number in between
-	// makes the claim one of so many permits. See laws 13 to 15.
+	// makes the claim one of so many permits. See laws 9 and 10.
 	//
-	// Only a [Sharer] gets claims with a limit above 1.
+	// A limit above 1 needs [Capabilities].Shares.
 	Limit int
 
 	// Holder describes this process, for others to read beside the key. The
@@ -116,7 +116,7 @@ type Offer struct {
 	Length time.Duration
 
 	Token   uint64 // the first of a block of fencing tokens; 0 if the claim wants none
-	Waiting int    // other claims that wait behind it, with the releaser's next
+	Waiting int    // other claims that wait behind it, with the releaser's Next
 }
 
 // Holder describes the holder of a key, as far as the store knows it. It is for
@@ -205,21 +205,36 @@ type Answer struct {
 	// in place of LookEvery. It is at most Try.Rest and at most MaxRest. It may
 	// be 0. It counts until the next Acquire, whatever that answers.
 	//
-	// A store grants a rest only where law 7 allows it.
+	// A store grants a rest only where law 6 allows it.
 	Rest time.Duration
+}
+
+// End says what a Release or an Abandon does beside that it ends a claim.
+type End struct {
+	// Next is queued behind all claims that wait, if another claim owns the key
+	// then. It is nil if nobody here wants the key again. A Next with a limit
+	// above 1 may be one of those that get the key.
+	Next *Claim
+
+	// Record is kept beside the key, see [Recorder]. A zero Record is none.
+	Record Record
+
+	// Unmark removes the mark of the claim: no function has done anything under
+	// it. See [Recorder.Begin].
+	Unmark bool
 }
 
 // Released is the result of a Release.
 type Released struct {
 	// Waiting counts the other claims in the queue that could be granted the
-	// key when the Release came. The claim that got the key counts, and next
-	// does not. Waiting is 1 if the number is not known.
+	// key when the Release came. The claim that got the key counts, and the
+	// next of the releaser does not. Waiting is 1 if the number is not known.
 	Waiting int
 
 	// Handed says that another claim owns the key now, whatever its process
 	// answers: one of those that waited, or one that owned the key beside c.
 	Handed bool
-	// Queued says that next was put into the queue. It may own the key already
+	// Queued says that End.Next was put into the queue. It may own the key already
 	// if its limit is above 1. Its process is told by Granted then.
 	Queued bool
 	Place  Place // its place there

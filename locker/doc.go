@@ -18,7 +18,7 @@
 //	Acquire with Wait, somebody does   new               in queue  the owner's process: Wanted
 //	Acquire again, from time to time   in queue          in queue
 //	Release by the owner               first in queue    owner     its process: Granted
-//	Release with this claim as next    new               in queue
+//	Release with this claim as Next    new               in queue
 //	Renew, Fence                       owner             owner
 //	Release, Abandon                   any               over
 //	the TTL, or the offer, ends        owner             over
@@ -31,31 +31,30 @@
 // # Several owners
 //
 // A claim says by [Claim].Limit how many claims may own its key at once. One
-// rule decides for all of them (law 13): a claim that must be alone, permits,
+// rule decides for all of them (law 9): a claim that must be alone, permits,
 // and shared claims. In the table above, "nobody owns the key" then reads "law
-// 13 has room for it", and a Release, or the end of a lease, ends the claim's
-// own share of the key. Only a [Sharer] gets such claims. All other stores can
-// skip laws 13 to 15.
+// 9 has room for it", and a Release, or the end of a lease, ends the claim's
+// own share of the key. Such claims need [Capabilities].Shares. All other stores
+// can skip laws 9 and 10.
 //
 // # Records
 //
 // An owner may leave a record beside its key when it releases the key. A claim
-// that recalls finds that record instead of the key, see [Claim].Recall. Only a
-// [Recorder] gets such claims. All other stores can skip laws 16 to 20. Law 20
-// is for a [Marker] only, which also keeps a mark of a function that did not
-// end.
+// that recalls finds that record instead of the key, see [Claim].Recall. An
+// owner may also leave a mark, which stands for a function that did not end.
+// Both need [Capabilities].Records. All other stores can skip laws 11 and 12.
 //
 // # Keys that stay
 //
 // A claim may linger: its process keeps the key after the last call there, and
-// its next call needs no request. Only a [Listener] gets such claims. All other
-// stores can skip law 21.
+// its next call needs no request. Such claims need [Capabilities].Lingers. All
+// other stores can skip the end of law 4.
 //
 // # What a store keeps
 //
 //   - For each key that is owned: the owner id, the claim's description of its
-//     [Holder], and the time at which the lease ends. A Sharer keeps them for
-//     each owner, with its limit.
+//     [Holder], and the time at which the lease ends. A store with shares keeps
+//     them for each owner, with its limit.
 //   - For each key that is waited for: a queue of claims in the order of their
 //     places. Each claim has a time at which it must be seen again. A claim
 //     that was not seen for [QueueLife] is never granted. A claim that rests
@@ -66,15 +65,16 @@
 //     a whole, whether or not its tokens were used.
 //
 // What has ended must not stay for good, even if nobody ever comes back. It is
-// enough to drop it at the next call of anybody. The owner id alone tells
-// claims apart, never process and key. The store may keep the pointer to a
-// Claim until the claim is over.
+// enough to drop it at the next call of anybody. Keys and claims that a failover
+// brings back end by their TTL. The owner id alone tells claims apart, never
+// process and key. Two lockers are two instances, even within one process. The
+// store may keep the pointer to a Claim until the claim is over.
 //
 // An entry that does not vanish by itself has no effect once its time is over.
 // That is true in every method, and for its own owner too. A store that ends
 // leases late remembers by itself when a claim last had an answer. After its
-// TTL the claim owns nothing, whatever the store still says. [Limiter] tells
-// how late a key becomes free for others.
+// TTL the claim owns nothing, whatever the store still says. [Limits] tell how
+// late a key becomes free for others.
 //
 // A store without a clock lets each process that looks measure a lease. The
 // process counts the TTL from its first sight of the owner's revision. It takes
@@ -104,7 +104,7 @@
 // The owner ids in the key decide who holds it. That is all of exclusion. The
 // queue only decides which id comes next, and which process learns of it. A
 // lost message, a wrong entry or a crash may cost time, never exclusion. Laws
-// 1, 10 and 12 are kept by the guard and the store together. The other laws are
+// 1, 3 and 8 are kept by the guard and the store together. The other laws are
 // the store's.
 //
 //  1. Trust begins before the request. A TTL starts when the store gets the
@@ -121,13 +121,18 @@
 //  2. An owner id is queued once. A claim leaves the queue for good before the
 //     key becomes its own, or in the same step. An Acquire with Try.Queued must
 //     not put back a claim that is not in the queue any more.
-//  3. A grant for nobody is given back. If [Waker.Granted] reports false, the
-//     locker releases the key by its owner id alone. That release hands the key
-//     on.
+//  3. What nobody wants goes on. If [Waker.Granted] reports false, the locker
+//     releases the key by its owner id alone, which hands the key on. A claim
+//     that is given up leaves the queue by Abandon. In the same step the claims
+//     behind it get the key if they may own it now. A caller that leaves as the
+//     key comes passes it on within the process, which is the guard's duty.
 //  4. The message is a hint. A claim whose message got lost learns of its grant
 //     by its next Acquire. That comes within [LookEvery], or within the rest
 //     that it was granted. It comes in any case when the lease ends that its
-//     last Answer told of.
+//     last Answer told of. A claim that waits for the key of a claim that
+//     lingers tells that owner's process again at each Acquire. An Answer says
+//     that the owner lingers. A store may say so of an owner that does not
+//     linger any more, which costs a message and a short wait.
 //  5. A process that died while it waited costs the others at most the offer
 //     and a look. The offer is long only if the store knows that the process
 //     hears of it. A store that cannot know that makes short offers, see
@@ -137,9 +142,7 @@
 //     of, even if it learns that the message has reached nobody. A process may
 //     hear what the store does not count, such as a message that a replica
 //     repeats.
-//  6. A claim that is given up leaves the queue. Abandon takes it out. In the
-//     same step the claims behind it get the key if they may own it now.
-//  7. A claim whose process may be there must not be passed over. A store may
+//  6. A claim whose process may be there must not be passed over. A store may
 //     pass over the processes that are gone, say because nobody would hear
 //     the message. It may do that only to two kinds of claims. The first were
 //     queued, or granted a rest, when their process was sure to hear. The
@@ -150,60 +153,50 @@
 //     another claim that hands over owns the key. When the process may not hear
 //     any more, its locker calls [Waker.WakeAll] at once. It grants no rest
 //     until the process hears again.
-//  8. Only the end of a lease lets a claim barge. Acquire takes a key that
+//  7. Only the end of a lease lets a claim barge. Acquire takes a key that
 //     nobody owns, whichever claims are in the queue. A key is in that state
 //     only when a lease has ended by its TTL. A Release does not leave the key
-//     free while a claim is in the queue. While others still own the key, room
-//     that the end of a lease has left goes to those who wait, from the front.
-//     The next Acquire of anybody sees to it.
-//  9. The releaser goes to the back. The next claim that Release is given is
-//     queued behind the claims that wait.
-//  10. A caller that leaves as the key comes passes it on. Within the process
-//     that is the guard's duty. Otherwise law 3 does it.
-//  11. The instance is the locker's. Two lockers are two instances, even within
-//     one process. Keys and claims that a failover brings back end by their
-//     TTL.
-//  12. Unclear is not refused. A store that cannot tell whether a request was
+//     free while a claim is in the queue, and its Next goes to the back, behind
+//     the claims that wait. While others still own the key, room that the end
+//     of a lease has left goes to those who wait, from the front. The next
+//     Acquire of anybody sees to it.
+//  8. Unclear is not refused. A store that cannot tell whether a request was
 //     carried out answers [ErrUnavailable]. The guard then abandons the claim
 //     with late, or repeats an Acquire of a claim that is not in the queue. A
 //     store that knows that it sent nothing adds [ErrUnsent]. The guard then
 //     goes on with the claim.
-//  13. A claim becomes an owner only if fewer claims own the key than its own
+//  9. A claim becomes an owner only if fewer claims own the key than its own
 //     limit, and fewer than the limit of each owner. A lease that has ended does
 //     not count. Each lease ends by itself, whatever the other owners renew.
-//     When the last one ends, the key is free.
-//  14. A claim that may own the key beside its owners stays behind a claim in
+//     When the last one ends, the key is free. A claim with NoLimit reserves no
+//     tokens. Permits do, a block for each grant. Two permits that are held at
+//     once have their tokens in the order of the grants, not of the turns.
+//  10. A claim that may own the key beside its owners stays behind a claim in
 //     front of it that may not, for as long as that one is seen. It need not
 //     stay behind a claim that was not seen for twice LookEvery, or for
 //     LookEvery after its rest. When a claim gets the key, those right behind it
 //     that may own the key too get it in the same step. Each is told how many
 //     wait behind all of them.
-//  15. A claim with NoLimit reserves no tokens. Permits do, a block for each
-//     grant. Two permits that are held at once have their tokens in the order of
-//     the grants, not of the turns.
-//  16. A record is kept only by the owner of its key, in the step that ends its
-//     hold. A late Keep of a claim that lost the key changes nothing. Each
-//     record ends by its TTL, which begins when the store keeps it.
-//  17. While there is a record, no claim that recalls is in the queue or becomes
-//     the owner. The store looks for the record in the same step. Another claim
-//     may own the key beside a record.
-//  18. The claims that a Keep takes out of the queue are told under their own
-//     owner ids. So a late message cannot bring an old record to a new claim.
-//     The other claims are served as by a Release.
-//  19. A Keep without an answer may be repeated, and means the same. An Abandon
-//     behind it keeps the record first, and frees the key in the same step.
-//  20. Only the owner of a key leaves a mark, and only where there is no record
+//  11. A record is kept only by the owner of its key, in the step that ends its
+//     hold, and ends by its TTL, which begins then. While there is a record, no
+//     claim that recalls is in the queue or becomes the owner. The store looks
+//     for the record in the same step. Another claim may own the key beside it.
+//     The claims that a record takes out of the queue are told under their own
+//     owner ids, so that a late message cannot bring an old record to a new
+//     claim. The other claims are served as by a Release. A Release with a
+//     record that had no answer may be repeated, and means the same. The
+//     Abandon behind it has that record: it keeps the record first, and frees
+//     the key in the same step. A late one of a claim that lost the key changes
+//     nothing.
+//  12. Only the owner of a key leaves a mark, and only where there is no record
 //     and no other mark. A mark counts as a record while its claim does not own
-//     the key, whether that claim released the key, lost it or died. Law 17
-//     does not hold for it. Claims that recall may wait while it comes to count,
-//     and find it by their next Acquire, which takes them out of the queue. A
-//     Release may hand them the key beside it, so the guard calls Begin before
-//     it relies on that key. A mark goes by its TTL, by a Keep or an Unmark of
-//     its claim, or by Forget. Forget takes it away only while it counts.
-//  21. A claim that waits for the key of a claim that lingers tells that owner's
-//     process again at each Acquire, because a message may have been lost. An
-//     Answer says that the owner lingers. A store may say so of an owner that
-//     does not linger any more, which costs a message and a short wait.
+//     the key, whether that claim released the key, lost it or died. Law 11
+//     does not keep others from the queue for its sake. Claims that recall may
+//     wait while it comes to count, and find it by their next Acquire, which
+//     takes them out of the queue. A Release may hand them the key beside it,
+//     so the guard calls Begin before it relies on that key. A mark goes by its TTL, by the record or the Unmark
+//     of an End of its claim, or by Forget. Forget takes it away only while it
+//     counts.
 //
 // A store that can change two entries in one step hands over, even if it has
 // watches. A watch is then only the message. etcd, ZooKeeper, Consul and SQL
@@ -211,12 +204,12 @@
 //
 // A store that cannot do that wakes instead. Its Release frees the key, and its
 // watch calls [Waker.Wake] in the process that is next. It must then keep laws
-// 3, 6 and 8 itself:
+// 3 and 7 itself:
 //
 //   - It frees the key for the first in the queue, for as long as an offer, say
 //     by a value that only the first may replace. Others find such a key held
 //     by a zero Holder.
-//   - If any claim waits, Release queues next, and answers Handed false and
+//   - If any claim waits, Release queues Next, and answers Handed false and
 //     Queued true.
 //   - Nobody gives back a key that a Wake was for. It must end by itself.
 //

@@ -14,14 +14,6 @@ type Finding struct { //nolint:errname // a word of its own, and for Findings no
 	Text     string   `json:"text"`     // what was found, and what to change
 }
 
-// FindingNamer is a [Locker] that lists the names of its findings, so that
-// guard.WithAcceptedFindings refuses others.
-type FindingNamer interface {
-	// FindingNames returns the names that findings can have. It is called at
-	// any time, even before Open.
-	FindingNames() []string
-}
-
 // Error returns the text.
 func (f *Finding) Error() string { return f.Text }
 

@@ -43,7 +43,7 @@ type KeyState struct {
 	Waiters []Waiter `json:"waiters,omitempty"`
 
 	// Record describes the record of the key. It is zero without one, and of a
-	// store that is no [Recorder].
+	// store that keeps none.
 	Record RecordState `json:"record,omitzero"`
 }
 
@@ -85,8 +85,8 @@ type Waiter struct {
 	Holder Holder `json:"holder,omitzero"`
 }
 
-// Inspector is a store whose keys operators can look at. A [Locker] may
-// implement it.
+// Inspector has the methods of a [Locker] whose keys operators can look at, see
+// [Capabilities].Inspects.
 //
 // Its methods are safe for concurrent use and end when ctx does. They return
 // ErrClosed after Close, and ErrUnavailable if the store gives no answer. They
@@ -113,17 +113,10 @@ type Inspector interface {
 	// ForceRelease ends the hold of owner on key, as a Release by owner would,
 	// and hands the key to the first in the queue. The owner learns of it by
 	// its next Renew. It learns of it at once if the store tells its process by
-	// [Revoker.Revoked].
+	// [Waker.Revoked].
 	//
 	// If owner does not own the key, ForceRelease returns ErrLeaseLost and
 	// changes nothing for the real owner. It returns ErrInvalidOption if owner
 	// is no owner id, which is OwnerLen base64url characters.
 	ForceRelease(ctx context.Context, key, owner string) error
-}
-
-// Revoker is a [Waker] that can be told of a ForceRelease.
-type Revoker interface {
-	// Revoked tells that owner may have been made to lose key. It is a hint, as
-	// all that a Waker is told. The Waker renews to find out.
-	Revoked(key, owner string)
 }

@@ -1,18 +1,10 @@
 package locker
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
-
-// Limiter is a [Locker] whose store cannot keep every TTL that package guard
-// allows, or ends leases late. guard.New and Guard.With refuse a TTL that the
-// store cannot keep.
-type Limiter interface {
-	// Limits returns what the store can keep. It sends nothing and returns the
-	// same at all times, even before Open. It is safe for concurrent use.
-	Limits() Limits
-}
 
 // Limits says how far a store falls short of the demands of package locker. The
 // zero value is a store that meets all of them.
@@ -27,26 +19,14 @@ type Limits struct {
 	Late, LateForOthers time.Duration
 }
 
-// LimitsOf returns the limits of l, with MinTTL, MaxTTL and Step filled in.
-func LimitsOf(l Locker) Limits {
-	var s Limits
-	if l, ok := l.(Limiter); ok {
-		s = l.Limits()
-	}
-	s.MinTTL = max(s.MinTTL, 100*time.Millisecond)
-	if s.MaxTTL == 0 {
-		s.MaxTTL = 24 * 24 * time.Hour
-	}
-	s.Step = max(s.Step, time.Millisecond)
-	return s
-}
-
 // Check returns an ErrInvalidOption with the numbers if a store with these
-// limits, as LimitsOf returns them, cannot keep ttl.
+// limits cannot keep ttl.
 func (s Limits) Check(ttl time.Duration) error {
-	if ttl < s.MinTTL || ttl > s.MaxTTL || ttl%s.Step != 0 {
+	least, step := max(s.MinTTL, 100*time.Millisecond), max(s.Step, time.Millisecond)
+	most := cmp.Or(s.MaxTTL, 24*24*time.Hour)
+	if ttl < least || ttl > most || ttl%step != 0 {
 		return fmt.Errorf("%w: the TTL is %v, but this store keeps a key for %v to %v, in steps of %v",
-			ErrInvalidOption, ttl, s.MinTTL, s.MaxTTL, s.Step)
+			ErrInvalidOption, ttl, least, most, step)
 	}
 	return nil
 }

@@ -9,17 +9,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-type limited struct {
-	locker.Locker
-	limits locker.Limits
-}
-
-func (l limited) Limits() locker.Limits { return l.limits }
-
 func TestATTLThatAStoreCannotKeepIsRefusedWithTheNumbers(t *testing.T) {
-	coarse := limited{limits: locker.Limits{MinTTL: 2 * time.Second, MaxTTL: time.Hour, Step: time.Second}}
+	coarse := locker.Limits{MinTTL: 2 * time.Second, MaxTTL: time.Hour, Step: time.Second}
 	for _, c := range []struct {
-		of   locker.Locker
+		of   locker.Limits
 		ttl  time.Duration
 		says string // "" for a TTL that can be kept
 	}{
@@ -28,12 +21,11 @@ func TestATTLThatAStoreCannotKeepIsRefusedWithTheNumbers(t *testing.T) {
 		{coarse, time.Second, "the TTL is 1s, but this store keeps a key for 2s to 1h0m0s, in steps of 1s"},
 		{coarse, time.Hour + time.Second, "the TTL is 1h0m1s"},
 		{coarse, 2500 * time.Millisecond, "in steps of 1s"},
-		{limited{}, 100 * time.Millisecond, ""},
-		{limited{}, 24 * 24 * time.Hour, ""},
-		{limited{}, 99 * time.Millisecond, "100ms to 576h0m0s"},
-		{nil, 100 * time.Millisecond, ""},
+		{locker.Limits{}, 100 * time.Millisecond, ""},
+		{locker.Limits{}, 24 * 24 * time.Hour, ""},
+		{locker.Limits{}, 99 * time.Millisecond, "100ms to 576h0m0s"},
 	} {
-		err := locker.LimitsOf(c.of).Check(c.ttl)
+		err := c.of.Check(c.ttl)
 		switch {
 		case c.says == "" && err != nil:
 			t.Errorf("%v: %v, want it kept", c.ttl, err)

@@ -30,9 +30,16 @@ import (
 // ErrUnsent if nothing was sent that could make its claim the owner or queue
 // it.
 //
-// Before Open every method but Close does nothing, and returns an error if it
-// can.
+// Before Open every method but Close and Capabilities does nothing, and returns
+// an error if it can.
+//
+// A Locker has all of these methods, so that another Locker can stand in front
+// of it by embedding it. [Capabilities] say which of them the guard calls.
 type Locker interface {
+	// Capabilities return what the store can do. They send nothing and are the
+	// same at all times, even before Open. They are safe for concurrent use.
+	Capabilities() Capabilities
+
 	// Open readies the locker for one guard and keeps w to tell it things.
 	// guard.New calls it once, before any other method.
 	//
@@ -50,7 +57,7 @@ type Locker interface {
 	// [Waker.Wanted]. If the owner changed meanwhile, nobody need be told.
 	//
 	// A claim with a limit above 1 also becomes an owner beside others, if laws
-	// 13 and 14 allow it. The processes of all owners are told when such a
+	// 9 and 10 allow it. The processes of all owners are told when such a
 	// claim or another one is new in the queue. If others wait there already,
 	// they need not be told again.
 	//
@@ -81,29 +88,27 @@ type Locker interface {
 	// ErrUnavailable if it fails.
 	Fence(ctx context.Context, c *Claim) (token uint64, err error)
 
-	// Release ends c's hold. In the same step it gives the key to the first in
-	// the queue for the time of an [Offer]. It reserves that claim's block of
-	// tokens if the claim wants one, and tells its process by [Waker.Granted].
+	// Release ends c's hold as e says. In the same step it gives the key to the
+	// first in the queue for the time of an [Offer]. It reserves that claim's
+	// block of tokens if the claim wants one, and tells its process by
+	// [Waker.Granted].
 	//
-	// A claim is passed over if its process is known to be gone (law 7), or if
+	// A claim is passed over if its process is known to be gone (law 6), or if
 	// its locker was closed.
 	//
 	// If several claims in front of the queue may own the key together, all of
-	// them get it (law 14). The same is done if others still own the key.
-	//
-	// If another claim owns the key now, next is queued behind all claims that
-	// wait. next is nil if nobody here wants the key again. A next with a limit
-	// above 1 may be one of those that get the key.
+	// them get it (law 10). The same is done if others still own the key.
 	//
 	// Release returns ErrLeaseLost if c did not own the key. A key that nobody
-	// owns then still goes to the first in the queue, and next is not queued.
-	// Release returns ErrUnavailable if the outcome is not known. next may then
-	// be queued.
-	Release(ctx context.Context, c, next *Claim) (Released, error)
+	// owns then still goes to the first in the queue, and e.Next is not queued.
+	// Release returns ErrUnavailable if the outcome is not known. e.Next may
+	// then be queued, and a Release with a Record may be called again.
+	Release(ctx context.Context, c *Claim, e End) (Released, error)
 
-	// Abandon leaves nothing of c behind, neither in the queue nor in the key.
-	// The key goes to the first in the queue, even if nobody owned it. Claims
-	// that stood behind c and may own the key beside its owners get it too.
+	// Abandon leaves nothing of c behind, neither in the queue nor in the key,
+	// but what e says. e has no Next. The key goes to the first in the queue,
+	// even if nobody owned it. Claims that stood behind c and may own the key
+	// beside its owners get it too.
 	//
 	// Abandon does not block. I/O goes on in the background. A request without
 	// an answer is tried again, until the claim must have ended by itself, or
@@ -113,7 +118,7 @@ type Locker interface {
 	// With late, all of it is done again about a second later, even by a store
 	// that is never late itself. A request of c that the guard has given up may
 	// yet arrive and make c the owner again.
-	Abandon(c *Claim, late bool)
+	Abandon(c *Claim, e End, late bool)
 
 	// Check reports whether the store can serve leases of the given TTL now. It
 	// must be reachable well within the TTL. All rights must be there, no
@@ -136,6 +141,25 @@ type Locker interface {
 	// Close does not end a session that keys depend on, because that would free
 	// them. The Waker may be told things meanwhile.
 	Close(ctx context.Context) error
+
+	// Listens reports whether the messages of other processes are sure to
+	// arrive here now. If they are not, Listens sees to it that they will. When
+	// that changes, either way, the locker calls [Waker.WakeAll].
+	//
+	// Listens does not block, and calls nothing of the Waker. Before Open and
+	// after Close it reports false, and so it does without
+	// [Capabilities].Lingers.
+	Listens() bool
+
+	// Node names the node that has key, of a store whose nodes fail one by one.
+	// While a node gives no answer, the guard goes on with the keys of the
+	// others. Node asks nobody and does not block: it is what the locker knows.
+	// With the same name for all keys, what one key meets counts for all.
+	Node(key string) string
+
+	Several
+	Recorder
+	Inspector
 }
 
 // Waker is what guard.New passes to [Locker.Open]. By it a locker tells the
@@ -169,4 +193,13 @@ type Waker interface {
 	// here, for any key, try now. If they wait for 300 keys or more, they try
 	// within a second for each 4,000 keys.
 	WakeAll()
+
+	// Revoked tells that owner may have been made to lose key, by a
+	// ForceRelease. The Waker renews to find out.
+	Revoked(key, owner string)
+
+	// Recorded tells that the claim of owner has left the queue of key, because
+	// there is a record now. value is the record, or "" if the message does not
+	// have it. The next Acquire of the claim then finds it.
+	Recorded(key, owner, value string)
 }

@@ -8,12 +8,12 @@ import (
 // MaxRecord is the length in bytes of the longest Record.Value.
 const MaxRecord = 1 << 20
 
-// MaxRecordTTL is the longest Record.TTL, but for the mark of a [Marker], which
-// may have its caller's longest hold on top.
+// MaxRecordTTL is the longest Record.TTL, but for a mark, which may have its
+// caller's longest hold on top.
 const MaxRecordTTL = 100 * 365 * 24 * time.Hour
 
 // MaxMark is the length in bytes of the longest Record.Value of a mark, see
-// [Marker].
+// [Recorder].
 const MaxMark = 64
 
 // Record is what a claim leaves beside its key for later claims.
@@ -22,35 +22,22 @@ type Record struct {
 	TTL   time.Duration // whole milliseconds to MaxRecordTTL, from when the store keeps it
 }
 
-// Recorder is a [Locker] that keeps records. It heeds [Claim.Recall], and laws
-// 16 to 19. A locker that does not implement it gets no claim that recalls.
+// Recorder has the methods of a [Locker] that keeps records, see
+// [Capabilities].Records.
+//
+// A Release of a claim that recalls keeps [End].Record beside the key in the
+// same step, if the claim owns the key. It takes all claims that recall out of
+// the queue, and tells their processes by [Waker.Recorded]. Its Next does not
+// recall. If the claim does not own its key, no record changes. Release returns
+// nil if the record is there by an earlier Release of the same claim.
+//
+// A claim can also mark that a function runs under it (law 12). Each key has one
+// record, and a mark takes its place.
 type Recorder interface {
-	// Keep is [Locker.Release] of c, which recalls. In the same step it keeps r
-	// beside the key, if c owns the key. It takes all claims that recall out of
-	// the queue, and tells their processes by [Joiner.Recorded]. next does not
-	// recall.
-	//
-	// Keep returns ErrLeaseLost if c does not own the key. Then no record
-	// changes. It returns nil if the record is there by an earlier Keep of c.
-	// After ErrUnavailable it may be called again with the same record and
-	// without next. If it is not, Abandon keeps r before it frees the key.
-	Keep(ctx context.Context, c, next *Claim, r Record) (Released, error)
-
-	// Forget deletes the record of key and reports whether there was one. Its
-	// error is ErrUnavailable if that is not known, or ErrClosed. A request
-	// that arrives late deletes no record that was kept after Forget returned.
-	Forget(ctx context.Context, key string) (bool, error)
-}
-
-// Marker is a [Recorder] that can mark that a function runs under a claim. It
-// heeds law 20. Each key has one record, and a mark takes its place.
-type Marker interface {
-	Recorder
-
 	// Begin marks the key of c, which owns it and recalls. The mark is r, of at
 	// most MaxMark bytes. It counts as the record of the key once c does not
-	// own the key any more. Until then no claim finds it. A Keep of c puts its
-	// record in place of the mark.
+	// own the key any more. Until then no claim finds it. The record of a
+	// Release of c takes its place.
 	//
 	// If the key has the record or the mark of another claim, Begin changes
 	// nothing and returns that record. c owns the key as before.
@@ -59,17 +46,8 @@ type Marker interface {
 	// if the outcome is not known. It may be called again, and means the same.
 	Begin(ctx context.Context, c *Claim, r Record) (record string, err error)
 
-	// Unmark notes that no function has done anything under c. The Release or
-	// Abandon of c that follows removes the mark of c in the same step. Unmark
-	// sends nothing.
-	Unmark(c *Claim)
-}
-
-// Joiner is a [Waker] that can be told of a record.
-type Joiner interface {
-	// Recorded tells that the claim of owner has left the queue of key, because
-	// there is a record now. value is the record, or "" if the message does not
-	// have it. The next Acquire of the claim then finds it. Recorded is a hint
-	// like all messages.
-	Recorded(key, owner, value string)
+	// Forget deletes the record of key and reports whether there was one. Its
+	// error is ErrUnavailable if that is not known, or ErrClosed. A request
+	// that arrives late deletes no record that was kept after Forget returned.
+	Forget(ctx context.Context, key string) (bool, error)
 }

@@ -5,8 +5,9 @@ import "context"
 // MaxSeveral is the max number of claims of one [Several.AcquireAll].
 const MaxSeveral = 64
 
-// Several is a [Locker] that takes and gives back several keys in one round
-// trip. Without it the guard takes the keys one after the other.
+// Several has the methods of a [Locker] that takes and gives back several keys
+// in one round trip, see [Capabilities].Several. Of any other Locker the guard
+// takes the keys one after the other.
 //
 // Its methods are safe for concurrent use, block until their answers or until
 // ctx ends, and count as Acquire or Release for each of their claims.
@@ -18,8 +19,8 @@ type Several interface {
 	//
 	// cs are 1 to MaxSeveral claims for different keys, with the same TTL and
 	// Fencing. None of them has a limit above 1 or was ever in a queue, and
-	// AcquireAll queues none. Claims that
-	// wait for a free key are no hindrance, as in Acquire.
+	// AcquireAll queues none. Claims that wait for a free key are no hindrance,
+	// as in Acquire.
 	//
 	// held is the place in cs of the first key that somebody else owns, or
 	// len(cs). as has an Answer for each claim. That of a claim that is an
@@ -33,7 +34,7 @@ type Several interface {
 	// It adds ErrUnsent if nothing was sent.
 	AcquireAll(ctx context.Context, cs []*Claim, prefix bool) (as []Answer, held int, err error)
 
-	// ReleaseAll is Release for each claim, with nexts[i] as its next. It calls
+	// ReleaseAll is Release for each claim, with nexts[i] as its Next. It calls
 	// answered once for each claim before it returns. The end of one hold does
 	// not depend on another. answered does not block and calls nothing of the
 	// locker.

@@ -10,7 +10,7 @@
    - the order of callers, MaxWaiters, re-entry and terms: one claim has one TTL, and who queues again is last;
    - the message to the holder that somebody waits, the number of waiters in answers, plain redislock users (their release is
      like an expiry), renewals without an answer, processes that can never subscribe;
-   - old entries that a failover brings back (law 11);
+   - old entries that a failover brings back;
    - a request that is executed after the second release of its owner id: it costs the TTL;
    - whatever needs more instances, callers or mishaps at once than the bounds allow.
 
@@ -137,16 +137,16 @@
 #define EAGER_FREE 0   /* law 3: a grant for the gate's own claim is released if nobody sleeps when its message comes */
 #endif
 #ifndef LEFT_CLAIM
-#define LEFT_CLAIM 0   /* laws 3, 6: the last waiter leaves, and its claim is forgotten, with the grant that has come for it */
+#define LEFT_CLAIM 0   /* law 3: the last waiter leaves, and its claim is forgotten, with the grant that has come for it */
 #endif
 #ifndef NO_HAND_ON
-#define NO_HAND_ON 0   /* laws 3, 12: a release that finds the key free hands nothing on */
+#define NO_HAND_ON 0   /* laws 3 and 8: a release that finds the key free hands nothing on */
 #endif
 #ifndef DEAF
-#define DEAF 0         /* law 7: a confirmed subscription wakes nobody */
+#define DEAF 0         /* law 6: a confirmed subscription wakes nobody */
 #endif
 #ifndef UNNOTICED
-#define UNNOTICED 0    /* law 7: who rests does not hear that the subscription has broken */
+#define UNNOTICED 0    /* law 6: who rests does not hear that the subscription has broken */
 #endif
 #ifndef TOLD_LONG
 #define TOLD_LONG 0    /* law 1: a message tells of a longer offer than the store makes */
@@ -352,7 +352,7 @@ mine:
     inTurn[i] = true; grant[i] = claim[i]; noClaim(i); gone[i] = false; poked[i] = false;
     assert(EXCLUSION);
     assert(!TOKENS || fenced == grant[i] || old[grant[i]]); /* tokens rise: no later block has been reserved */
-    if :: waiting[i] == 0 -> goto free :: else -> waiting[i]-- fi /* law 10 */
+    if :: waiting[i] == 0 -> goto free :: else -> waiting[i]-- fi /* law 3 */
   }
 turn:
   if
@@ -364,7 +364,7 @@ turn:
      goto end
   :: goto free
   fi;
-free: /* law 9: who still waits here is queued by the same script, under a new owner id */
+free: /* law 7: who still waits here is queued by the same script, under a new owner id */
   atomic {
     inTurn[i] = false; trust[i] = 0;
     if :: waiting[i] > 0 -> newClaim(i); sent[i] = OFFER :: else fi
@@ -373,7 +373,7 @@ free: /* law 9: who still waits here is queued by the same script, under a new o
   :: atomic { release(grant[i], claim[i]);
        if :: isAdded -> stage[i] = QUEUED; offer[i] = sent[i] :: else fi;
        sent[i] = 0; grant[i] = 0; working[i] = false }
-  :: atomic { unclear > 0 -> unclear--; /* law 12 */
+  :: atomic { unclear > 0 -> unclear--; /* law 8 */
        lateRelease[grant[i]] = true; nextOf[grant[i]] = claim[i]; chore[grant[i]] = true;
        if :: claim[i] != 0 -> giveUp(i) :: else fi;
        sent[i] = 0; grant[i] = 0; working[i] = false }
@@ -414,7 +414,7 @@ end:
        fi;
        message[id] = 0 }
   :: atomic { chore[id] -> chore[id] = false; release(id, 0) }
-  /* Late requests. Each owner id with an unclear request is released once more, after the request: law 12. */
+  /* Late requests. Each owner id with an unclear request is released once more, after the request: law 8. */
   :: atomic { lateObtain[id] ->
        lateObtain[id] = false;
        if :: owner == 0 || owner == id -> give(id, TTL) :: else fi;
@@ -447,7 +447,7 @@ end:
   :: atomic { !reachable[i] && !dead[i] && !STAYS -> reachable[i] = true; confirming[i] = true }
   :: atomic { confirming[i] ->
        confirming[i] = false; subscribed[i] = true;
-       if :: (waiting[i] > 0 || asleep[i]) && !DEAF -> poked[i] = true :: else fi } /* law 7 */
+       if :: (waiting[i] > 0 || asleep[i]) && !DEAF -> poked[i] = true :: else fi } /* law 6 */
   :: atomic { drops > 0 && reachable[i] ->
        drops--; reachable[i] = false; confirming[i] = false; subscribed[i] = false;
        for (x : i*IDS+1 .. i*IDS+IDS) { message[x] = 0 } }

@@ -11,7 +11,7 @@
    - A turn begins on an idle grant without a request, until half of the offer is over, or the key is being released.
    - An idle key is released when half of the offer is over, another process wants it, or the inbox turns deaf. A grant
      does not become idle if one of these came during its try or its turn.
-   - Law 21: a claim that waits tells the owner again at each look. */
+   - Law 4: a claim that waits tells the owner again at each look. */
 
 #define OFFER 3        /* ticks that the lease of a grant that may be idle lasts */
 #define HALF 1         /* of them */
@@ -48,7 +48,7 @@
 #define IGNORE_BUSY 0  /* what comes during a try or a turn is forgotten when the grant becomes idle */
 #endif
 #ifndef TELL_ONCE
-#define TELL_ONCE 0    /* law 21: only the look that queues the claim tells the owner */
+#define TELL_ONCE 0    /* law 4: only the look that queues the claim tells the owner */
 #endif
 #ifndef DEAF_IDLE
 #define DEAF_IDLE 0    /* a claim lingers though the inbox is deaf */

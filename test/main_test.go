@@ -80,21 +80,21 @@ func (s *spy) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	return next()
 }
 
-func (s *spy) Release(ctx context.Context, c, behind *locker.Claim) (locker.Released, error) {
+func (s *spy) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	s.releases.Add(1)
 	s.mu.Lock()
 	hook := s.release
 	s.mu.Unlock()
-	next := func() (locker.Released, error) { return s.Locker.Release(ctx, c, behind) }
+	next := func() (locker.Released, error) { return s.Locker.Release(ctx, c, e) }
 	if hook != nil {
 		return hook(ctx, next)
 	}
 	return next()
 }
 
-func (s *spy) Abandon(c *locker.Claim, late bool) {
+func (s *spy) Abandon(c *locker.Claim, e locker.End, late bool) {
 	s.abandons.Add(1)
-	s.Locker.Abandon(c, late)
+	s.Locker.Abandon(c, e, late)
 }
 
 // set changes the hooks while calls may be under way.
@@ -152,16 +152,11 @@ func wantErr(t *testing.T, got error, want ...error) {
 
 func nop(context.Context) error { return nil }
 
-// Shares implements [locker.Sharer].
-func (s *spy) Shares(limit int) bool {
-	sharer, ok := s.Locker.(locker.Sharer)
-	return ok && sharer.Shares(limit)
-}
-
-// Listens implements [locker.Listener].
-func (s *spy) Listens() bool {
-	l, ok := s.Locker.(locker.Listener)
-	return ok && l.Listens()
+// Capabilities are those of the calls that s counts.
+func (s *spy) Capabilities() locker.Capabilities {
+	can := s.Locker.Capabilities()
+	can.Several, can.Records, can.Inspects = false, false, false
+	return can
 }
 
 // sleeps returns a function that takes the time d.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
@@ -33,16 +34,13 @@ func instances(t *testing.T, n int, wrap func(guard.Locker) guard.Locker, opts .
 }
 
 // deafWaker loses every message that a locker has for its gate.
-type deafWaker struct{ locker.Waker }
+type deafWaker struct{ lockerkit.Deaf }
 
 func (deafWaker) Granted(string, string, locker.Offer) bool { return true }
-func (deafWaker) Wanted(string)                             {}
-func (deafWaker) Wake(string)                               {}
-func (deafWaker) WakeAll()                                  {}
 
 type losesMessages struct{ guard.Locker }
 
-func (l losesMessages) Open(w locker.Waker) error { return l.Locker.Open(deafWaker{w}) }
+func (l losesMessages) Open(locker.Waker) error { return l.Locker.Open(deafWaker{}) }
 
 func TestDo_InstancesShareAHotKeyFairly(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 // coarse is a store that counts whole seconds. It keeps a key for at least 2 s.
 type coarse struct{ *memlocker.Locker }
 
-func (coarse) Limits() locker.Limits {
-	return locker.Limits{MinTTL: 2 * time.Second, Step: time.Second}
+func (coarse) Capabilities() locker.Capabilities {
+	return locker.Capabilities{Limits: locker.Limits{MinTTL: 2 * time.Second, Step: time.Second}}
 }
 
 func TestNew_ATTLThatTheStoreCannotKeepIsRefused(t *testing.T) {

@@ -150,14 +150,14 @@ func (l *leisurely) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 	return answer, err
 }
 
-func (l *leisurely) Abandon(c *locker.Claim, late bool) {
+func (l *leisurely) Abandon(c *locker.Claim, e locker.End, late bool) {
 	most := 200 * leisure
 	if _, had := l.ours.Load(c.Owner); had {
 		most = leisure
 	}
 	l.work.Go(func() {
 		time.Sleep(l.d.upTo(most))
-		l.Locker.Abandon(c, late)
+		l.Locker.Abandon(c, e, late)
 	})
 }
 

@@ -161,7 +161,6 @@ func TestAMeasurementCarriesTheTraceOfItsCall(t *testing.T) {
 // owner ids.
 type noisyLocker struct {
 	guard.Locker
-	locker.Recorder
 	mu     *sync.Mutex // guards owners
 	owners *[]string
 }
@@ -196,7 +195,7 @@ func grep(t *testing.T, s story, raw bool) {
 	var logs lockedBuffer
 	with := setup{
 		logs:    &logs,
-		locker:  func(l guard.Locker) guard.Locker { return noisyLocker{l, l.(locker.Recorder), &mu, &owners} },
+		locker:  func(l guard.Locker) guard.Locker { return noisyLocker{l, &mu, &owners} },
 		tracing: []tracing.Option{tracing.WithAttributes(attribute.String("team", "sales"))},
 	}
 	if raw {

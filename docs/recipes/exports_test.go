@@ -17,6 +17,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/guardtest/explore"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/outcome"
@@ -73,7 +74,7 @@ func TestAStateThatIsUnknownIsNoAnswer(t *testing.T) {
 	mend := silent.Break()
 	defer mend()
 	for name, store := range map[string]guard.Locker{
-		"silent": silent, "blind": struct{ guard.Locker }{memlocker.New()},
+		"silent": silent, "blind": testguard.Plain{Locker: memlocker.New()},
 	} {
 		g, err := guard.New(store)
 		if err != nil {

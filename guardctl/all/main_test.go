@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardctl/internal/ctl"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
@@ -116,12 +117,9 @@ func TestAnOperatorFreesAKeyInZooKeeperWhoseMarkIsGone(t *testing.T) {
 }
 
 // deaf is a Waker that hears nothing.
-type deaf struct{}
+type deaf struct{ lockerkit.Deaf }
 
 func (deaf) Granted(_, _ string, _ locker.Offer) bool { return true }
-func (deaf) Wanted(string)                            {}
-func (deaf) Wake(string)                              {}
-func (deaf) WakeAll()                                 {}
 
 // freesAKey holds a key in the store, and takes it from its holder by the
 // command line.
@@ -160,7 +158,7 @@ func freesAKey(t *testing.T, dsn string) {
 	wants(t, dsn, "nobody", "show", "stock:42")
 	command := []string{"run", "stock:42", "--", "sh", "-c", "echo ran $GUARD_KEY"}
 	wants(t, dsn, "ran stock:42", command...)
-	if _, records := l.(locker.Recorder); records {
+	if l.Capabilities().Records {
 		once := slices.Insert(command, 1, "--once", "1h")
 		wants(t, dsn, "ran stock:42", once...)
 		wants(t, dsn, "nothing was run", once...)

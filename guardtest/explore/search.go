@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // patient is how long, in real time, a run may stand still.
@@ -124,7 +126,7 @@ func (x *search) run(p plan) *result {
 		}()
 		synctest.Test(x.t, func(*testing.T) {
 			world := newWorld(p, x.pool)
-			if err := world.store.Open(deaf{}); err != nil {
+			if err := world.store.Open(lockerkit.Deaf{}); err != nil {
 				panic(err)
 			}
 			if x.set.network != nil {

@@ -71,11 +71,11 @@ func (n *rowNet) locker(p *process) locker.Locker {
 	l := &rowLine{net: n, p: p}
 	switch k := n.store.kind; {
 	case k.tickets:
-		return rowlocker.NewListener(rowTickets{rowPulse{rowEars{l}}})
+		return rowlocker.New(rowTickets{rowPulse{rowEars{l}}})
 	case k.pulse:
-		return rowlocker.NewListener(rowPulse{rowEars{l}})
+		return rowlocker.New(rowPulse{rowEars{l}})
 	case k.ears:
-		return rowlocker.NewListener(rowEars{l})
+		return rowlocker.New(rowEars{l})
 	}
 	return rowlocker.New(l)
 }

@@ -20,14 +20,6 @@ type store struct {
 	p *process
 }
 
-var _ interface {
-	locker.Locker
-	locker.Marker
-	locker.Several
-	locker.Sharer
-	locker.Inspector
-} = (*store)(nil)
-
 var errLost = fmt.Errorf("explore: %w: %w", locker.ErrUnavailable, locker.ErrSilent)
 
 // ask sends a request to the store, by do, which returns what came of it.
@@ -118,7 +110,7 @@ func (s *store) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (a l
 	return a, err
 }
 
-// AcquireAll implements [locker.Several].
+// AcquireAll implements [locker.Locker].
 func (s *store) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
 	keys := make(touched, len(cs))
@@ -185,38 +177,31 @@ func (s *store) Fence(ctx context.Context, c *locker.Claim) (token uint64, err e
 }
 
 // Release implements [locker.Locker].
-func (s *store) Release(ctx context.Context, c, next *locker.Claim) (r locker.Released, err error) {
-	if e := s.ask(ctx, "free "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
-		r, err = s.Locker.Release(ctx, c, next)
-		return told("frees", "free", c.Key, err)
+func (s *store) Release(ctx context.Context, c *locker.Claim, end locker.End) (r locker.Released, err error) {
+	request, done := "free", "frees"
+	if end.Record.Value != "" {
+		request, done = "record", "records the result of"
+	}
+	if e := s.ask(ctx, request+" "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
+		r, err = s.Locker.Release(ctx, c, end)
+		return told(done, request, c.Key, err)
 	}); e != nil {
 		return locker.Released{}, e
 	}
 	return r, err
 }
 
-// ReleaseAll implements [locker.Several].
+// ReleaseAll implements [locker.Locker].
 func (s *store) ReleaseAll(ctx context.Context, cs, nexts []*locker.Claim,
 	answered func(i int, r locker.Released, err error),
 ) {
 	for i, c := range cs {
-		r, err := s.Release(ctx, c, nexts[i])
+		r, err := s.Release(ctx, c, locker.End{Next: nexts[i]})
 		answered(i, r, err)
 	}
 }
 
-// Keep implements [locker.Recorder].
-func (s *store) Keep(ctx context.Context, c, next *locker.Claim, rec locker.Record) (r locker.Released, err error) {
-	if e := s.ask(ctx, "record "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
-		r, err = s.Locker.Keep(ctx, c, next, rec)
-		return told("records the result of", "record", c.Key, err)
-	}); e != nil {
-		return locker.Released{}, e
-	}
-	return r, err
-}
-
-// Begin implements [locker.Marker].
+// Begin implements [locker.Locker].
 func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (record string, err error) {
 	if e := s.ask(ctx, "mark "+c.Key, askKinds, touched{c.Key}, func(ctx context.Context) string {
 		record, err = s.Locker.Begin(ctx, c, rec)
@@ -227,7 +212,7 @@ func (s *store) Begin(ctx context.Context, c *locker.Claim, rec locker.Record) (
 	return record, err
 }
 
-// Forget implements [locker.Recorder].
+// Forget implements [locker.Locker].
 func (s *store) Forget(ctx context.Context, key string) (found bool, err error) {
 	if e := s.ask(ctx, "forget "+key, askKinds, touched{key}, func(ctx context.Context) string {
 		found, err = s.Locker.Forget(ctx, key)
@@ -239,16 +224,16 @@ func (s *store) Forget(ctx context.Context, key string) (found bool, err error) 
 }
 
 // Abandon implements [locker.Locker].
-func (s *store) Abandon(c *locker.Claim, again bool) {
+func (s *store) Abandon(c *locker.Claim, e locker.End, late bool) {
 	s.p.w.mu.Lock()
 	dead, rest := s.p.dead, time.Until(s.p.stands)
 	s.p.w.mu.Unlock()
 	switch {
 	case dead:
 	case rest > 0:
-		time.AfterFunc(rest, func() { s.Locker.Abandon(c, again) })
+		time.AfterFunc(rest, func() { s.Locker.Abandon(c, e, late) })
 	default:
-		s.Locker.Abandon(c, again)
+		s.Locker.Abandon(c, e, late)
 	}
 }
 
@@ -277,7 +262,7 @@ func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
 			e.s.p.w.log(e.s.p, "is handed "+key)
 			return
 		}
-		_, _ = e.s.Locker.Release(context.Background(), &locker.Claim{Key: key, Owner: owner}, nil)
+		_, _ = e.s.Locker.Release(context.Background(), &locker.Claim{Key: key, Owner: owner}, locker.End{})
 	})
 	return true
 }
@@ -285,25 +270,9 @@ func (e *ear) Wanted(key string) { e.hear("wanted "+key, func() { e.w.Wanted(key
 func (e *ear) Wake(key string)   { e.hear(key, func() { e.w.Wake(key) }) }
 func (e *ear) WakeAll()          { e.hear("all", e.w.WakeAll) }
 func (e *ear) Revoked(key, owner string) {
-	e.hear(key, func() {
-		if w, ok := e.w.(locker.Revoker); ok {
-			w.Revoked(key, owner)
-		}
-	})
+	e.hear(key, func() { e.w.Revoked(key, owner) })
 }
 
 func (e *ear) Recorded(key, owner, value string) {
-	e.hear(key, func() {
-		if w, ok := e.w.(locker.Joiner); ok {
-			w.Recorded(key, owner, value)
-		}
-	})
+	e.hear(key, func() { e.w.Recorded(key, owner, value) })
 }
-
-// deaf hears nothing.
-type deaf struct{}
-
-func (deaf) Granted(string, string, locker.Offer) bool { return false }
-func (deaf) Wanted(string)                             {}
-func (deaf) Wake(string)                               {}
-func (deaf) WakeAll()                                  {}

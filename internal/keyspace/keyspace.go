@@ -28,15 +28,8 @@ type Space struct {
 // New returns a Space. Nobody else may use the prefix.
 func New(prefix string) *Space { return &Space{prefix: prefix, names: map[string]string{}} }
 
-// In returns l as a Locker that sees only this Space. It has the optional
-// interfaces of l but Listener and Noder.
-func (s *Space) In(l locker.Locker) locker.Locker {
-	u := under{l, s}
-	if m, ok := l.(locker.Marker); ok {
-		return all{u, m}
-	}
-	return u
-}
+// In returns l as a Locker that sees only this Space. Its keys do not linger.
+func (s *Space) In(l locker.Locker) locker.Locker { return under{l, s} }
 
 // name returns the name of key in the store. Of a key that is too long it has a
 // hash.
@@ -67,19 +60,19 @@ func (s *Space) Clear(ctx context.Context, l locker.Locker) (err error) {
 	s.mu.Lock()
 	names := slices.Collect(maps.Keys(s.names))
 	s.mu.Unlock()
+	can := l.Capabilities()
 	for _, name := range names {
-		if r, ok := l.(locker.Recorder); ok {
-			_, e := r.Forget(ctx, name)
+		if can.Records {
+			_, e := l.Forget(ctx, name)
 			err = errors.Join(err, e)
 		}
-		in, ok := l.(locker.Inspector)
-		if !ok {
+		if !can.Inspects {
 			continue
 		}
-		state, e := in.Inspect(ctx, name)
+		state, e := l.Inspect(ctx, name)
 		err = errors.Join(err, e)
 		for _, o := range append(state.Owners, locker.Waiter{Owner: state.Owner}) {
-			if e := in.ForceRelease(ctx, name, o.Owner); o.Owner != "" && !errors.Is(e, locker.ErrLeaseLost) {
+			if e := l.ForceRelease(ctx, name, o.Owner); o.Owner != "" && !errors.Is(e, locker.ErrLeaseLost) {
 				err = errors.Join(err, e)
 			}
 		}
@@ -122,6 +115,15 @@ type under struct {
 	space *Space
 }
 
+// Capabilities are those of the store, but for keys that linger.
+func (u under) Capabilities() locker.Capabilities {
+	can := u.Locker.Capabilities()
+	can.Lingers = false
+	return can
+}
+
+func (u under) Node(key string) string { return u.Locker.Node(u.space.name(key)) }
+
 func (u under) Open(w locker.Waker) error { return u.Locker.Open(waker{w, u.space}) }
 
 func (u under) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
@@ -138,29 +140,27 @@ func (u under) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	return u.Locker.Fence(ctx, u.space.claim(c))
 }
 
-func (u under) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	d := u.space.claim(next)
-	if next != nil {
-		defer back(next, d)
+func (u under) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if next := e.Next; next != nil {
+		e.Next = u.space.claim(next)
+		defer back(next, e.Next)
 	}
-	return u.Locker.Release(ctx, u.space.claim(c), d)
+	return u.Locker.Release(ctx, u.space.claim(c), e)
 }
 
-func (u under) Abandon(c *locker.Claim, late bool) { u.Locker.Abandon(u.space.claim(c), late) }
+func (u under) Abandon(c *locker.Claim, e locker.End, late bool) {
+	u.Locker.Abandon(u.space.claim(c), e, late)
+}
 
-// Limits implements [locker.Limiter].
-func (u under) Limits() locker.Limits { return locker.LimitsOf(u.Locker) }
-
-// Inspect implements [locker.Inspector], as the next two do.
 func (u under) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	state, err := u.Locker.(locker.Inspector).Inspect(ctx, u.space.name(key))
+	state, err := u.Locker.Inspect(ctx, u.space.name(key))
 	state.Key = key
 	return state, err
 }
 
 func (u under) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		for state, err := range u.Locker.(locker.Inspector).List(ctx) {
+		for state, err := range u.Locker.List(ctx) {
 			key, ok := u.space.key(state.Key)
 			if !ok && state.Key != "" {
 				continue
@@ -174,52 +174,33 @@ func (u under) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 }
 
 func (u under) ForceRelease(ctx context.Context, key, owner string) error {
-	return u.Locker.(locker.Inspector).ForceRelease(ctx, u.space.name(key), owner)
+	return u.Locker.ForceRelease(ctx, u.space.name(key), owner)
 }
 
-// all is a Locker in a Space that has shares, permits, several keys and
-// records.
-type all struct {
-	under
-	marker locker.Marker
-}
-
-func (a all) Shares(limit int) bool { return a.Locker.(locker.Sharer).Shares(limit) }
-
-func (a all) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) ([]locker.Answer, int, error) {
-	ds := a.space.claims(cs)
+func (u under) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) ([]locker.Answer, int, error) {
+	ds := u.space.claims(cs)
 	defer func() {
 		for i, c := range cs {
 			back(c, ds[i])
 		}
 	}()
-	return a.Locker.(locker.Several).AcquireAll(ctx, ds, prefix)
+	return u.Locker.AcquireAll(ctx, ds, prefix)
 }
 
-func (a all) ReleaseAll(
+func (u under) ReleaseAll(
 	ctx context.Context, cs, nexts []*locker.Claim, answered func(int, locker.Released, error),
 ) {
-	a.Locker.(locker.Several).ReleaseAll(ctx, a.space.claims(cs), a.space.claims(nexts), answered)
+	u.Locker.ReleaseAll(ctx, u.space.claims(cs), u.space.claims(nexts), answered)
 }
 
-func (a all) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	return a.marker.Keep(ctx, a.space.claim(c), a.space.claim(next), r)
+func (u under) Forget(ctx context.Context, key string) (bool, error) {
+	return u.Locker.Forget(ctx, u.space.name(key))
 }
 
-func (a all) Forget(ctx context.Context, key string) (bool, error) {
-	return a.marker.Forget(ctx, a.space.name(key))
-}
-
-func (a all) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
-	d := a.space.claim(c)
+func (u under) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
+	d := u.space.claim(c)
 	defer back(c, d)
-	return a.marker.Begin(ctx, d, r)
-}
-
-func (a all) Unmark(c *locker.Claim) {
-	d := a.space.claim(c)
-	a.marker.Unmark(d)
-	back(c, d)
+	return u.Locker.Begin(ctx, d, r)
 }
 
 // waker hears of keys by their names in the store.
@@ -237,11 +218,12 @@ func (w waker) Wanted(name string) { w.tell(name, w.to.Wanted) }
 func (w waker) Wake(name string)   { w.tell(name, w.to.Wake) }
 func (w waker) WakeAll()           { w.to.WakeAll() }
 
-// Recorded implements [locker.Joiner].
+func (w waker) Revoked(name, owner string) {
+	w.tell(name, func(key string) { w.to.Revoked(key, owner) })
+}
+
 func (w waker) Recorded(name, owner, value string) {
-	if j, ok := w.to.(locker.Joiner); ok {
-		w.tell(name, func(key string) { j.Recorded(key, owner, value) })
-	}
+	w.tell(name, func(key string) { w.to.Recorded(key, owner, value) })
 }
 
 func (w waker) tell(name string, f func(key string)) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/keyspace"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/memlocker"
@@ -21,12 +22,9 @@ func TestConformance(t *testing.T) {
 }
 
 // deaf is a Waker that hears nothing.
-type deaf struct{}
+type deaf struct{ lockerkit.Deaf }
 
 func (deaf) Granted(_, _ string, _ locker.Offer) bool { return true }
-func (deaf) Wanted(string)                            {}
-func (deaf) Wake(string)                              {}
-func (deaf) WakeAll()                                 {}
 
 func TestClearLeavesWhatIsOthers(t *testing.T) {
 	mem, space := memlocker.New(), keyspace.New("part/")

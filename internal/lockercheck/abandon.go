@@ -14,11 +14,14 @@ var abandoning = []Check{
 	{"an abandoned claim leaves the next of its process alone", "Locker.Abandon", abandonSparesNext},
 }
 
-// abandon gives c up on s. The call must not wait for anything. Late requests
-// of c may come.
-func (p *pair) abandon(s *side, c *locker.Claim) {
+// abandon gives c up on s, and leaves nothing of it.
+func (p *pair) abandon(s *side, c *locker.Claim) { p.giveUp(s, c, locker.End{}) }
+
+// giveUp abandons c on s as e says. The call must not wait for anything. Late
+// requests of c may come.
+func (p *pair) giveUp(s *side, c *locker.Claim, e locker.End) {
 	start := time.Now()
-	s.Abandon(c, true)
+	s.Abandon(c, e, true)
 	if took := time.Since(start); took > patience/4 {
 		fail("Abandon took %v, want it not to wait", took)
 	}

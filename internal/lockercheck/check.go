@@ -36,7 +36,7 @@ func Checks() []Check {
 }
 
 // ErrSkipped is returned by [Check.Test] for a promise that the lockers do not
-// make because they lack an optional interface. The error names the interface.
+// make. The error names what their [locker.Capabilities] lack.
 var ErrSkipped = errors.New("not checked")
 
 // Test opens a and b, which are two lockers on one new store, checks the
@@ -57,7 +57,7 @@ func (c Check) on(p *pair) error {
 func (c Check) check(p *pair) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	p.ctx, p.limits = ctx, locker.LimitsOf(p.a.Locker)
+	p.ctx, p.can = ctx, p.a.Capabilities()
 	for _, s := range []*side{p.a, p.b} {
 		if err := s.Open(s.ear); err != nil {
 			return fmt.Errorf("Open: %w", err)

@@ -48,7 +48,8 @@ func (e *ear) Wanted(key string) { e.count(e.wanted, key) }
 func (e *ear) Wake(key string)   { e.count(e.woken, key); e.count(e.wakes, key) }
 func (e *ear) WakeAll()          { e.count(e.woken, ""); e.count(e.wakes, "") }
 
-// Recorded implements [locker.Joiner].
+func (e *ear) Revoked(string, string) {}
+
 func (e *ear) Recorded(key, owner, value string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ var ended = []Check{
 func (p *pair) outlived(key string) *locker.Claim {
 	c := fencedClaim(key, short)
 	p.acquire(p.a, c)
-	time.Sleep(2*short + p.limits.LateForOthers)
+	time.Sleep(2*short + p.can.Limits.LateForOthers)
 	return c
 }
 

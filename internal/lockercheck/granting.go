@@ -10,7 +10,7 @@ import (
 var granting = []Check{
 	{"a grant that nobody knows goes on", "law 3", unknownGoesOn},
 	{"a grant that nobody knows frees the key, if nobody waits", "law 3", unknownFrees},
-	{"who is given up is not granted", "law 6", givenUpNotGranted},
+	{"who is given up is not granted", "law 3", givenUpNotGranted},
 	{"what was granted to who is given up goes on", "Locker.Abandon", givenUpGoesOn},
 }
 

@@ -8,11 +8,11 @@ import (
 )
 
 var handover = []Check{
-	{"a release gives the key to who waits", "Locker.Release, law 8", handsOver},
+	{"a release gives the key to who waits", "Locker.Release, law 7", handsOver},
 	{"a lost message costs the next look only", "law 4", lostMessage},
 	{"an offer lasts its time, and ends", "Claim.Offer, law 5", offerEnds},
 	{"a release finds nobody and frees the key", "Locker.Release", handsToNobody},
-	{"a release that comes twice takes nothing from the next owner", "law 12", handsOnce},
+	{"a release that comes twice takes nothing from the next owner", "law 8", handsOnce},
 	{"a late release of a free key serves who waits", "Locker.Release, Locker.Abandon", handsFreeKey},
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The answers of a locker that is a [locker.Inspector]. Both lockers of a pair
-// are one, or neither. For other lockers these checks are skipped.
+// The answers of a locker that can be looked into. For other lockers these
+// checks are skipped.
 var inspection = []Check{
 	{"who holds a key can be seen", "locker.Inspector", seesHolder},
 	{"who waits for a key can be seen, in order", "locker.Inspector", seesWaiters},
@@ -24,12 +24,8 @@ var errTooSlow = errors.New("a claim in the queue, or its offer, ended before it
 
 // inspectors returns both lockers, or ends the check as skipped.
 func (p *pair) inspectors() (a, b locker.Inspector) {
-	a, okA := p.a.Locker.(locker.Inspector)
-	b, okB := p.b.Locker.(locker.Inspector)
-	if !okA || !okB {
-		fail("%w: %T is no locker.Inspector", ErrSkipped, p.a.Locker)
-	}
-	return a, b
+	needs(p.can.Inspects, "Inspects")
+	return p.a.Locker, p.b.Locker
 }
 
 func (p *pair) inspect(in locker.Inspector, key string) locker.KeyState {

@@ -10,7 +10,7 @@ import (
 )
 
 var life = []Check{
-	{"a call ends when its ctx has ended, and tells no lie", "Locker, law 12", endedContext},
+	{"a call ends when its ctx has ended, and tells no lie", "Locker, law 8", endedContext},
 	{"a healthy store passes Check", "Locker.Check", healthy},
 	{"a locker is opened once", "Locker.Open", opensOnce},
 	{"a closed locker answers ErrClosed", "Locker.Close", closes},
@@ -35,7 +35,7 @@ func endedContext(p *pair) {
 		})
 		promptly("Fence", func() error { _, err := p.a.Fence(ctx, owned); return err })
 		p.owns(p.a, owned)
-		promptly("Release", func() error { _, err := p.a.Release(ctx, owned, nil); return err })
+		promptly("Release", func() error { _, err := p.a.Release(ctx, owned, locker.End{}); return err })
 
 		p.abandon(p.a, tried)
 		p.abandon(p.a, owned)
@@ -87,7 +87,7 @@ func closes(p *pair) {
 
 	_, acquire := p.a.Acquire(p.ctx, claim("k2", long), locker.Try{Wait: true})
 	_, fence := p.a.Fence(p.ctx, c)
-	_, release := p.a.Release(p.ctx, c, nil)
+	_, release := p.a.Release(p.ctx, c, locker.End{})
 	for what, err := range map[string]error{
 		"Acquire": acquire, "Renew": p.renew(p.a, c), "Fence": fence, "Release": release,
 		"Check": p.a.Check(p.ctx, long),
@@ -96,12 +96,12 @@ func closes(p *pair) {
 			fail("%s after Close: %v, want ErrClosed", what, err)
 		}
 	}
-	p.a.Abandon(claim("k3", long), true) // does not panic
+	p.a.Abandon(claim("k3", long), locker.End{}, true) // does not panic
 	// a lease outlives its locker, because its holder may still be at work
 	if p.try(p.b, claim("k", long), locker.Try{}).Acquired {
 		fail("Close freed a key that is owned, want it left to its TTL")
 	}
-	p.a.Abandon(c, false)
+	p.a.Abandon(c, locker.End{}, false)
 	time.Sleep(short)
 	if p.try(p.b, claim("k", long), locker.Try{}).Acquired {
 		fail("Abandon after Close freed its key, want it to do nothing")

@@ -3,7 +3,6 @@ package lockercheck
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -13,11 +12,11 @@ import (
 // guard counts on no more than [locker.Claim.First], so the longer lease
 // excludes as well. It costs others time only if the process dies.
 var listening = []Check{
-	{"who lingers is told again at each look", "Listener, law 21", toldAtEachLook},
-	{"an answer tells whether the owner lingers", "Answer.Lingers, law 21", tellsLingers},
+	{"who lingers is told again at each look", "Locker.Listens, law 4", toldAtEachLook},
+	{"an answer tells whether the owner lingers", "Answer.Lingers, law 4", tellsLingers},
 	{"who lingers can be seen", "KeyState.Lingers", seesLingers},
 	{"the first lease of who lingers lasts its offer", "Claim.First", firstLease},
-	{"a closed locker does not listen", "Listener.Listens", closedIsDeaf},
+	{"a closed locker does not listen", "Locker.Listens", closedIsDeaf},
 }
 
 var (
@@ -25,13 +24,11 @@ var (
 	errNotTold = errors.New("Listens is true, and Wanted does not tell an owner that lingers of each look")
 )
 
-// listener returns the locker of s as a Listener, or skips the check.
-func (p *pair) listener(s *side) locker.Listener {
-	l, ok := s.Locker.(locker.Listener)
-	if !ok {
-		panic(failure{fmt.Errorf("%w: it is no locker.Listener", ErrSkipped)})
-	}
-	return l
+// listener returns the locker of s. If its keys cannot linger, listener ends the
+// check as skipped.
+func (p *pair) listener(s *side) locker.Locker {
+	needs(p.can.Lingers, "Lingers")
+	return s.Locker
 }
 
 // lingering is claim with Lingers.

@@ -7,45 +7,35 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The answers of a locker that is a [locker.Marker]. For other lockers these
-// checks are skipped.
+// The answers about marks of a locker that keeps records. For other lockers
+// these checks are skipped.
 var marking = []Check{
-	{"a mark is found when its claim has released the key", "law 20", findsMark},
-	{"a mark is found when its claim has died", "law 20", findsMarkOfDead},
-	{"a mark is not found while its claim owns the key", "law 20", hidesMark},
-	{"a record takes the place of a mark", "Marker.Begin", keepReplacesMark},
-	{"a mark is no record that its claim has kept", "laws 19 and 20", markIsNotKept},
-	{"only the owner of a key marks it", "law 20", marksForOwner},
-	{"a mark does not replace that of another claim", "law 20", marksBesideNothing},
-	{"a claim in the queue finds a mark and leaves", "law 20", leavesForMark},
-	{"a claim under which nothing was done leaves no mark", "Marker.Unmark", unmarks},
-	{"a mark is forgotten only when its claim has ended", "Recorder.Forget, law 20", forgetsMark},
-	{"a mark ends by its TTL", "law 20", markEnds},
+	{"a mark is found when its claim has released the key", "law 12", findsMark},
+	{"a mark is found when its claim has died", "law 12", findsMarkOfDead},
+	{"a mark is not found while its claim owns the key", "law 12", hidesMark},
+	{"a record takes the place of a mark", "Recorder.Begin", keepReplacesMark},
+	{"a mark is no record that its claim has kept", "laws 11 and 12", markIsNotKept},
+	{"only the owner of a key marks it", "law 12", marksForOwner},
+	{"a mark does not replace that of another claim", "law 12", marksBesideNothing},
+	{"a claim in the queue finds a mark and leaves", "law 12", leavesForMark},
+	{"a claim under which nothing was done leaves no mark", "End.Unmark", unmarks},
+	{"a mark is forgotten only when its claim has ended", "Recorder.Forget, law 12", forgetsMark},
+	{"a mark ends by its TTL", "law 12", markEnds},
 }
 
 // mark is a mark of the greatest length.
 var mark = locker.Record{Value: "mark: 64 bytes, as many as fit.\x00 \xff mark: 64 bytes, as many as.", TTL: long}
 
-// marker returns the locker of s as a Marker. Without one it ends the check as
-// skipped.
-func (p *pair) marker(s *side) locker.Marker {
-	l, ok := s.Locker.(locker.Marker)
-	if !ok {
-		fail("%w: %T is no locker.Marker", ErrSkipped, s.Locker)
-	}
-	return l
-}
-
 // begins marks the key of c, which must succeed.
 func (p *pair) begins(s *side, c *locker.Claim) {
-	if record, err := p.marker(s).Begin(p.ctx, c, mark); record != "" || err != nil {
+	if record, err := p.recorder(s).Begin(p.ctx, c, mark); record != "" || err != nil {
 		fail("Begin by the owner of %q: record %q, %v, want neither", c.Key, record, err)
 	}
 }
 
 // marked acquires a claim and marks its key.
 func (p *pair) marked(s *side, key string) *locker.Claim {
-	p.marker(s)
+	p.recorder(s)
 	c := recalling(key, long)
 	p.acquire(s, c)
 	p.begins(s, c)
@@ -67,7 +57,7 @@ func findsMark(p *pair) {
 // mortal acquires a claim that will end by its TTL, and marks its key. On a busy
 // machine that may take longer than the TTL.
 func (p *pair) mortal(key string) *locker.Claim {
-	m := p.marker(p.a)
+	m := p.recorder(p.a)
 	for {
 		c := recalling(key, short)
 		p.comes(p.a, c, locker.Try{})
@@ -119,7 +109,7 @@ func markIsNotKept(p *pair) {
 }
 
 func marksForOwner(p *pair) {
-	m := p.marker(p.a)
+	m := p.recorder(p.a)
 	lost := func(what string, c *locker.Claim) {
 		record, err := m.Begin(p.ctx, c, mark)
 		wantLost("Begin by "+what, err)
@@ -140,7 +130,7 @@ func marksForOwner(p *pair) {
 
 // A release may hand the key over beside the mark, which stays.
 func marksBesideNothing(p *pair) {
-	p.marker(p.b)
+	p.recorder(p.b)
 	p.rounds(func(key string) error {
 		first, second := p.marked(p.a, key), recalling(key, long)
 		if err := p.wait(p.b, second); err != nil {
@@ -153,7 +143,7 @@ func marksBesideNothing(p *pair) {
 		case !a.Acquired:
 			return fmt.Errorf("a claim that waits has neither its key nor the mark of the one before it: %+v", a)
 		}
-		record, err := p.marker(p.b).Begin(p.ctx, second, locker.Record{Value: "second", TTL: long})
+		record, err := p.recorder(p.b).Begin(p.ctx, second, locker.Record{Value: "second", TTL: long})
 		if record != mark.Value || err != nil {
 			fail("Begin beside the mark of another claim: record %q, %v, want that mark", record, err)
 		}
@@ -165,7 +155,7 @@ func marksBesideNothing(p *pair) {
 }
 
 func leavesForMark(p *pair) {
-	p.marker(p.a)
+	p.recorder(p.a)
 	p.rounds(func(key string) error {
 		p.mortal(key)
 		waits := recalling(key, long)
@@ -186,28 +176,24 @@ func leavesForMark(p *pair) {
 }
 
 func unmarks(p *pair) {
-	m := p.marker(p.a)
-	released := p.marked(p.a, "released")
-	m.Unmark(released)
-	p.release(p.a, released, nil)
+	unmark := locker.End{Unmark: true}
+	p.end(p.a, p.marked(p.a, "released"), unmark)
 	p.finds("released", "")
 
-	abandoned := p.marked(p.a, "abandoned")
-	m.Unmark(abandoned)
-	p.abandon(p.a, abandoned)
+	p.giveUp(p.a, p.marked(p.a, "abandoned"), unmark)
 	p.release(p.b, p.eventually(p.b, "abandoned", long), nil)
 	p.finds("abandoned", "")
 
 	lost := p.marked(p.a, "lost")
 	p.release(p.a, lost, nil)
-	m.Unmark(lost)
-	p.wantReleaseLost("Release by a claim that had lost its key", p.a, lost)
+	_, err := p.a.Release(p.ctx, lost, unmark)
+	wantLost("Release by a claim that had lost its key", err)
 	p.finds("lost", "")
 
 	other := p.marked(p.b, "other")
 	stranger := recalling("other", long)
-	m.Unmark(stranger)
-	p.wantReleaseLost("Release by a claim that never owned its key", p.a, stranger)
+	_, err = p.a.Release(p.ctx, stranger, unmark)
+	wantLost("Release by a claim that never owned its key", err)
 	p.release(p.b, other, nil)
 	p.finds("other", mark.Value)
 }
@@ -229,13 +215,13 @@ func forgetsMark(p *pair) {
 }
 
 func markEnds(p *pair) {
-	m := p.marker(p.a)
+	m := p.recorder(p.a)
 	c := recalling("k", long)
 	p.acquire(p.a, c)
 	if _, err := m.Begin(p.ctx, c, locker.Record{Value: "mark", TTL: short}); err != nil {
 		fail("Begin by the owner: %v", err)
 	}
-	time.Sleep(2*short + max(p.limits.Late, p.limits.LateForOthers))
+	time.Sleep(2*short + max(p.can.Limits.Late, p.can.Limits.LateForOthers))
 	p.release(p.a, c, nil)
 	p.finds("k", "")
 }

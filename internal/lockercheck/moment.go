@@ -43,14 +43,14 @@ func queuedAtRelease(p *pair) {
 				errs[i] = p.staysQueued(c, start)
 			})
 		}
-		r, err := p.a.Release(p.ctx, c, nil)
+		r, err := p.a.Release(p.ctx, c, locker.End{})
 		took = time.Since(start)
 		if err != nil {
 			fail("Release of %q by its owner, while others are queued: %v, want success (it answered %+v)", key, err, r)
 		}
 		all.Wait()
 		for _, c := range append(cs, first) {
-			p.b.Abandon(c, false)
+			p.b.Abandon(c, locker.End{}, false)
 		}
 		if err := errors.Join(errs...); err != nil {
 			fail("%w", err)

@@ -32,15 +32,15 @@ func (c FaultyCheck) Test(a, b locker.Locker, breakStore func() (mend func())) e
 
 var outage = []Check{
 	{"every call ends with its ctx, though the store gives no answer", "Locker", endsWithContext},
-	{"no answer is ErrUnavailable", "Locker, law 12", saysUnavailable},
+	{"no answer is ErrUnavailable", "Locker, law 8", saysUnavailable},
 	{"what was abandoned in an outage is freed after it", "Locker.Abandon", abandonSurvivesOutage},
-	{"a share that was abandoned in an outage is freed alone", "Sharer, law 13", abandonsShareAlone},
+	{"a share that was abandoned in an outage is freed alone", "law 9", abandonsShareAlone},
 	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
-	{"a Keep without an answer is done before the key is freed", "law 19", keepsBeforeFree},
-	{"a mark without an answer is removed", "law 20", unmarksAfterOutage},
+	{"a Keep without an answer is done before the key is freed", "law 11", keepsBeforeFree},
+	{"a mark without an answer is removed", "law 12", unmarksAfterOutage},
 	{"after an outage the store serves as before", "Waker.WakeAll, law 4", servesAfterOutage},
-	{"who listens hears of what came in an outage", "Listener, Waker.WakeAll", hearsAfterOutage},
+	{"who listens hears of what came in an outage", "Locker.Listens, Waker.WakeAll", hearsAfterOutage},
 }
 
 // brief is how long a call may take while the store gives no answer.
@@ -65,7 +65,7 @@ func (p *pair) answered(s *side) {
 	for start := time.Now(); ; pause() {
 		c := claim("answered", long)
 		_, err := s.Acquire(p.ctx, c, locker.Try{})
-		s.Abandon(c, false)
+		s.Abandon(c, locker.End{}, false)
 		switch {
 		case err == nil, errors.Is(err, locker.ErrClosed):
 			return
@@ -119,53 +119,52 @@ func (p *pair) deeds() []deed {
 		}},
 		{"Fence", func(ctx context.Context) error { _, err := p.a.Fence(ctx, owned); return err }},
 		{"Release", func(ctx context.Context) error {
-			_, err := p.a.Release(ctx, released, claim("released", long))
+			_, err := p.a.Release(ctx, released, locker.End{Next: claim("released", long)})
 			return err
 		}},
 		{"Check", func(ctx context.Context) error { return p.a.Check(ctx, long) }},
 	}
-	if l, ok := p.a.Locker.(locker.Sharer); ok && l.Shares(2) {
+	if p.can.Shares {
 		share := permit("shared", 2, long)
 		p.acquire(p.a, share)
 		all = append(all,
 			deed{"Acquire of a share", acquire(permit("shared", 2, long), locker.Try{})},
 			deed{"Acquire of a share with Try.Wait", acquire(permit("shared", 2, long), locker.Try{Wait: true})},
 			deed{"Release of a share", func(ctx context.Context) error {
-				_, err := p.a.Release(ctx, share, nil)
+				_, err := p.a.Release(ctx, share, locker.End{})
 				return err
 			}},
 		)
 	}
-	if r, ok := p.a.Locker.(locker.Recorder); ok {
-		kept := recalling("kept", long)
+	if p.can.Records {
+		kept, marked := recalling("kept", long), recalling("marked", long)
 		p.acquire(p.a, kept)
+		p.acquire(p.a, marked)
 		all = append(all,
 			deed{"Acquire by a claim that recalls", acquire(recalling("free", long), locker.Try{Wait: true})},
 			deed{"Keep", func(ctx context.Context) error {
-				_, err := r.Keep(ctx, kept, nil, locker.Record{Value: "one", TTL: long})
+				_, err := p.a.Release(ctx, kept, locker.End{Record: locker.Record{Value: "one", TTL: long}})
 				return err
 			}},
-			deed{"Forget", func(ctx context.Context) error { _, err := r.Forget(ctx, "free"); return err }},
+			deed{"Forget", func(ctx context.Context) error { _, err := p.a.Forget(ctx, "free"); return err }},
+			deed{"Begin", func(ctx context.Context) error {
+				_, err := p.a.Begin(ctx, marked, locker.Record{Value: "mark", TTL: long})
+				return err
+			}},
 		)
 	}
-	if m, ok := p.a.Locker.(locker.Marker); ok {
-		marked := recalling("marked", long)
-		p.acquire(p.a, marked)
-		all = append(all, deed{"Begin", func(ctx context.Context) error {
-			_, err := m.Begin(ctx, marked, locker.Record{Value: "mark", TTL: long})
-			return err
-		}})
-	}
-	if in, ok := p.a.Locker.(locker.Inspector); ok {
+	if p.can.Inspects {
 		all = append(all,
-			deed{"Inspect", func(ctx context.Context) error { _, err := in.Inspect(ctx, "owned"); return err }},
+			deed{"Inspect", func(ctx context.Context) error { _, err := p.a.Inspect(ctx, "owned"); return err }},
 			deed{"List", func(ctx context.Context) (err error) {
-				for _, e := range in.List(ctx) {
+				for _, e := range p.a.List(ctx) {
 					err = errors.Join(err, e)
 				}
 				return err
 			}},
-			deed{"ForceRelease", func(ctx context.Context) error { return in.ForceRelease(ctx, "owned", owned.Owner) }},
+			deed{"ForceRelease", func(ctx context.Context) error {
+				return p.a.ForceRelease(ctx, "owned", owned.Owner)
+			}},
 		)
 	}
 	return all
@@ -211,7 +210,7 @@ func abandonSurvivesOutage(p *pair) {
 		})
 		p.abandon(p.a, unclear)
 		for _, c := range []*locker.Claim{owned, queued} {
-			p.a.Abandon(c, false)
+			p.a.Abandon(c, locker.End{}, false)
 		}
 		time.Sleep(2 * short) // by then the first attempt has failed
 	})
@@ -228,12 +227,12 @@ func abandonSurvivesOutage(p *pair) {
 // abandonsShareAlone abandons one of two shares. A third claim gets its place,
 // and the other share is owned as before.
 func abandonsShareAlone(p *pair) {
-	p.sharers(2)
+	p.sharers()
 	gone, stays := permit("k", 2, long), permit("k", 2, long)
 	p.acquire(p.a, gone)
 	p.acquire(p.b, stays)
 	p.broken(func() {
-		p.a.Abandon(gone, false)
+		p.a.Abandon(gone, locker.End{}, false)
 		time.Sleep(2 * short) // by then the first attempt has failed
 	})
 	p.comes(p.b, permit("k", 2, long), locker.Try{})
@@ -247,7 +246,7 @@ func closeFreesAfterOutage(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.a, c)
 	p.broken(func() {
-		p.a.Abandon(c, false)
+		p.a.Abandon(c, locker.End{}, false)
 		time.Sleep(2 * short)
 	})
 	p.closed(p.a)
@@ -260,7 +259,7 @@ func closesInOutage(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.a, c)
 	p.broken(func() {
-		p.a.Abandon(c, false)
+		p.a.Abandon(c, locker.End{}, false)
 		switch late, err := p.within(p.a.Close); {
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):
 			fail("Close while the store gives no answer: %v, want nil or its ctx's error", err)
@@ -297,18 +296,18 @@ func servesAfterOutage(p *pair) {
 // keepsBeforeFree keeps a record in an outage, and abandons the claim then. The
 // record is there as soon as the key is free.
 func keepsBeforeFree(p *pair) {
-	r := p.recorder(p.a)
-	owner := recalling("k", long)
+	p.recorder(p.a)
+	owner, e := recalling("k", long), locker.End{Record: locker.Record{Value: "one", TTL: long}}
 	p.acquire(p.a, owner)
 	p.broken(func() {
 		late, err := p.within(func(ctx context.Context) error {
-			_, err := r.Keep(ctx, owner, nil, locker.Record{Value: "one", TTL: long})
+			_, err := p.a.Release(ctx, owner, e)
 			return err
 		})
 		if err == nil {
-			fail("Keep without an answer reports success, %v after its ctx", late)
+			fail("Release with a record, without an answer, reports success, %v after its ctx", late)
 		}
-		p.a.Abandon(owner, true)
+		p.a.Abandon(owner, e, true)
 	})
 	p.release(p.b, p.eventually(p.b, "k", long), nil)
 	p.finds("k", "one")
@@ -317,7 +316,7 @@ func keepsBeforeFree(p *pair) {
 // unmarksAfterOutage begins in an outage, and gives the claim up because nobody
 // knows whether there is a mark. The mark is gone as soon as the key is free.
 func unmarksAfterOutage(p *pair) {
-	m := p.marker(p.a)
+	m := p.recorder(p.a)
 	for _, before := range []bool{false, true} {
 		key := fmt.Sprint("k", before)
 		owner := recalling(key, long)
@@ -333,8 +332,7 @@ func unmarksAfterOutage(p *pair) {
 			if err == nil {
 				fail("Begin without an answer reports success")
 			}
-			m.Unmark(owner)
-			p.a.Abandon(owner, true)
+			p.a.Abandon(owner, locker.End{Unmark: true}, true)
 		})
 		p.release(p.b, p.eventually(p.b, key, long), nil)
 		p.finds(key, "")

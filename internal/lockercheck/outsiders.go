@@ -11,7 +11,7 @@ import (
 var outsiders = []Check{
 	{"a try that does not wait leaves the queue as it is", "Locker.Acquire, Try.Wait", queuesWaitersOnly},
 	{"a release that has lost its lease queues nothing", "Locker.Release", lostQueuesNothing},
-	{"a free key is anybody's, whoever is in the queue", "Locker.Acquire, law 8", freeForAll},
+	{"a free key is anybody's, whoever is in the queue", "Locker.Acquire, law 7", freeForAll},
 }
 
 // queuesWaitersOnly tries two claims without Wait: one in the queue, and one
@@ -43,7 +43,7 @@ func queuesWaitersOnly(p *pair) {
 func lostQueuesNothing(p *pair) {
 	c, lost, next := claim("k", long), claim("k", long), claim("k", long)
 	p.acquire(p.b, c)
-	_, err := p.a.Release(p.ctx, lost, next)
+	_, err := p.a.Release(p.ctx, lost, locker.End{Next: next})
 	wantLost("Release of a key that another owns", err)
 	if a := p.try(p.a, next, locker.Try{Wait: true, Queued: true}); a.Acquired || a.Queued {
 		fail("the next claim of a Release that answered ErrLeaseLost: Acquired %v, Queued "+

@@ -30,9 +30,9 @@ const (
 // pair is the material of a check: two open lockers on one store. Its methods
 // end the check if their comments do not hold.
 type pair struct {
-	ctx    context.Context
-	a, b   *side
-	limits locker.Limits // of the store
+	ctx  context.Context
+	a, b *side
+	can  locker.Capabilities // of the store
 
 	breakStore func() (mend func()) // nil, except in a FaultyCheck
 
@@ -146,7 +146,12 @@ func (p *pair) release(s *side, c, next *locker.Claim) locker.Released {
 	if next != nil {
 		p.note(s, next)
 	}
-	r, err := s.Release(p.ctx, c, next)
+	return p.end(s, c, locker.End{Next: next})
+}
+
+// end releases c as e says, which must succeed.
+func (p *pair) end(s *side, c *locker.Claim, e locker.End) locker.Released {
+	r, err := s.Release(p.ctx, c, e)
 	if err != nil {
 		fail("Release of %q by its owner: %v, want success", c.Key, err)
 	}
@@ -266,6 +271,13 @@ func (p *pair) rounds(round func(key string) error) {
 			fail("%w, in each of %d tries", err, n+1)
 		}
 		pause()
+	}
+}
+
+// needs ends the check as skipped if the store has not what is named.
+func needs(has bool, what string) {
+	if !has {
+		fail("%w: Capabilities have no %s", ErrSkipped, what)
 	}
 }
 

@@ -11,19 +11,19 @@ import (
 
 // Claims with a limit of their own, alone and beside other claims.
 var permits = []Check{
-	{"no more claims own a key than there are permits", "law 13", permitsLimit},
-	{"the lower of two limits decides", "law 13", lowerLimit},
-	{"a limit ends with the claims that have it", "law 13", limitLeaves},
-	{"a permit that has ended goes to the first who waits", "law 8", endedPermitGoesOn},
-	{"a claim that must be alone waits for all permits", "law 13", aloneWaits},
-	{"permits have tokens of their own, and shared claims have none", "law 15", permitTokens},
-	{"claims of all kinds pass, and no more at once than may", "laws 13 and 14", allKindsPass},
+	{"no more claims own a key than there are permits", "law 9", permitsLimit},
+	{"the lower of two limits decides", "law 9", lowerLimit},
+	{"a limit ends with the claims that have it", "law 9", limitLeaves},
+	{"a permit that has ended goes to the first who waits", "law 7", endedPermitGoesOn},
+	{"a claim that must be alone waits for all permits", "law 9", aloneWaits},
+	{"permits have tokens of their own, and shared claims have none", "law 9", permitTokens},
+	{"claims of all kinds pass, and no more at once than may", "laws 9 and 10", allKindsPass},
 	{"all owners of a key can be seen", "locker.Inspector", seesOwners},
 	{"a forced release ends one share of several", "locker.Inspector", forcesShare},
 }
 
 func permitsLimit(p *pair) {
-	p.sharers(3)
+	p.sharers()
 	p.rounds(func(key string) error {
 		a, b, c, first, second := permit(key, 3, long), permit(key, 3, long), permit(key, 3, long),
 			permit(key, 3, long), permit(key, 3, long)
@@ -48,8 +48,7 @@ func permitsLimit(p *pair) {
 }
 
 func lowerLimit(p *pair) {
-	p.sharers(2)
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	low, high := permit("k", 2, long), permit("k", 4, long)
 	p.joins(p.a, low)
 	p.joins(p.b, high)
@@ -64,7 +63,7 @@ func lowerLimit(p *pair) {
 }
 
 func limitLeaves(p *pair) {
-	p.sharers(2)
+	p.sharers()
 	low, high := permit("k", 2, long), permit("k", 4, long)
 	p.joins(p.a, low, high)
 	p.refused(p.b, permit("k", 4, long))
@@ -77,7 +76,7 @@ func limitLeaves(p *pair) {
 
 // endedPermitGoesOn lets the second in the queue look when a lease has ended.
 func endedPermitGoesOn(p *pair) {
-	p.sharers(2)
+	p.sharers()
 	p.rounds(func(key string) error {
 		dead, other := permit(key, 2, short), permit(key, 2, long)
 		first, second := permit(key, 2, long), permit(key, 2, long)
@@ -104,7 +103,7 @@ func endedPermitGoesOn(p *pair) {
 }
 
 func aloneWaits(p *pair) {
-	p.sharers(2)
+	p.sharers()
 	p.rounds(func(key string) error {
 		owner, other, alone, late := permit(key, 2, long), permit(key, 2, long), claim(key, long), permit(key, 2, long)
 		p.joins(p.a, owner, other)
@@ -130,8 +129,7 @@ func aloneWaits(p *pair) {
 }
 
 func permitTokens(p *pair) {
-	p.sharers(2)
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	fenced := func(key string) *locker.Claim {
 		c := permit(key, 2, long)
 		c.Fencing = true
@@ -198,9 +196,7 @@ func (in *inside) leave(c *locker.Claim) {
 // look, and do not wait for messages.
 func allKindsPass(p *pair) {
 	limits := []int{1, 2, 3, locker.NoLimit}
-	for _, n := range limits[1:] {
-		p.sharers(n)
-	}
+	p.sharers()
 	in := &inside{now: make(map[*locker.Claim]bool)}
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
@@ -246,7 +242,7 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 				break
 			}
 			if t.Queued && !a.Queued { // too late for its grant
-				s.Abandon(c, false)
+				s.Abandon(c, locker.End{}, false)
 				c = permit("k", limit, long)
 			}
 			t.Queued, t.Place = a.Queued, a.Place
@@ -254,7 +250,7 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 		err := in.enter(c)
 		time.Sleep(100 * time.Microsecond)
 		in.leave(c)
-		if _, lost := s.Release(p.ctx, c, nil); err == nil {
+		if _, lost := s.Release(p.ctx, c, locker.End{}); err == nil {
 			err = lost
 		}
 		if err != nil {
@@ -265,7 +261,7 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 }
 
 func seesOwners(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	in, _ := p.inspectors()
 	p.rounds(func(key string) error {
 		a, b, alone := shared(key, long), permit(key, 4, long), claim(key, long)
@@ -313,7 +309,7 @@ func (p *pair) owner(id string) *side {
 }
 
 func forcesShare(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	in, _ := p.inspectors()
 	a, b := shared("k", long), shared("k", long)
 	p.joins(p.a, a)

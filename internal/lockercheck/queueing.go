@@ -9,7 +9,7 @@ import (
 )
 
 var queueing = []Check{
-	{"who waits longest is served first, and who releases last", "laws 8 and 9", servesInOrder},
+	{"who waits longest is served first, and who releases last", "law 7", servesInOrder},
 	{"a waiter that comes again keeps its place", "Try.Place", keepsPlace},
 	{"an owner id is queued once", "law 2", queuesOnce},
 	{"a claim that acquires its key leaves the queue", "law 2", acquirerLeaves},

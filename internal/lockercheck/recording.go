@@ -9,31 +9,28 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The answers of a locker that is a [locker.Recorder]. Both lockers of a pair
-// are one, or neither. For other lockers these checks are skipped.
+// The answers of a locker that keeps records. For other lockers these checks are
+// skipped.
 var recording = []Check{
-	{"a record is found in place of the key", "law 17", findsRecord},
-	{"only the owner of a key keeps a record", "law 16", keepsForOwner},
-	{"a lease that has ended keeps no record", "law 16", keepsForLive},
-	{"a Keep may be repeated", "law 19", keepsAgain},
-	{"claims that recall leave the queue when there is a record", "law 18", leavesForRecord},
-	{"other claims are served when there is a record", "law 18", servesOthers},
-	{"a release without a record hands the key to a claim that recalls", "laws 5 and 8", servesRecalling},
+	{"a record is found in place of the key", "law 11", findsRecord},
+	{"only the owner of a key keeps a record", "law 11", keepsForOwner},
+	{"a lease that has ended keeps no record", "law 11", keepsForLive},
+	{"a Keep may be repeated", "law 11", keepsAgain},
+	{"claims that recall leave the queue when there is a record", "law 11", leavesForRecord},
+	{"other claims are served when there is a record", "law 11", servesOthers},
+	{"a release without a record hands the key to a claim that recalls", "laws 5 and 7", servesRecalling},
 	{"a claim that recalls may want tokens", "Claim.Fencing", recallsFenced},
-	{"a claim that recalls owns its key alone", "law 13", recallsAlone},
-	{"a record ends by its TTL", "law 16", recordEnds},
+	{"a claim that recalls owns its key alone", "law 9", recallsAlone},
+	{"a record ends by its TTL", "law 11", recordEnds},
 	{"a record that was forgotten is not found", "Recorder.Forget", forgetsRecord},
 	{"a record is any bytes, and up to MaxRecord of them", "Record.Value", keepsBytes},
 }
 
-// recorder returns the locker of s as a Recorder. Without one it ends the check
-// as skipped.
-func (p *pair) recorder(s *side) locker.Recorder {
-	l, ok := s.Locker.(locker.Recorder)
-	if !ok {
-		fail("%w: %T is no locker.Recorder", ErrSkipped, s.Locker)
-	}
-	return l
+// recorder returns the locker of s. If it keeps no records, recorder ends the
+// check as skipped.
+func (p *pair) recorder(s *side) locker.Locker {
+	needs(p.can.Records, "Records")
+	return s.Locker
 }
 
 // recalling makes a claim that recalls.
@@ -48,28 +45,24 @@ func (p *pair) keep(s *side, c, next *locker.Claim, r locker.Record) locker.Rele
 	if next != nil {
 		p.note(s, next)
 	}
-	released, err := p.recorder(s).Keep(p.ctx, c, next, r)
-	if err != nil {
-		fail("Keep of %q by its owner: %v, want success", c.Key, err)
-	}
-	return released
+	return p.end(s, c, locker.End{Next: next, Record: r})
 }
 
 // wantKeepLost keeps a record of c, which must not own its key.
 func (p *pair) wantKeepLost(what string, s *side, c *locker.Claim, r locker.Record) {
-	_, err := p.recorder(s).Keep(p.ctx, c, nil, r)
+	_, err := s.Release(p.ctx, c, locker.End{Record: r})
 	wantLost("Keep by "+what, err)
 }
 
 // records acquires key, and keeps value as its record. On a busy machine the
 // answer for a long one may come too late. Then records does what the guard
-// would do: it repeats the Keep (law 19).
+// would do: it repeats the Keep (law 11).
 func (p *pair) records(s *side, key, value string) {
 	c := recalling(key, long)
 	p.acquire(s, c)
-	_, err := p.recorder(s).Keep(p.ctx, c, nil, locker.Record{Value: value, TTL: long})
+	_, err := s.Release(p.ctx, c, locker.End{Record: locker.Record{Value: value, TTL: long}})
 	for n := 0; n < 3 && errors.Is(err, locker.ErrUnavailable); n++ {
-		_, err = p.recorder(s).Keep(p.ctx, c, nil, locker.Record{Value: value, TTL: long})
+		_, err = s.Release(p.ctx, c, locker.End{Record: locker.Record{Value: value, TTL: long}})
 	}
 	if err != nil {
 		fail("Keep of %q by its owner: %v, want success", c.Key, err)
@@ -260,7 +253,7 @@ func recallsFenced(p *pair) {
 }
 
 func recallsAlone(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.recorder(p.a)
 	p.rounds(func(key string) error {
 		a, b, c := shared(key, long), shared(key, long), recalling(key, long)

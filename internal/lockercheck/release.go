@@ -12,7 +12,7 @@ var release = []Check{
 
 func (p *pair) wantReleaseLost(what string, s *side, c *locker.Claim) {
 	wantLost(what, heard(c, func() error {
-		_, err := s.Release(p.ctx, c, nil)
+		_, err := s.Release(p.ctx, c, locker.End{})
 		return err
 	}))
 }

@@ -10,7 +10,7 @@ import (
 // A store that grants no rest passes these checks.
 var resting = []Check{
 	{"a rest is granted to who asks, and for no longer", "Answer.Rest", restsAsAsked},
-	{"a claim that rests is served though nobody looks", "Answer.Rest, law 7", restIsServed},
+	{"a claim that rests is served though nobody looks", "Answer.Rest, law 6", restIsServed},
 	{"a claim that nobody sees when its rest is over leaves the queue", "Life", restEnds},
 }
 

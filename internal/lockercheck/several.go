@@ -8,8 +8,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The answers of a locker that is a [locker.Several]. For other lockers these
-// checks are skipped.
+// The answers of a locker that takes several keys together. For other lockers
+// these checks are skipped.
 var several = []Check{
 	{"several free keys are acquired together", "Several.AcquireAll", acquiresAll},
 	{"of several keys none is acquired, or those in front of one that is held", "Several.AcquireAll", acquiresPrefix},
@@ -20,11 +20,8 @@ var several = []Check{
 // together acquires cs by one AcquireAll, which must have an answer. held is
 // what it must return.
 func (p *pair) together(s *side, cs []*locker.Claim, prefix bool, held int) []locker.Answer {
-	l, ok := s.Locker.(locker.Several)
-	if !ok {
-		fail("%w: %T is no locker.Several", ErrSkipped, s.Locker)
-	}
-	as, got, err := l.AcquireAll(p.ctx, cs, prefix)
+	needs(p.can.Several, "Several")
+	as, got, err := s.AcquireAll(p.ctx, cs, prefix)
 	switch {
 	case err != nil:
 		fail("AcquireAll: %v, want an answer", err)
@@ -172,12 +169,9 @@ type freed struct {
 
 // releaseAll releases cs by one ReleaseAll, which must answer each once.
 func (p *pair) releaseAll(s *side, cs, nexts []*locker.Claim) []freed {
-	l, ok := s.Locker.(locker.Several)
-	if !ok {
-		fail("%w: %T is no locker.Several", ErrSkipped, s.Locker)
-	}
+	needs(p.can.Several, "Several")
 	all, times := make([]freed, len(cs)), make([]int, len(cs))
-	l.ReleaseAll(p.ctx, cs, nexts, func(i int, r locker.Released, err error) {
+	s.ReleaseAll(p.ctx, cs, nexts, func(i int, r locker.Released, err error) {
 		all[i] = freed{r, err}
 		times[i]++
 	})

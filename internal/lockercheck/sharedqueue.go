@@ -9,11 +9,11 @@ import (
 
 // The order among claims with limits.
 var sharedQueue = []Check{
-	{"a newcomer stays behind who waits", "law 14", newcomerWaits},
-	{"who died waiting keeps newcomers out for a while only", "law 14", deadLetsIn},
-	{"those behind who gets a key may get it in the same step", "law 14", runComesIn},
+	{"a newcomer stays behind who waits", "law 10", newcomerWaits},
+	{"who died waiting keeps newcomers out for a while only", "law 10", deadLetsIn},
+	{"those behind who gets a key may get it in the same step", "law 10", runComesIn},
 	{"who releases a key and may share it can be one of the next", "Locker.Release", releaserJoins},
-	{"who leaves the queue lets in those behind", "law 6", leaverLetsIn},
+	{"who leaves the queue lets in those behind", "law 3", leaverLetsIn},
 	{"a share that nobody knows goes on", "law 3", unknownShareGoesOn},
 	{"a lost message of a share costs the next look only", "law 4", lostShare},
 	{"a shared claim that came too late is not queued again", "law 2", shareQueuedOnce},
@@ -35,7 +35,7 @@ func (p *pair) behind(s *side, c *locker.Claim, seen time.Time) error {
 }
 
 func newcomerWaits(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		owner, alone, late := shared(key, long), claim(key, long), shared(key, long)
 		p.joins(p.a, owner)
@@ -62,7 +62,7 @@ func newcomerWaits(p *pair) {
 // deadLetsIn looks for a while at a claim that must own the key alone, and then
 // no more, as if its process had died.
 func deadLetsIn(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		owner, alone, late := shared(key, long), claim(key, long), shared(key, long)
 		p.joins(p.a, owner)
@@ -98,7 +98,7 @@ func deadLetsIn(p *pair) {
 // runComesIn has two shared claims in the queue, then one that must own the key
 // alone, then a shared one.
 func runComesIn(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		if err := p.hear(key + " too"); err != nil {
 			return err
@@ -135,7 +135,7 @@ func runComesIn(p *pair) {
 }
 
 func releaserJoins(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		if err := p.hear(key + " too"); err != nil {
 			return err
@@ -157,7 +157,7 @@ func releaserJoins(p *pair) {
 }
 
 func leaverLetsIn(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		owner, alone, first, second := shared(key, long), claim(key, long), shared(key, long), shared(key, long)
 		p.joins(p.a, owner)
@@ -182,7 +182,7 @@ func leaverLetsIn(p *pair) {
 }
 
 func unknownShareGoesOn(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		owner, gone, alone := claim(key, long), shared(key, long), claim(key, long)
 		p.acquire(p.a, owner)
@@ -208,7 +208,7 @@ func unknownShareGoesOn(p *pair) {
 }
 
 func lostShare(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		owner, next := claim(key, long), shared(key, long)
 		p.acquire(p.a, owner)
@@ -226,7 +226,7 @@ func lostShare(p *pair) {
 
 // shareQueuedOnce gives a share back that its process never heard of.
 func shareQueuedOnce(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		owner, late, alone := claim(key, long), shared(key, long), claim(key, long)
 		p.acquire(p.a, owner)

@@ -8,26 +8,20 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The answers of a locker that is a [locker.Sharer]. Both lockers of a pair are
-// one, or neither. For other lockers these checks are skipped.
+// The answers of a locker whose keys several claims own at once. For other
+// lockers these checks are skipped.
 var sharing = []Check{
-	{"shared claims own a key together, and nobody alone beside them", "law 13", sharesKey},
-	{"a shared claim waits for who owns the key alone", "law 13", waitsForAlone},
-	{"a release ends the share of its owner only", "law 13", endsOwnShare},
-	{"each share ends by itself, whatever the others renew", "law 13", sharesEnd},
+	{"shared claims own a key together, and nobody alone beside them", "law 9", sharesKey},
+	{"a shared claim waits for who owns the key alone", "law 9", waitsForAlone},
+	{"a release ends the share of its owner only", "law 9", endsOwnShare},
+	{"each share ends by itself, whatever the others renew", "law 9", sharesEnd},
 	{"a share that has ended is not put back", "law 1", endsForGood},
-	{"a renewal shortens the share of nobody else", "law 13", shortensNobody},
+	{"a renewal shortens the share of nobody else", "law 9", shortensNobody},
 	{"every owner of a key learns that another waits", "Waker.Wanted", tellsOwners},
 }
 
-// sharers ends the check as skipped unless both lockers keep the limit.
-func (p *pair) sharers(limit int) {
-	for _, s := range []*side{p.a, p.b} {
-		if l, ok := s.Locker.(locker.Sharer); !ok || !l.Shares(limit) {
-			fail("%w: %T is no locker.Sharer of claims with limit %d", ErrSkipped, s.Locker, limit)
-		}
-	}
-}
+// sharers ends the check as skipped if the store has no shares.
+func (p *pair) sharers() { needs(p.can.Shares, "Shares") }
 
 // permit makes a claim for one of n permits.
 func permit(key string, n int, ttl time.Duration) *locker.Claim {
@@ -79,7 +73,7 @@ func (p *pair) gets(s *side, c *locker.Claim) error {
 }
 
 func sharesKey(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	a, b, c := shared("k", long), shared("k", long), shared("k", long)
 	p.joins(p.a, a, b)
 	p.joins(p.b, c)
@@ -99,7 +93,7 @@ func sharesKey(p *pair) {
 }
 
 func waitsForAlone(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		alone, next := claim(key, long), shared(key, long)
 		p.acquire(p.a, alone)
@@ -121,7 +115,7 @@ func waitsForAlone(p *pair) {
 }
 
 func endsOwnShare(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	a, b := shared("k", long), shared("k", long)
 	p.joins(p.a, a)
 	p.joins(p.b, b)
@@ -139,7 +133,7 @@ func endsOwnShare(p *pair) {
 
 // sharesEnd lets two shares end, one after the other.
 func sharesEnd(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		dead, first, last := shared(key, short), shared(key, short), shared(key, short)
 		p.joins(p.a, dead, first)
@@ -163,7 +157,7 @@ func sharesEnd(p *pair) {
 
 // endsForGood renews a share late, while the key has another owner.
 func endsForGood(p *pair) {
-	p.sharers(2)
+	p.sharers()
 	p.rounds(func(key string) error {
 		late, other, next := permit(key, 2, short), permit(key, 2, long), permit(key, 2, long)
 		p.joins(p.a, late, other)
@@ -180,7 +174,7 @@ func endsForGood(p *pair) {
 }
 
 func shortensNobody(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	a, b := shared("k", long), shared("k", short)
 	p.joins(p.a, a)
 	p.joins(p.b, b)
@@ -196,7 +190,7 @@ var errNotAllWanted = errors.New("not every process that owns a key is told that
 
 // tellsOwners has an owner on each side. The claim that waits is of side b.
 func tellsOwners(p *pair) {
-	p.sharers(locker.NoLimit)
+	p.sharers()
 	p.rounds(func(key string) error {
 		if err := p.hear(key + " too"); err != nil { // an owner that never waited may hear nothing
 			return err

@@ -74,7 +74,7 @@ func (p *pair) stranger(key string) string {
 	case err != nil:
 		return "unknown: " + err.Error()
 	case a.Acquired:
-		_, _ = p.b.Release(p.ctx, probe, nil)
+		_, _ = p.b.Release(p.ctx, probe, locker.End{})
 		return "nobody"
 	default:
 		return fmt.Sprintf("none of the claims (Answer.Holder.Instance is %q)", a.Holder.Instance)

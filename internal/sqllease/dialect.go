@@ -52,6 +52,8 @@ type Dialect struct {
 	// is called after a write has succeeded, and an acquire took that long.
 	Check func(ctx context.Context, db *sql.DB, took time.Duration) []error
 
+	Findings []string // the names that findings can have
+
 	// Rights says which rights the table %s needs.
 	Rights string
 

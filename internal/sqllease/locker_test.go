@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -17,12 +18,9 @@ func (away) Connect(context.Context) (driver.Conn, error) { return nil, errors.N
 func (away) Driver() driver.Driver                        { return nil }
 
 // hasty is a guard that wants nothing.
-type hasty struct{}
+type hasty struct{ lockerkit.Deaf }
 
 func (hasty) Granted(string, string, locker.Offer) bool { return true }
-func (hasty) Wanted(string)                             {}
-func (hasty) Wake(string)                               {}
-func (hasty) WakeAll()                                  {}
 
 // toward returns a locker of a database that is away, whose errors mean v.
 func toward(t *testing.T, v Verdict) *Locker {
@@ -59,8 +57,8 @@ func TestARefusalTellsAHolderNothing(t *testing.T) {
 		"Begin":   func(ctx context.Context) error { _, err := l.Begin(ctx, c, r); return err },
 		"Fence":   func(ctx context.Context) error { _, err := l.Fence(ctx, c); return err },
 		"Forget":  func(ctx context.Context) error { _, err := l.Forget(ctx, c.Key); return err },
-		"Keep":    func(ctx context.Context) error { _, err := l.Keep(ctx, c, nil, r); return err },
-		"Release": func(ctx context.Context) error { _, err := l.Release(ctx, c, nil); return err },
+		"Keep":    func(ctx context.Context) error { _, err := l.Release(ctx, c, locker.End{Record: r}); return err },
+		"Release": func(ctx context.Context) error { _, err := l.Release(ctx, c, locker.End{}); return err },
 		"ReleaseAll": func(ctx context.Context) (failed error) {
 			l.ReleaseAll(ctx, []*locker.Claim{c}, []*locker.Claim{nil}, func(_ int, _ locker.Released, err error) {
 				failed = err

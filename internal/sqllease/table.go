@@ -111,7 +111,7 @@ const columns = "k, version, written, ends, value"
 func (t *table) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: t.Name, Clock: true, Grain: t.Grain, Workers: t.Workers, Batch: batchMax,
-		Limits: locker.Limits{MinTTL: 200 * time.Millisecond},
+		Limits: locker.Limits{MinTTL: 200 * time.Millisecond}, Findings: t.Findings,
 	}
 }
 

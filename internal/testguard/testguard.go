@@ -8,7 +8,14 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
+
+// Plain is a Locker that can do nothing beside what each can.
+type Plain struct{ locker.Locker }
+
+// Capabilities return none.
+func (Plain) Capabilities() locker.Capabilities { return locker.Capabilities{} }
 
 // Patience bounds the wait for what must come, on a machine that does much
 // else.

@@ -66,7 +66,7 @@ func (c *contender) dropBid() *bid {
 }
 
 // withdraw ends the bid and its place in the queue. withdraw returns the bid
-// for the caller to abandon (law 6).
+// for the caller to abandon (law 3).
 func (c *contender) withdraw() *bid {
 	c.place = 0
 	return c.dropBid()
@@ -193,7 +193,7 @@ func (c *contender) notAdmitted(fault error) { c.fault, c.seen = fault, sighting
 
 // tryUnanswered records that a try got no answer. If the try may have queued
 // the bid, the bid is returned to be abandoned. Nobody can say since when it
-// has been in the queue (law 12). A bid granted meanwhile is kept. cut says
+// has been in the queue (law 8). A bid granted meanwhile is kept. cut says
 // that the try had less than its full limit.
 func (c *contender) tryUnanswered(queued, cut bool, fault error, now time.Time, b Backoff) (over *bid) {
 	c.bid.unclear = true
@@ -206,7 +206,7 @@ func (c *contender) tryUnanswered(queued, cut bool, fault error, now time.Time, 
 }
 
 // tryUnsent records that a try was not sent. The bid stands where it stood
-// before (law 12). spread is the time over which all that wait spread their
+// before (law 8). spread is the time over which all that wait spread their
 // next tries, because too many wait to be sent.
 func (c *contender) tryUnsent(cut bool, fault error, now time.Time, b Backoff, spread time.Duration) {
 	c.failed(fault, cut, now, b.Pause(c.tries)+limits.Jitter(spread+1))
@@ -385,13 +385,15 @@ type bid struct {
 	claim locker.Claim
 	terms terms
 
-	queued bool // it may be in the store's queue, or was granted there
 	// seen is when the last answered request that saw the bid in the queue was
 	// sent. No offer is older (law 1).
 	seen    time.Time
-	joins   uint32 // how many calls had joined the gate when that request was sent
-	wanted  bool   // another process waits for the key of the bid, or may
-	unclear bool   // a request of it may still be under way
+	joins   uint32  // how many calls had joined the gate when that request was sent
+	queued  bool    // it may be in the store's queue, or was granted there
+	wanted  bool    // another process waits for the key of the bid, or may
+	unclear bool    // a request of it may still be under way
+	unmark  bool    // its end removes its mark
+	recall  *Recall // its record had no answer yet, so its end keeps it; nil: none
 }
 
 // renewed returns for how long a renewal of b, which has won, is trusted. A
@@ -403,12 +405,21 @@ func (b *bid) renewed() time.Duration {
 	return b.terms.ttl
 }
 
-// abandon asks the locker to remove all that b has left in the store. b may be
-// nil.
+// abandon gives b up, unless it has left nothing in the store. b may be nil.
 func (b *bid) abandon(l locker.Locker) {
 	if b != nil && (b.queued || b.unclear) {
-		l.Abandon(&b.claim, b.unclear)
+		b.give(l, b.unclear)
 	}
+}
+
+// give asks the locker to remove all that b has left in the store, but the
+// record. late says that a request of b may still be under way.
+func (b *bid) give(l locker.Locker, late bool) {
+	end := locker.End{Unmark: b.unmark}
+	if b.recall != nil {
+		end.Record = b.recall.keep
+	}
+	l.Abandon(&b.claim, end, late)
 }
 
 // terms are what a grant was acquired with. A turn on it is open to calls that
@@ -419,7 +430,7 @@ type terms struct {
 	fencing   bool
 	limit     int // see [Settings]
 	// recall says that there was no record when the claim became the owner,
-	// and there is none while it is the owner (laws 16 and 17).
+	// and there is none while it is the owner (law 11).
 	recall bool
 }
 

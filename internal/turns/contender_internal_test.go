@@ -214,7 +214,7 @@ func TestALookDoesNotMissTheEndOfALease(t *testing.T) {
 }
 
 // A caller that leaves after tries that were not sent leaves nothing to clean up
-// (law 12).
+// (law 8).
 func TestATryThatWasNotSentLeavesNothingToCleanUp(t *testing.T) {
 	var c contender
 	now := time.Now()

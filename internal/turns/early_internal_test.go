@@ -42,11 +42,11 @@ func (b *balanced) Acquire(ctx context.Context, c *locker.Claim, try locker.Try)
 	return locker.Answer{}, fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrSilent, context.DeadlineExceeded)
 }
 
-func (b *balanced) Abandon(c *locker.Claim, late bool) {
+func (b *balanced) Abandon(c *locker.Claim, e locker.End, late bool) {
 	if late {
 		b.lates.Add(1)
 	}
-	b.Locker.Abandon(c, late)
+	b.Locker.Abandon(c, e, late)
 }
 
 // A connection that was forgotten costs a call with one attempt a part of its

@@ -76,7 +76,7 @@ func (e *Engine) Idle() map[string]int {
 
 // releaseIdle begins to release all idle keys of gts.
 func (e *Engine) releaseIdle(gts []*gate) {
-	if e.listener == nil {
+	if !e.can.Lingers {
 		return
 	}
 	for _, gt := range gts {
@@ -161,14 +161,14 @@ func (w waker) WakeAll() {
 	w.releaseIdle(all)
 }
 
-// Revoked implements [locker.Revoker]. Revoked renews at once, to find out.
+// Revoked implements [locker.Waker]. Revoked renews at once, to find out.
 func (w waker) Revoked(key, owner string) {
 	if gt := w.gates.find(key); gt != nil {
 		gt.revoked(owner)
 	}
 }
 
-// Recorded implements [locker.Joiner].
+// Recorded implements [locker.Waker].
 func (w waker) Recorded(key, owner, value string) {
 	if gt := w.gates.find(key); gt != nil {
 		gt.told(owner, value)
@@ -181,8 +181,8 @@ func (w waker) Recorded(key, owner, value string) {
 // use.
 type common struct {
 	store       locker.Locker
-	listener    locker.Listener  // the store; nil: no key may be idle
-	limits      *timelimit.Wheel // of requests
+	can         locker.Capabilities // of the store
+	limits      *timelimit.Wheel    // of requests
 	outages     outages
 	lingerStats lingerStats
 
@@ -199,14 +199,11 @@ type common struct {
 
 // begin makes c ready for use with l.
 func (c *common) begin(l locker.Locker) {
-	c.store, c.limits = l, timelimit.New()
+	c.store, c.can, c.limits = l, l.Capabilities(), timelimit.New()
 	c.calls = calls{closing: make(chan struct{}), idle: make(chan struct{})}
 	c.renewer.common = c
 	c.lingerStats.begin(maphash.MakeSeed())
-	c.listener, _ = l.(locker.Listener)
-	if n, ok := l.(locker.Noder); ok {
-		c.outages.node = n.Node
-	}
+	c.outages.node = l.Node
 }
 
 // bounded returns a context with ctx's values that ends after d, for one
@@ -343,7 +340,7 @@ func (e *background) wait(ctx context.Context) bool {
 }
 
 // hears reports whether the messages of other processes are sure to arrive.
-func (c *common) hears() bool { return c.listener != nil && c.listener.Listens() }
+func (c *common) hears() bool { return c.can.Lingers && c.store.Listens() }
 
 const (
 	// A process that waits for manyWaits keys or more lets its claims rest. A

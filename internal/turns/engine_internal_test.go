@@ -28,7 +28,7 @@ func TestRestsGrowWithTheWaits(t *testing.T) {
 }
 
 // A look comes while an offer whose message was lost lasts, and before the
-// store drops the claim (law 7).
+// store drops the claim (law 6).
 func TestALookComesInTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		max, offer, rest, longest time.Duration

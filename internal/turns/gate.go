@@ -179,7 +179,7 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
 // to contend. A turn that had no floor ends its grant instead. passFloor
 // returns a bid that nobody is left to go on with. The caller must abandon it
-// (law 6).
+// (law 3).
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -342,7 +342,7 @@ func (gt *gate) want() {
 }
 
 // wantGrant ends the tenure of gr after one pass over the calls in line now (law
-// 9). gt.mu is held.
+// 7). gt.mu is held.
 func (gt *gate) wantGrant(gr *grant) {
 	if taken, news := gr.want(gt.line.length); news {
 		gt.lingerStats.ended(gt.name, taken)

@@ -83,7 +83,7 @@ func TestATurnThatRejoinsWantsTheGrantOfTheFloor(t *testing.T) {
 }
 
 // An offer says whether other processes wait, and so do messages that came
-// since the bid was made (law 9). Beside a crowd these may be of our own claim.
+// since the bid was made (law 7). Beside a crowd these may be of our own claim.
 func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 	s := settings()
 	turn := &Turn{set: &s}
@@ -136,9 +136,9 @@ func (m *meddler) Acquire(ctx context.Context, c *locker.Claim, try locker.Try) 
 	return m.Locker.Acquire(ctx, c, try)
 }
 
-func (m *meddler) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (m *meddler) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	defer meddle(&m.released)
-	return m.Locker.Release(ctx, c, next)
+	return m.Locker.Release(ctx, c, e)
 }
 
 // meddle runs *f once.
@@ -270,7 +270,7 @@ func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
 }
 
 // A grant that comes as its caller leaves goes to the next in line, or is given
-// up. Its caller has no turn (law 10).
+// up. Its caller has no turn (law 3).
 func TestAGrantWhoseCallerHasLeftGoesOn(t *testing.T) {
 	for _, follows := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestAGrantWhoseCallerHasLeftGoesOn(t *testing.T) {
 }
 
 // A release queues the bid of the first in line, which leaves meanwhile. The
-// bid is taken back (law 6).
+// bid is taken back (law 3).
 func TestABidOfAReleaseWhoseCallerLeavesIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()

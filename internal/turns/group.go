@@ -24,13 +24,12 @@ import (
 // Each has the floor of its gate. All but the last have a grant that has not
 // begun.
 type Group struct {
-	engine  *Engine
-	several locker.Several
-	set     *Settings
-	events  Events
-	inside  func(key string) bool // whether the caller takes key without the group, and may have to wait
-	keys    []string              // that are still to take
-	ahead   []waiter
+	engine *Engine
+	set    *Settings
+	events Events
+	inside func(key string) bool // whether the caller takes key without the group, and may have to wait
+	keys   []string              // that are still to take
+	ahead  []waiter
 
 	// How a caller with one attempt was refused.
 	refused *Turn // nil: it was not
@@ -135,7 +134,7 @@ func (g *Group) ask(ctx context.Context) {
 		t.gate.beginTry(bids[i], false, sent)
 		t.attempts++
 	}
-	as, held, err := g.several.AcquireAll(first.bounded(ctx, limit), claims, !first.patience.Once)
+	as, held, err := g.engine.store.AcquireAll(first.bounded(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
 	if err != nil && !first.outages.together(claims) {
 		h = nothing // one error of several nodes does not tell which of them
@@ -191,9 +190,8 @@ func (g *Group) refuse(w *waiter) {
 // that are inside without the group. NewGroup returns nil if the keys must be
 // taken one after the other.
 func NewGroup(e *Engine, keys []string, inside func(key string) bool, s *Settings, ev Events) *Group {
-	several, ok := e.store.(locker.Several)
-	if !ok || len(keys) < 2 {
+	if !e.can.Several || len(keys) < 2 {
 		return nil
 	}
-	return &Group{engine: e, several: several, set: s, events: ev, inside: inside, keys: keys}
+	return &Group{engine: e, set: s, events: ev, inside: inside, keys: keys}
 }

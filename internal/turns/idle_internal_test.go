@@ -298,9 +298,9 @@ type unreleased struct {
 	hangs atomic.Bool
 }
 
-func (u *unreleased) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (u *unreleased) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if !u.hangs.Load() {
-		return u.Locker.Release(ctx, c, next)
+		return u.Locker.Release(ctx, c, e)
 	}
 	<-ctx.Done()
 	return locker.Released{}, locker.ErrUnavailable
@@ -392,9 +392,9 @@ type noded struct {
 
 func (*noded) Node(key string) string { return key[:1] }
 
-func (n *noded) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (n *noded) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if !n.hangs.Load() || n.Node(c.Key) != "b" {
-		return n.Locker.Release(ctx, c, next)
+		return n.Locker.Release(ctx, c, e)
 	}
 	<-ctx.Done()
 	return locker.Released{}, locker.ErrUnavailable
@@ -406,7 +406,7 @@ func (n *noded) ReleaseAll(
 	rs, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
 	var wg sync.WaitGroup
 	for i, c := range cs {
-		wg.Go(func() { rs[i], errs[i] = n.Release(ctx, c, nexts[i]) })
+		wg.Go(func() { rs[i], errs[i] = n.Release(ctx, c, locker.End{Next: nexts[i]}) })
 	}
 	wg.Wait()
 	for i := range cs {

@@ -116,15 +116,14 @@ func (r *renewer) send(class *renewals) {
 // messages get lost, and nobody tells an owner of those who waited before. look
 // blocks until the answers, or for limit.
 func (r *renewer) look(batch []*grant, limit time.Duration) {
-	in, ok := r.store.(locker.Inspector)
-	batch = slices.DeleteFunc(batch, func(gr *grant) bool { return !ok || !gr.listens() })
+	batch = slices.DeleteFunc(batch, func(gr *grant) bool { return !r.can.Inspects || !gr.listens() })
 	if len(batch) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a batch belongs to no caller
 	defer cancel()
 	for _, gr := range batch {
-		if s, err := in.Inspect(ctx, gr.bid.claim.Key); err == nil && s.Waiting > 0 {
+		if s, err := r.store.Inspect(ctx, gr.bid.claim.Key); err == nil && s.Waiting > 0 {
 			gr.gate.want()
 		}
 	}

@@ -134,7 +134,7 @@ type Refusal struct {
 var ErrRecorded = errors.New("turns: the key has a record")
 
 // A Recall is what a call brings to its turn if it would rather have the key's
-// record. The locker is a [locker.Recorder], and the turn has no MinHold and no
+// record. The locker keeps records, and the turn has no MinHold and no
 // Limit. A Recall is for one use.
 type Recall struct {
 	record   string        // what was found instead of a turn; guarded by the gate's mutex

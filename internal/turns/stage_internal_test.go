@@ -132,7 +132,7 @@ func (s *stage) do(line string) {
 	case "releases what it does not own":
 		_, err := p.Locker.Release(s.t.Context(), &locker.Claim{
 			Key: stageKey, Owner: lockerkit.NewID(), TTL: settings().TTL,
-		}, nil)
+		}, locker.End{})
 		s.answered(who+"'s release", "ok", err)
 	default:
 		s.t.Fatalf("nobody knows how to do this: %s", line)
@@ -222,7 +222,7 @@ func (s *stage) report() string {
 
 // key describes the key in the store.
 func (s *stage) key(l locker.Locker) string {
-	state, err := l.(locker.Inspector).Inspect(s.t.Context(), stageKey)
+	state, err := l.Inspect(s.t.Context(), stageKey)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -67,16 +67,16 @@ func (p *process) Renew(ctx context.Context, cs []*locker.Claim, answered func(i
 	p.Locker.Renew(ctx, cs, answered)
 }
 
-func (p *process) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if err := p.passes(next); err != nil {
+func (p *process) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if err := p.passes(e.Next); err != nil {
 		return locker.Released{}, err
 	}
-	return p.Locker.Release(ctx, c, next)
+	return p.Locker.Release(ctx, c, e)
 }
 
-func (p *process) Abandon(c *locker.Claim, late bool) {
+func (p *process) Abandon(c *locker.Claim, e locker.End, late bool) {
 	if p.passes() == nil {
-		p.Locker.Abandon(c, late)
+		p.Locker.Abandon(c, e, late)
 	}
 }
 
@@ -101,5 +101,17 @@ func (p *process) Wake(key string) {
 func (p *process) WakeAll() {
 	if p.hears() {
 		p.waker.WakeAll()
+	}
+}
+
+func (p *process) Revoked(key, owner string) {
+	if p.hears() {
+		p.waker.Revoked(key, owner)
+	}
+}
+
+func (p *process) Recorded(key, owner, value string) {
+	if p.hears() {
+		p.waker.Recorded(key, owner, value)
 	}
 }

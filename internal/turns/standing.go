@@ -29,7 +29,7 @@ type standing struct {
 
 // A crowd is what a gate knows of turns that need not be alone on the key. A
 // gate without such turns has none. The gate's mutex guards it. The store keeps
-// law 13 between grants. full and mayGoOn keep it between the turns here.
+// law 9 between grants. full and mayGoOn keep it between the turns here.
 //
 // Such a turn has the floor only until it has a grant, and the next in line may
 // contend after that. A permit is a grant of its own. Shared turns enter one
@@ -137,7 +137,7 @@ func (st *standing) disperse(gr *grant) {
 			t = next
 		}
 		if gr.bid.wanted {
-			st.crowd.open = nil // law 9: these were the last
+			st.crowd.open = nil // law 7: these were the last
 		}
 	}
 	st.giveFloor(nil)
@@ -176,7 +176,7 @@ func (st *standing) exit(gr *grant) (last bool) {
 // handPermit gives gr to the first in line, if that waits for a permit and gr
 // has room for another turn. A turn on the floor is overtaken for as long as gr
 // goes on at most. The turn has its place in the store's queue meanwhile, and
-// gr ends after one pass over the line if somebody waits there (law 9).
+// gr ends after one pass over the line if somebody waits there (law 7).
 func (st *standing) handPermit(gr *grant) bool {
 	if gr.bid.terms.shared() || !st.nextMayUse(gr) {
 		return false

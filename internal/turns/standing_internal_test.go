@@ -27,15 +27,15 @@ func (c *counter) Acquire(ctx context.Context, cl *locker.Claim, try locker.Try)
 	return c.Locker.Acquire(ctx, cl, try)
 }
 
-func (c *counter) Release(ctx context.Context, cl, next *locker.Claim) (locker.Released, error) {
+func (c *counter) Release(ctx context.Context, cl *locker.Claim, e locker.End) (locker.Released, error) {
 	c.releases.Add(1)
 	time.Sleep(c.delay)
-	return c.Locker.Release(ctx, cl, next)
+	return c.Locker.Release(ctx, cl, e)
 }
 
-func (c *counter) Abandon(cl *locker.Claim, late bool) {
+func (c *counter) Abandon(cl *locker.Claim, e locker.End, late bool) {
 	c.abandons.Add(1)
-	c.Locker.Abandon(cl, late)
+	c.Locker.Abandon(cl, e, late)
 }
 
 // raise makes peak n if that is more.
@@ -575,7 +575,7 @@ func TestTortureOfCrowds(t *testing.T) {
 	})
 }
 
-// A judge checks the rule of law 13.
+// A judge checks the rule of law 9.
 type judge struct {
 	mu sync.Mutex
 	by map[int]int // turns by limit

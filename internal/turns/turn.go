@@ -129,11 +129,9 @@ func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token
 
 // Ask lets w come true once another call, here or elsewhere, waits for the key
 // of t. One that waits already is enough. After a lost message w comes true at
-// the next renewal, if the locker is a [locker.Inspector].
+// the next renewal, if the locker can be inspected.
 func (t *Turn) Ask(w *Wish) {
-	if l, ok := t.store.(interface{ Listens() bool }); ok {
-		l.Listens() // opens the way of messages
-	}
+	t.store.Listens() // opens the way of messages
 	t.gate.ask(t, w)
 }
 
@@ -152,7 +150,7 @@ func (t *Turn) Outlived() {
 // shared reports whether t may be beside any number of shared turns.
 func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
 
-// Begin marks the key before a function runs under t, which recalls (law 20).
+// Begin marks the key before a function runs under t, which recalls (law 12).
 // Begin blocks until the answer, or for the limit of a release. Begin repeats a
 // request without an answer until then, and uses only the values of ctx.
 //
@@ -187,7 +185,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 // others.
 func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
 	ctx = t.bounded(ctx, limits.Release(t.set.TTL)/3)
-	return t.marker().Begin(ctx, &t.grant.bid.claim, mark)
+	return t.store.Begin(ctx, &t.grant.bid.claim, mark)
 }
 
 // Unmark notes that no function has done anything under t. The end of t then
@@ -195,15 +193,7 @@ func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string,
 func (t *Turn) Unmark() {
 	r := t.patience.Recall
 	r.keep, r.undone = locker.Record{}, true
-	t.marker().Unmark(&t.grant.bid.claim)
-}
-
-func (t *Turn) marker() locker.Marker {
-	store, ok := t.store.(locker.Marker)
-	if !ok {
-		panic("turns: a mark for a locker that has none")
-	}
-	return store
+	t.grant.bid.unmark = true
 }
 
 // End ends a turn without any I/O. The grant passes to the next in line. If
@@ -271,7 +261,7 @@ func (t *Turn) Discard() {
 // ReleaseKey releases the key of t's grant, or hands it to the next process,
 // and passes the floor on. ReleaseKey comes after an End that asked for it. If
 // a call of this process still waits, the release queues it behind the others
-// (law 9).
+// (law 7).
 //
 // ReleaseKey blocks until the answer, or for the limit of a release. ReleaseKey
 // uses only the values of ctx. ReleaseKey returns nil, or an error of package
@@ -287,10 +277,10 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	gr := t.grant
 	switch {
 	case !gr.finish():
-		t.store.Abandon(&gr.bid.claim, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		gr.bid.give(t.store, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
 		return false, nil
 	case !gr.awaitRenewal(ctx):
-		t.store.Abandon(&gr.bid.claim, true)
+		gr.bid.give(t.store, true)
 		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	}
 	return true, nil
@@ -425,7 +415,7 @@ func releaseKey(ctx context.Context, t *Turn) error {
 
 // queue makes the bid that the release queues for the first in line. queue
 // returns nil if nobody is there, or if that call recalls. Such a call must
-// look for a record before it is queued (law 17).
+// look for a record before it is queued (law 11).
 func (r *release) queue() *locker.Claim {
 	next := r.gate.beginRelease(r.grant)
 	if next == nil || next.recalls() {
@@ -439,25 +429,31 @@ func (r *release) queue() *locker.Claim {
 // send asks the locker to release the key, and to keep the record of the turn
 // if there is one. next is the claim to queue.
 func (r *release) send(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	end := locker.End{Next: next, Unmark: r.grant.bid.unmark}
 	if r.patience.Recall.keeps() {
-		return r.keep(ctx, next)
+		return r.keep(ctx, end)
 	}
 	r.sent = time.Now()
-	return r.store.Release(ctx, &r.grant.bid.claim, next)
+	return r.store.Release(ctx, &r.grant.bid.claim, end)
 }
 
 // keep is send for a turn with a record. keep repeats a request without an
-// answer, after the pauses of the backoff, until ctx ends (law 19).
-func (r *release) keep(ctx context.Context, next *locker.Claim) (locker.Released, error) {
-	joins := r.gate.joined()
-	answer, err := r.keepOnce(ctx, next)
+// answer, after the pauses of the backoff, until ctx ends (law 11). If none has
+// an answer, the record is left to what abandons the claim.
+func (r *release) keep(ctx context.Context, end locker.End) (locker.Released, error) {
+	b, recall, joins := r.grant.bid, r.patience.Recall, r.gate.joined()
+	end.Record, b.recall = recall.keep, recall
+	answer, err := r.keepOnce(ctx, end)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && r.pauses(ctx, n); n++ {
-		r.grant.bid.unclear = true
+		b.unclear = true
 		r.cancel() // nobody knows whether it is in the queue
-		answer, err = r.keepOnce(ctx, nil)
+		end.Next = nil
+		answer, err = r.keepOnce(ctx, end)
+	}
+	if !errors.Is(err, locker.ErrUnavailable) {
+		b.recall = nil // a late try may own the key again, without the record of this one (law 11)
 	}
 	if err == nil {
-		recall := r.patience.Recall
 		recall.recorded = true
 		r.gate.recorded(recall.keep.Value, joins, nil)
 	}
@@ -466,14 +462,9 @@ func (r *release) keep(ctx context.Context, next *locker.Claim) (locker.Released
 
 // keepOnce makes one request that keeps the record. keepOnce leaves time for
 // others.
-func (r *release) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
-	store, ok := r.store.(locker.Recorder)
-	if !ok {
-		panic("turns: a record for a locker that keeps none")
-	}
+func (r *release) keepOnce(ctx context.Context, end locker.End) (locker.Released, error) {
 	r.sent = time.Now()
-	ctx = r.bounded(ctx, limits.Release(r.set.TTL)/3)
-	return store.Keep(ctx, &r.grant.bid.claim, next, r.patience.Recall.keep)
+	return r.store.Release(r.bounded(ctx, limits.Release(r.set.TTL)/3), &r.grant.bid.claim, end)
 }
 
 // cancel takes back the bid of a release without an answer.
@@ -499,7 +490,7 @@ func (r *release) note(answer locker.Released, err error) error {
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {
-		r.store.Abandon(&gr.bid.claim, true)
+		gr.bid.give(r.store, true)
 	}
 	return err
 }
@@ -514,7 +505,7 @@ func (r *release) settle() {
 
 // releaseTogether is releaseKey for several turns, with one request. errs gets
 // the error of each.
-func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
+func releaseTogether(ctx context.Context, ts []*Turn, errs []error) {
 	rs := make([]release, 0, len(ts)) // of those that have a key
 	for i, t := range ts {
 		may, err := t.mayRelease(ctx)
@@ -538,7 +529,7 @@ func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, er
 		cs[i], nexts[i] = &rs[i].grant.bid.claim, rs[i].queue()
 	}
 	sent := time.Now()
-	several.ReleaseAll(ctx, cs, nexts, func(i int, answer locker.Released, err error) {
+	ts[0].store.ReleaseAll(ctx, cs, nexts, func(i int, answer locker.Released, err error) {
 		rs[i].answer, *rs[i].err = answer, err
 	})
 	for i := range rs {
@@ -561,8 +552,8 @@ func ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	}
 	e := ts[0].common
 	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
-	if several, ok := e.store.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.bid.terms.crowded() {
-		releaseTogether(ctx, several, ts, errs)
+	if e.can.Several && len(ts) > 1 && !ts[0].grant.bid.terms.crowded() {
+		releaseTogether(ctx, ts, errs)
 		return errs
 	}
 	todo := make(chan int, len(ts))

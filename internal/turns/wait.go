@@ -236,7 +236,7 @@ func (w *waiter) contend(ctx context.Context) (gr *grant, err error) {
 		}
 	}
 	if err == nil {
-		err = w.stopped(ctx) // as the grant came: it goes to the next in line (law 10)
+		err = w.stopped(ctx) // as the grant came: it goes to the next in line (law 3)
 	}
 	return gr, err
 }

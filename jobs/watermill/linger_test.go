@@ -29,9 +29,9 @@ func (c *counts) Renew(ctx context.Context, claims []*locker.Claim, answered fun
 	c.Locker.Renew(ctx, claims, answered)
 }
 
-func (c *counts) Release(ctx context.Context, claim, next *locker.Claim) (locker.Released, error) {
+func (c *counts) Release(ctx context.Context, claim *locker.Claim, e locker.End) (locker.Released, error) {
 	c.requests.Add(1)
-	return c.Locker.Release(ctx, claim, next)
+	return c.Locker.Release(ctx, claim, e)
 }
 
 func TestTheNextMessageOfAKeyThatLingersCostsNoRequest(t *testing.T) {

@@ -23,14 +23,14 @@ type noOwner struct {
 
 func newNoOwner(l guard.Locker, rdb *redis.Client) guard.Locker { return noOwner{l, rdb} }
 
-func (n noOwner) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (n noOwner) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	n.rdb.Del(ctx, inStore(c.Key))
-	return n.Locker.Release(ctx, c, next)
+	return n.Locker.Release(ctx, c, e)
 }
 
-func (n noOwner) Abandon(c *locker.Claim, late bool) {
+func (n noOwner) Abandon(c *locker.Claim, e locker.End, late bool) {
 	go n.rdb.Del(context.Background(), inStore(c.Key))
-	n.Locker.Abandon(c, late)
+	n.Locker.Abandon(c, e, late)
 }
 
 // noRenew reports successful renewals without sending them.

@@ -27,11 +27,8 @@ const (
 	FindingVersion    = "version"                  // etcd is too old
 )
 
-// FindingNames implements [locker.FindingNamer].
-func (*Locker) FindingNames() []string {
-	return []string{
-		FindingCompaction, FindingQuorum, FindingRights, FindingRoundTrip, FindingSpace, FindingStatus, FindingVersion,
-	}
+var findings = []string{
+	FindingCompaction, FindingQuorum, FindingRights, FindingRoundTrip, FindingSpace, FindingStatus, FindingVersion,
 }
 
 const (

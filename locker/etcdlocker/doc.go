@@ -34,28 +34,33 @@
 // The TTL stands beside the owner id in the key. Each process that finds a key
 // held measures that TTL by its own monotonic clock, from its first sight of
 // the key's revision, and takes the key by a comparison of that revision. A
-// lease therefore ends late, never early. See [Locker.Limits] for how late. The
-// clocks of the processes and of etcd need not agree.
+// lease therefore ends late, never early. The clocks of the processes and of
+// etcd need not agree.
+//
+// A process that waits for a key looks at it at least every [locker.LookEvery],
+// and every 250 ms with guard's default backoff. It measures the TTL of a dead
+// holder from its first look after the last renewal. A process that never
+// looked before finds the key until etcd deletes it. With a TTL of more than 50
+// minutes, a thousandth of the TTL is added. An election of a new leader
+// prolongs all etcd leases, and may add the TTL once more.
 //
 // Each process also keeps etcd leases, one for its places in queues and one for
 // each TTL that it uses. These leases only remove the keys of a dead process.
 //
 // # Shared leases, permits and several keys
 //
-// The locker is a [locker.Sharer]. While only shared claims own a lock, each
-// has a key of its own beside it, so that they come, renew and go without a
-// word to each other. A claim that waits for several owners to go keeps new
-// ones out, for as long as its process has a pulse, which ends some 3 s after
-// that process has died.
+// While only shared claims own a lock, each has a key of its own beside it, so
+// that they come, renew and go without a word to each other. A claim that waits
+// for several owners to go keeps new ones out, for as long as its process has a
+// pulse, which ends some 3 s after that process has died.
 //
-// The locker is a [locker.Several]: one transaction takes all keys of a DoAll,
-// or none. Their releases travel together.
+// One transaction takes all keys of a DoAll, or none. Their releases travel
+// together.
 //
 // # Results
 //
-// The locker is a [locker.Recorder] and a [locker.Marker], for guard.Once. The
-// transaction that frees the key writes the result, and compares that the key
-// is still ours, so no failover loses it. A result ends up to 6 s after its
+// The transaction that frees the key of a guard.Once writes the result, and
+// compares that the key is still ours, so no failover loses it. A result ends up to 6 s after its
 // TTL, never before. With a TTL of more than 50 minutes, a thousandth of the
 // TTL is added.
 //

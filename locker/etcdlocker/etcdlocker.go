@@ -21,19 +21,15 @@ const store = "etcdlocker"
 // one that renews the etcd lease of its places in queues, and a few that send
 // transactions. All end with Close.
 type Locker struct {
-	base
+	*base
 
 	rows *rows
 }
 
 // base has the methods of package locker, which guard calls.
-type base = rowlocker.Listener
+type base = rowlocker.Locker
 
-var (
-	_ locker.Locker       = (*Locker)(nil)
-	_ locker.FindingNamer = (*Locker)(nil)
-	_ locker.Listener     = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 // New returns a Locker that keeps leases by client. New sends nothing. The
 // caller closes client, after the Locker.
@@ -42,7 +38,7 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 	for _, o := range opts {
 		o(r)
 	}
-	return &Locker{rowlocker.NewListener(r), r}
+	return &Locker{rowlocker.New(r), r}
 }
 
 // Option changes a setting of a [Locker]. guard.New reports a wrong one as
@@ -69,20 +65,11 @@ func WithMembers(clients ...*clientv3.Client) Option {
 // and etcd looks for ended leases twice a second.
 const granularity = 3 * time.Second
 
-// Limits returns how late leases end if their process has died.
-//
-// A process that waits for a key looks at it at least every [locker.LookEvery],
-// and every 250 ms with guard's default backoff. The process measures the TTL
-// of a dead holder from its first look after the last renewal.
-//
-// A process that never looked before finds the key until etcd deletes it. With
-// a TTL of more than 50 minutes, a thousandth of the TTL is added. An election
-// of a new leader prolongs all etcd leases, and may add the TTL once more.
-func (*Locker) Limits() locker.Limits {
-	return locker.Limits{Late: locker.LookEvery, LateForOthers: rotation + granularity}
-}
+// limits say how late leases end if their process has died, see the package.
+var limits = locker.Limits{Late: locker.LookEvery, LateForOthers: rotation + granularity}
 
-// Listens implements [locker.Listener].
+// Listens reports whether messages arrive here, and sees to it that they will.
+// It does not block.
 func (l *Locker) Listens() bool {
 	l.rows.listen()
 	return l.base.Listens()

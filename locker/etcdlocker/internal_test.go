@@ -18,9 +18,7 @@ import (
 )
 
 // deaf is a Waker that no claim needs.
-type deaf struct{ locker.Waker }
-
-func (deaf) WakeAll() {}
+type deaf = lockerkit.Deaf
 
 // nobody is a client without endpoints.
 func nobody(t *testing.T) *clientv3.Client {

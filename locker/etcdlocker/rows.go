@@ -82,7 +82,7 @@ const (
 func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: store, Blind: true, Members: true, Workers: 2, Batch: batchMax,
-		Limits: (*Locker)(nil).Limits(),
+		Limits: limits, Findings: findings,
 	}
 }
 

@@ -32,8 +32,8 @@ var markingFaults = []fault{
 		"takes the mark of a claim for its record",
 		[]string{"a mark is no record that its claim has kept"},
 		func(m memory) locker.Locker {
-			return notesMarks{keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-				released, err := m.Locker.Keep(context.Background(), c, next, r)
+			return notesMarks{keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
+				released, err := m.Locker.Release(context.Background(), c, e)
 				if errors.Is(err, locker.ErrLeaseLost) && m.all.marks[c.Key].owner == c.Owner {
 					err = nil
 				}
@@ -45,11 +45,11 @@ var markingFaults = []fault{
 		"keeps the mark when there is a record",
 		[]string{"a record takes the place of a mark"},
 		func(m memory) locker.Locker {
-			return notesMarks{keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+			return notesMarks{keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
 				if m.all.marks[c.Key].owner == c.Owner {
-					return m.Locker.Release(context.Background(), c, next)
+					return m.Locker.Release(context.Background(), c, locker.End{Next: e.Next})
 				}
-				return m.Locker.Keep(context.Background(), c, next, r)
+				return m.Locker.Release(context.Background(), c, e)
 			}}}
 		},
 	},
@@ -114,8 +114,8 @@ func (l begins) Begin(_ context.Context, c *locker.Claim, r locker.Record) (stri
 }
 
 func soundKeep(m memory) keeps {
-	return keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-		return m.Locker.Keep(context.Background(), c, next, r)
+	return keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
+		return m.Locker.Release(context.Background(), c, e)
 	}}
 }
 
@@ -164,4 +164,12 @@ func (l staysQueued) Acquire(ctx context.Context, c *locker.Claim, t locker.Try)
 
 type neverUnmarks struct{ memory }
 
-func (neverUnmarks) Unmark(*locker.Claim) {}
+func (l neverUnmarks) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	e.Unmark = false
+	return l.memory.Release(ctx, c, e)
+}
+
+func (l neverUnmarks) Abandon(c *locker.Claim, e locker.End, late bool) {
+	e.Unmark = false
+	l.memory.Abandon(c, e, late)
+}

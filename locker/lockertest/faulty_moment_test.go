@@ -55,15 +55,15 @@ func (l losesAtRelease) Acquire(ctx context.Context, c *locker.Claim, t locker.T
 	return a, err
 }
 
-func (l losesAtRelease) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l losesAtRelease) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	l.count(1)
 	time.Sleep(time.Millisecond)
-	r, err := l.memory.Release(ctx, c, next)
+	r, err := l.memory.Release(ctx, c, e)
 	l.count(-1)
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
 	for _, c := range l.all.meanwhile {
-		l.Abandon(c, false)
+		l.Abandon(c, locker.End{}, false)
 	}
 	l.all.meanwhile = nil
 	return r, err
@@ -110,9 +110,9 @@ func (l *revives) Renew(ctx context.Context, cs []*locker.Claim, answered func(i
 	})
 }
 
-func (l *revives) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l *revives) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	l.owned.Delete(c.Owner)
-	return l.memory.Release(ctx, c, next)
+	return l.memory.Release(ctx, c, e)
 }
 
 type fencesEnded struct{ revives }
@@ -137,9 +137,9 @@ func trustsClock() uint64 {
 
 type forgetsLate struct{ memory }
 
-func (l *forgetsLate) Abandon(c *locker.Claim, late bool) {
-	l.memory.Abandon(c, false)
+func (l *forgetsLate) Abandon(c *locker.Claim, e locker.End, late bool) {
+	l.memory.Abandon(c, e, false)
 	if late {
-		time.AfterFunc(time.Second, func() { l.memory.Abandon(c, false) })
+		time.AfterFunc(time.Second, func() { l.memory.Abandon(c, e, false) })
 	}
 }

@@ -161,8 +161,8 @@ func (l waitsForStore) Fence(ctx context.Context, c *locker.Claim) (uint64, erro
 
 type answersContext struct{ memory }
 
-func (l answersContext) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	r, err := l.memory.Release(ctx, c, next)
+func (l answersContext) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, e)
 	if errors.Is(err, locker.ErrUnavailable) {
 		<-ctx.Done()
 		return r, ctx.Err()
@@ -193,20 +193,20 @@ func (l forgetsQueued) Acquire(ctx context.Context, c *locker.Claim, t locker.Tr
 
 type abandonsIfItCan struct{ memory }
 
-func (l abandonsIfItCan) Abandon(c *locker.Claim, late bool) {
+func (l abandonsIfItCan) Abandon(c *locker.Claim, e locker.End, late bool) {
 	if !l.down() {
-		l.memory.Abandon(c, late)
+		l.memory.Abandon(c, e, late)
 	}
 }
 
 type abandonsLater struct{ memory }
 
-func (l abandonsLater) Abandon(c *locker.Claim, late bool) {
+func (l abandonsLater) Abandon(c *locker.Claim, e locker.End, late bool) {
 	if l.down() {
-		time.AfterFunc(3*time.Second, func() { l.memory.Abandon(c, late) })
+		time.AfterFunc(3*time.Second, func() { l.memory.Abandon(c, e, late) })
 		return
 	}
-	l.memory.Abandon(c, late)
+	l.memory.Abandon(c, e, late)
 }
 
 type abandonsCrowd struct{ memory }
@@ -221,15 +221,15 @@ func (l abandonsCrowd) Acquire(ctx context.Context, c *locker.Claim, t locker.Tr
 	return a, err
 }
 
-func (l abandonsCrowd) Abandon(c *locker.Claim, late bool) {
-	l.memory.Abandon(c, late)
+func (l abandonsCrowd) Abandon(c *locker.Claim, e locker.End, late bool) {
+	l.memory.Abandon(c, e, late)
 	if !l.down() {
 		return
 	}
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
 	for _, other := range l.all.crowd {
-		l.memory.Abandon(other, late)
+		l.memory.Abandon(other, e, late)
 	}
 }
 

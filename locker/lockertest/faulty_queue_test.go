@@ -84,20 +84,20 @@ var queueFaults = []fault{
 
 type queuesLost struct{ memory }
 
-func (l queuesLost) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	r, err := l.memory.Release(ctx, c, next)
-	if next != nil && errors.Is(err, locker.ErrLeaseLost) {
-		_, _ = l.memory.Acquire(ctx, next, locker.Try{Wait: true})
+func (l queuesLost) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, e)
+	if e.Next != nil && errors.Is(err, locker.ErrLeaseLost) {
+		_, _ = l.memory.Acquire(ctx, e.Next, locker.Try{Wait: true})
 	}
 	return r, err
 }
 
 type nextInFront struct{ memory }
 
-func (l nextInFront) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	r, err := l.memory.Release(ctx, c, nil)
-	if next != nil && r.Handed {
-		a, _ := l.memory.Acquire(ctx, next, locker.Try{Wait: true, Place: -1})
+func (l nextInFront) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, locker.End{})
+	if e.Next != nil && r.Handed {
+		a, _ := l.memory.Acquire(ctx, e.Next, locker.Try{Wait: true, Place: -1})
 		r.Queued, r.Place = a.Queued, a.Place
 	}
 	return r, err
@@ -125,7 +125,7 @@ type dropsTriers struct{ memory }
 
 func (l dropsTriers) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if !t.Wait && !l.renewed(c) {
-		l.memory.Abandon(c, false)
+		l.memory.Abandon(c, locker.End{}, false)
 	}
 	return l.memory.Acquire(ctx, c, t)
 }
@@ -179,7 +179,7 @@ func (l takesOutLate) Acquire(ctx context.Context, c *locker.Claim, t locker.Try
 	l.all.mu.Unlock()
 	a, err := l.memory.Acquire(ctx, c, t)
 	if late {
-		l.Abandon(c, false)
+		l.Abandon(c, locker.End{}, false)
 	}
 	return a, err
 }
@@ -226,10 +226,10 @@ func (l *abandonsClosed) Close(ctx context.Context) error {
 	return l.memory.Close(ctx)
 }
 
-func (l *abandonsClosed) Abandon(c *locker.Claim, late bool) {
+func (l *abandonsClosed) Abandon(c *locker.Claim, e locker.End, late bool) {
 	if l.closed.Load() {
 		l.Lose(c.Key)
 		return
 	}
-	l.memory.Abandon(c, late)
+	l.memory.Abandon(c, e, late)
 }

@@ -23,12 +23,12 @@ var recordingFaults = []fault{
 		"keeps a record for anybody",
 		[]string{"only the owner of a key keeps a record", "a lease that has ended keeps no record"},
 		func(m memory) locker.Locker {
-			return keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-				released, err := m.Locker.Keep(context.Background(), c, next, r)
+			return keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
+				released, err := m.Locker.Release(context.Background(), c, e)
 				if err != nil {
 					m.Lose(c.Key)
 					_, _ = m.Acquire(context.Background(), c, locker.Try{})
-					released, err = m.Locker.Keep(context.Background(), c, next, r)
+					released, err = m.Locker.Release(context.Background(), c, e)
 				}
 				return released, err
 			}}
@@ -38,11 +38,11 @@ var recordingFaults = []fault{
 		"answers a second Keep with a loss",
 		[]string{"a Keep may be repeated"},
 		func(m memory) locker.Locker {
-			return keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+			return keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
 				if !m.renewed(c) {
 					return locker.Released{}, locker.ErrLeaseLost
 				}
-				return m.Locker.Keep(context.Background(), c, next, r)
+				return m.Locker.Release(context.Background(), c, e)
 			}}
 		},
 	},
@@ -65,8 +65,8 @@ var recordingFaults = []fault{
 		"takes all claims out of the queue when there is a record",
 		[]string{"other claims are served when there is a record"},
 		func(m memory) locker.Locker {
-			return keeps{m, func(c, _ *locker.Claim, r locker.Record) (locker.Released, error) {
-				released, err := m.Locker.Keep(context.Background(), c, nil, r)
+			return keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
+				released, err := m.Locker.Release(context.Background(), c, locker.End{Record: e.Record})
 				if err == nil {
 					m.Lose(c.Key)
 				}
@@ -132,20 +132,23 @@ var recordingFaults = []fault{
 	},
 }
 
-// keeps is a locker with a Keep of its own.
+// keeps is a locker that keeps records in a way of its own.
 type keeps struct {
 	memory
-	keep func(c, next *locker.Claim, r locker.Record) (locker.Released, error)
+	keep func(c *locker.Claim, e locker.End) (locker.Released, error)
 }
 
-func (l keeps) Keep(_ context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	return l.keep(c, next, r)
+func (l keeps) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Record.Value == "" {
+		return l.memory.Release(ctx, c, e)
+	}
+	return l.keep(c, e)
 }
 
 func changesRecord(m memory, change func(r *locker.Record)) locker.Locker {
-	return keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-		change(&r)
-		return m.Locker.Keep(context.Background(), c, next, r)
+	return keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
+		change(&e.Record)
+		return m.Locker.Release(context.Background(), c, e)
 	}}
 }
 
@@ -162,8 +165,10 @@ func (l leavesQueued) Acquire(ctx context.Context, c *locker.Claim, t locker.Try
 	return l.memory.Acquire(ctx, &d, t)
 }
 
-// unkept hides that a Waker is a Joiner.
+// unkept hears of no record.
 type unkept struct{ locker.Waker }
+
+func (unkept) Recorded(string, string, string) {}
 
 type queuesNoRecall struct{ memory }
 
@@ -176,11 +181,10 @@ type forgetsNothing struct{ memory }
 
 func (forgetsNothing) Forget(context.Context, string) (bool, error) { return true, nil }
 
-// freesFirst forgets, when it abandons a claim, that there was a Keep.
+// freesFirst forgets, when it abandons a claim, that there is a record to keep.
 type freesFirst struct{ memory }
 
-func (l freesFirst) Abandon(c *locker.Claim, late bool) {
-	d := *c
-	d.State = nil
-	l.memory.Abandon(&d, late)
+func (l freesFirst) Abandon(c *locker.Claim, e locker.End, late bool) {
+	e.Record = locker.Record{}
+	l.memory.Abandon(c, e, late)
 }

@@ -87,7 +87,7 @@ func (l stopsReleasing) ReleaseAll(
 		var r locker.Released
 		err := lost
 		if lost == nil {
-			r, err = l.Release(ctx, c, nexts[i])
+			r, err = l.Release(ctx, c, locker.End{Next: nexts[i]})
 			lost = err
 		}
 		answered(i, r, err)

@@ -213,8 +213,9 @@ func (l handsToOne) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 
 type forgetsNext struct{ memory }
 
-func (l forgetsNext) Release(ctx context.Context, c, _ *locker.Claim) (locker.Released, error) {
-	return l.memory.Release(ctx, c, nil)
+func (l forgetsNext) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	e.Next = nil
+	return l.memory.Release(ctx, c, e)
 }
 
 // jumpsQueue takes out of the queue all claims but the one that looks again.
@@ -229,7 +230,7 @@ func (l jumpsQueue) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 	l.all.mu.Unlock()
 	for _, other := range waiting {
 		if t.Queued && other != c && other.Key == c.Key && !l.renewed(other) {
-			l.memory.Abandon(other, false)
+			l.memory.Abandon(other, locker.End{}, false)
 		}
 	}
 	return l.memory.Acquire(ctx, c, t)

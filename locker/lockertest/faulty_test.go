@@ -42,11 +42,11 @@ func (l changesClaim) Renew(ctx context.Context, cs []*locker.Claim, answered fu
 	l.memory.Renew(ctx, changed, answered)
 }
 
-func (l changesClaim) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if next != nil {
-		next = l.changed(next)
+func (l changesClaim) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Next != nil {
+		e.Next = l.changed(e.Next)
 	}
-	return l.memory.Release(ctx, l.changed(c), next)
+	return l.memory.Release(ctx, l.changed(c), e)
 }
 
 func cutsOwner(m memory) locker.Locker {
@@ -157,16 +157,16 @@ func (l stopsAtLost) Renew(ctx context.Context, cs []*locker.Claim, answered fun
 
 type releasesForAnybody struct{ memory }
 
-func (l releasesForAnybody) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	r, err := l.memory.Release(ctx, c, next)
+func (l releasesForAnybody) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, e)
 	l.Lose(c.Key)
 	return r, err
 }
 
 type hidesLoss struct{ memory }
 
-func (l hidesLoss) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	r, err := l.memory.Release(ctx, c, next)
+func (l hidesLoss) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, e)
 	if errors.Is(err, locker.ErrLeaseLost) {
 		err = nil
 	}
@@ -175,22 +175,22 @@ func (l hidesLoss) Release(ctx context.Context, c, next *locker.Claim) (locker.R
 
 type abandonsNothing struct{ memory }
 
-func (l abandonsNothing) Abandon(*locker.Claim, bool) {}
+func (l abandonsNothing) Abandon(*locker.Claim, locker.End, bool) {}
 
 type abandonsOnce struct{ memory }
 
-func (l abandonsOnce) Abandon(c *locker.Claim, _ bool) { l.memory.Abandon(c, false) }
+func (l abandonsOnce) Abandon(c *locker.Claim, e locker.End, _ bool) { l.memory.Abandon(c, e, false) }
 
 type waitsInAbandon struct{ memory }
 
-func (l waitsInAbandon) Abandon(c *locker.Claim, late bool) {
+func (l waitsInAbandon) Abandon(c *locker.Claim, e locker.End, late bool) {
 	time.Sleep(10 * time.Second) // as for a store that gives no answer
-	l.memory.Abandon(c, late)
+	l.memory.Abandon(c, e, late)
 }
 
 type abandonsOthers struct{ memory }
 
-func (l abandonsOthers) Abandon(c *locker.Claim, _ bool) { l.Lose(c.Key) }
+func (l abandonsOthers) Abandon(c *locker.Claim, _ locker.End, _ bool) { l.Lose(c.Key) }
 
 type changesToken struct {
 	memory
@@ -245,11 +245,11 @@ func (l ignoresContext) Acquire(ctx context.Context, c *locker.Claim, t locker.T
 
 type liesAboutContext struct{ memory }
 
-func (l liesAboutContext) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l liesAboutContext) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if ctx.Err() != nil {
 		return locker.Released{}, locker.ErrLeaseLost
 	}
-	return l.memory.Release(ctx, c, next)
+	return l.memory.Release(ctx, c, e)
 }
 
 type unhealthy struct{ memory }

@@ -209,7 +209,7 @@ func (w urgent) Wanted(key string) {
 
 type freesOnly struct{ memory }
 
-func (l freesOnly) Release(_ context.Context, c, _ *locker.Claim) (locker.Released, error) {
+func (l freesOnly) Release(_ context.Context, c *locker.Claim, _ locker.End) (locker.Released, error) {
 	if !l.renewed(c) {
 		return locker.Released{}, locker.ErrLeaseLost
 	}
@@ -227,8 +227,8 @@ func (l deniesQueue) Acquire(ctx context.Context, c *locker.Claim, t locker.Try)
 
 type countsNobody struct{ memory }
 
-func (l countsNobody) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	r, err := l.memory.Release(ctx, c, next)
+func (l countsNobody) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, e)
 	r.Waiting = 0
 	return r, err
 }
@@ -275,21 +275,21 @@ func (w longOffers) Granted(key, owner string, o locker.Offer) bool {
 
 type queuesAlways struct{ memory }
 
-func (l queuesAlways) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if next != nil {
-		_, _ = l.memory.Acquire(ctx, next, locker.Try{Wait: true})
+func (l queuesAlways) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Next != nil {
+		_, _ = l.memory.Acquire(ctx, e.Next, locker.Try{Wait: true})
 	}
-	return l.memory.Release(ctx, c, nil)
+	return l.memory.Release(ctx, c, locker.End{})
 }
 
 type nextFirst struct{ memory }
 
-func (l nextFirst) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if next == nil {
-		return l.memory.Release(ctx, c, nil)
+func (l nextFirst) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Next == nil {
+		return l.memory.Release(ctx, c, e)
 	}
-	a, _ := l.memory.Acquire(ctx, next, locker.Try{Wait: true, Place: -1})
-	r, err := l.memory.Release(ctx, c, nil)
+	a, _ := l.memory.Acquire(ctx, e.Next, locker.Try{Wait: true, Place: -1})
+	r, err := l.memory.Release(ctx, c, locker.End{})
 	r.Waiting--
 	r.Queued, r.Place = a.Queued, a.Place
 	return r, err
@@ -297,29 +297,29 @@ func (l nextFirst) Release(ctx context.Context, c, next *locker.Claim) (locker.R
 
 type handsOwnOnly struct{ memory }
 
-func (l handsOwnOnly) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l handsOwnOnly) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if !l.renewed(c) {
 		return locker.Released{}, locker.ErrLeaseLost
 	}
-	return l.memory.Release(ctx, c, next)
+	return l.memory.Release(ctx, c, e)
 }
 
 type abandonsKeysOnly struct{ memory }
 
-func (l abandonsKeysOnly) Abandon(c *locker.Claim, late bool) {
+func (l abandonsKeysOnly) Abandon(c *locker.Claim, e locker.End, late bool) {
 	if l.renewed(c) {
-		l.memory.Abandon(c, late)
+		l.memory.Abandon(c, e, late)
 	}
 }
 
 type abandonFreesOnly struct{ memory }
 
-func (l abandonFreesOnly) Abandon(c *locker.Claim, late bool) {
+func (l abandonFreesOnly) Abandon(c *locker.Claim, e locker.End, late bool) {
 	if l.renewed(c) {
 		l.Lose(c.Key)
 		return
 	}
-	l.memory.Abandon(c, late)
+	l.memory.Abandon(c, e, late)
 }
 
 type abandonsByProcess struct {
@@ -327,8 +327,8 @@ type abandonsByProcess struct {
 	at time.Time
 }
 
-func (l *abandonsByProcess) Abandon(c *locker.Claim, _ bool) {
-	l.memory.Abandon(c, false)
+func (l *abandonsByProcess) Abandon(c *locker.Claim, e locker.End, _ bool) {
+	l.memory.Abandon(c, e, false)
 	l.at = time.Now().Add(time.Second)
 }
 
@@ -336,7 +336,7 @@ func (l *abandonsByProcess) Acquire(ctx context.Context, c *locker.Claim, t lock
 	a, err := l.memory.Acquire(ctx, c, t)
 	if !l.at.IsZero() && time.Now().After(l.at) {
 		l.at = time.Time{}
-		l.memory.Abandon(c, false)
+		l.memory.Abandon(c, locker.End{}, false)
 	}
 	return a, err
 }
@@ -363,8 +363,8 @@ func (l changesTry) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 
 type handsToItself struct{ memory }
 
-func (l handsToItself) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	r, err := l.memory.Release(ctx, c, next)
+func (l handsToItself) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, e)
 	if err == nil && !r.Handed {
 		a, _ := l.memory.Acquire(ctx, c, locker.Try{})
 		r.Handed = a.Acquired
@@ -404,14 +404,14 @@ func (l keepsQueue) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 	return a, err
 }
 
-func (l keepsQueue) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l keepsQueue) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	l.all.mu.Lock()
 	for _, w := range l.all.queued {
 		w.look()
 	}
 	l.all.queued = nil
 	l.all.mu.Unlock()
-	return l.memory.Release(ctx, c, next)
+	return l.memory.Release(ctx, c, e)
 }
 
 type seesAll struct{ keepsQueue }
@@ -425,6 +425,6 @@ func (l seesAll) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	return l.keepsQueue.Acquire(ctx, c, t)
 }
 
-func (l seesAll) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	return l.memory.Release(ctx, c, next)
+func (l seesAll) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	return l.memory.Release(ctx, c, e)
 }

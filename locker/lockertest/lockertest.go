@@ -26,17 +26,16 @@
 // nothing is mixed up. It checks the fate of a key that is released, given up
 // or left to its TTL. It checks the order of the queue, the messages to a
 // process, and what a process must find by itself. It checks fencing tokens,
-// the answers of a [locker.Inspector], the several owners of a [locker.Sharer],
-// the several keys of a [locker.Several], the records of a
-// [locker.Recorder], and what a [locker.Listener] hears.
+// what can be seen of a key, the several owners of a key, several keys that are
+// acquired together, records, and what a process hears whose claims linger.
 //
 // A TTL may end as late as [locker.Limits] says. A store that hands keys over
 // shows that by Released.Handed. A store that wakes by watching frees the key
 // instead, and then its Wake must be heard.
 //
 // A failure ends with the law or the method of package locker that was broken.
-// A check that a locker cannot take, because it lacks an interface, is skipped
-// by name.
+// A check of something that the locker cannot do, as its [locker.Capabilities]
+// say, is skipped by name.
 //
 // [RunFaulty] checks a locker's duties while its store gives no answer.
 //
@@ -95,7 +94,7 @@ type Check = lockercheck.Check
 func Checks() []Check { return lockercheck.Checks() }
 
 // ErrSkipped is returned by Check.Test for a promise that the lockers do not
-// make because they lack an optional interface. The error names the interface.
+// make. The error names what their [locker.Capabilities] lack.
 var ErrSkipped = lockercheck.ErrSkipped
 
 func test(t *testing.T, c Check, newPair func(t *testing.T) (a, b locker.Locker)) {

@@ -87,16 +87,16 @@ func (l *slow) Renew(ctx context.Context, cs []*locker.Claim, answered func(int,
 	l.memory.Renew(ctx, cs, answered)
 }
 
-func (l *slow) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l *slow) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	l.travel()
 	defer l.travel()
-	return l.memory.Release(ctx, c, next)
+	return l.memory.Release(ctx, c, e)
 }
 
-func (l *slow) Abandon(c *locker.Claim, late bool) {
+func (l *slow) Abandon(c *locker.Claim, e locker.End, late bool) {
 	l.pending.Go(func() {
 		l.travel()
-		l.memory.Abandon(c, late)
+		l.memory.Abandon(c, e, late)
 	})
 }
 
@@ -121,22 +121,14 @@ func (w late) Wanted(key string) { w.later(func() { w.Waker.Wanted(key) }) }
 func (w late) Granted(key, owner string, o locker.Offer) bool {
 	w.later(func() {
 		if !w.Waker.Granted(key, owner, o) {
-			w.l.memory.Abandon(&locker.Claim{Key: key, Owner: owner}, false)
+			w.l.memory.Abandon(&locker.Claim{Key: key, Owner: owner}, locker.End{}, false)
 		}
 	})
 	return true
 }
 
 func (w late) Recorded(key, owner, value string) {
-	if j, ok := w.Waker.(locker.Joiner); ok {
-		w.later(func() { j.Recorded(key, owner, value) })
-	}
-}
-
-func (l *slow) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	l.travel()
-	defer l.travel()
-	return l.memory.Keep(ctx, c, next, r)
+	w.later(func() { w.Waker.Recorded(key, owner, value) })
 }
 
 // wakes never says that a release handed the key over. Instead of a grant it
@@ -145,8 +137,8 @@ type wakes struct{ memory }
 
 func (l wakes) Open(w locker.Waker) error { return l.memory.Open(wake{w}) }
 
-func (l wakes) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	r, err := l.memory.Release(ctx, c, next)
+func (l wakes) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, e)
 	r.Handed = false
 	return r, err
 }
@@ -156,10 +148,4 @@ type wake struct{ locker.Waker }
 func (w wake) Granted(key, _ string, _ locker.Offer) bool {
 	w.Wake(key)
 	return true
-}
-
-func (w wake) Recorded(key, owner, value string) {
-	if j, ok := w.Waker.(locker.Joiner); ok {
-		j.Recorded(key, owner, value)
-	}
 }

@@ -21,14 +21,10 @@ type message struct {
 func (m message) tell() (known bool) {
 	switch {
 	case m.revoked:
-		if w, ok := m.to.waker.(locker.Revoker); ok {
-			w.Revoked(m.key, m.owner)
-		}
+		m.to.waker.Revoked(m.key, m.owner)
 		return true
 	case m.record != "":
-		if w, ok := m.to.waker.(locker.Joiner); ok {
-			w.Recorded(m.key, m.owner, m.record)
-		}
+		m.to.waker.Recorded(m.key, m.owner, m.record)
 		return true
 	case m.owner == "":
 		m.to.waker.Wanted(m.key)
@@ -55,7 +51,7 @@ func (s *store) leave() {
 // The methods below need s.mu.
 
 // release ends the share of c, an owner. It queues next at the back if another
-// claim waits for the key or owns it (law 9), and hands the key on.
+// claim waits for the key or owns it (law 7), and hands the key on.
 func (l *Locker) release(e *entry, c, next *locker.Claim, now time.Time) (r locker.Released) {
 	e.remove(c.Owner, now)
 	e.unshare(c.Owner)

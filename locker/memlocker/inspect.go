@@ -10,8 +10,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var _ locker.Inspector = (*Locker)(nil)
-
 // Inspect returns the owner of key and the claims that wait for it.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	now, err := l.enter(ctx)

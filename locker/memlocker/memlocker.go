@@ -38,12 +38,7 @@ type Locker struct {
 	waker locker.Waker // set by Open, and never changed afterwards
 }
 
-var (
-	_ locker.Locker   = (*Locker)(nil)
-	_ locker.Sharer   = (*Locker)(nil)
-	_ locker.Marker   = (*Locker)(nil)
-	_ locker.Listener = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 type state int
 
@@ -96,7 +91,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		own.expires = now.Add(c.First())
 		e.remove(c.Owner, now)
 		return locker.Answer{Acquired: true, Token: l.store.tokens(c, now)}, nil
-	case e.room(c) && (len(e.owners) == 0 || !e.behind(c, t.Place, now)): // law 8: a free key is anybody's
+	case e.room(c) && (len(e.owners) == 0 || !e.behind(c, t.Place, now)): // law 7: a free key is anybody's
 		e.remove(c.Owner, now)
 		return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.First()), now)}, nil
 	}
@@ -144,25 +139,20 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err 
 }
 
 // Release gives the key of c to the claim that has waited longest, if c owns
-// it, and to those behind it that may own it too. It queues next behind the
+// it, and to those behind it that may own it too. It queues e.Next behind the
 // others.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
 	if err != nil {
 		return locker.Released{}, err
 	}
-	l.store.unmark(c)
-	if l.store.owned(c, now) != nil {
-		return l.release(l.store.keys[c.Key], c, next, now), nil
-	}
-	l.store.free(c.Key, c.Owner, now) // the key may be nobody's, with others in its queue
-	return locker.Released{}, locker.ErrLeaseLost
+	return l.end(c, e, now)
 }
 
-// Abandon leaves nothing of c behind. With late, it does so again after a
-// second.
-func (l *Locker) Abandon(c *locker.Claim, late bool) {
+// Abandon leaves nothing of c behind but what e says. With late, it does so
+// again after a second.
+func (l *Locker) Abandon(c *locker.Claim, e locker.End, late bool) {
 	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory, so it cannot block
 	defer l.store.leave()
 	if l.state != open {
@@ -170,15 +160,22 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 	// A store that cannot be reached drops the claim as soon as it can.
 	if late || err != nil {
-		l.again(c, now)
+		l.store.late = append(l.store.late, again{now.Add(lateAfter), l, c, e})
 	}
 	if err == nil {
-		l.end(c, now)
+		_, _ = l.end(c, e, now)
 	}
 }
 
-// Shares reports true: the store keeps shared claims and permits.
-func (*Locker) Shares(int) bool { return true }
+// Capabilities return all there are.
+func (*Locker) Capabilities() locker.Capabilities {
+	return locker.Capabilities{
+		Shares: true, Several: true, Records: true, Inspects: true, Lingers: true, Findings: findings,
+	}
+}
+
+// Node names the one node.
+func (*Locker) Node(string) string { return "" }
 
 // Listens reports true while l is open, unless it knows of a [Locker.Deafen].
 func (l *Locker) Listens() bool {
@@ -191,14 +188,11 @@ func (l *Locker) Listens() bool {
 // [guard.WithAcceptedFindings].
 const FindingProcess = "process" // other processes are not excluded
 
-// FindingNames implements [locker.FindingNamer]. It has the names of
-// redislocker and redlock too, because a Locker stands in for those in tests,
-// with the same options.
-func (*Locker) FindingNames() []string {
-	return []string{
-		FindingProcess, "client", "eviction", "restart-delay", "list", "messages", "node", "replicas",
-		"rights", "round-trip", "scripts", "twin", "writers",
-	}
+// findings has the names of redislocker and redlock too, because a Locker stands
+// in for those in tests, with the same options.
+var findings = []string{
+	FindingProcess, "client", "eviction", "restart-delay", "list", "messages", "node", "replicas",
+	"rights", "round-trip", "scripts", "twin", "writers",
 }
 
 // Check warns that the leases of l are of one process only, while l is open.

@@ -41,7 +41,7 @@ func TestExpiredKeysAreForgottenByTheNextCall(t *testing.T) {
 				w.wait(1, claim("b", c.Key))
 			}
 			if i%3 == 0 {
-				w.ls[0].Abandon(c, true)
+				w.ls[0].Abandon(c, locker.End{}, true)
 			}
 		}
 		time.Sleep(10 * time.Second)
@@ -103,7 +103,7 @@ func TestBrokenStoreAnswersNobodyAndChangesNothing(t *testing.T) {
 
 		_, acquired := w.ls[1].Acquire(t.Context(), claim("b", "free"), locker.Try{Wait: true})
 		_, fenced := w.ls[0].Fence(t.Context(), c)
-		_, released := w.ls[0].Release(t.Context(), c, nil)
+		_, released := w.ls[0].Release(t.Context(), c, locker.End{})
 		for _, err := range []error{acquired, fenced, released, w.renew(0, c), w.ls[0].Check(t.Context(), c.TTL)} {
 			if !errors.Is(err, locker.ErrUnavailable) {
 				t.Errorf("%v, want ErrUnavailable", err)
@@ -124,7 +124,7 @@ func TestClaimAbandonedWhileBrokenIsFreedAfterwards(t *testing.T) {
 		c := claim("a", "k")
 		w.acquire(0, c)
 		mend := w.ls[0].Break()
-		w.ls[0].Abandon(c, false)
+		w.ls[0].Abandon(c, locker.End{}, false)
 		mend()
 		w.try(1, claim("b", "k"), locker.Try{})
 		time.Sleep(lateAfter)
@@ -158,17 +158,17 @@ func TestConcurrentUse(t *testing.T) {
 		}
 		inside++
 		l.Renew(t.Context(), []*locker.Claim{c}, func(int, error) {})
-		_, err := l.Release(t.Context(), c, nil)
+		_, err := l.Release(t.Context(), c, locker.End{})
 		return err
 	}
 	for i, l := range ls {
 		told := make(chan struct{}, 1)
-		tell := hears(func() {
+		tell := hears{f: func() {
 			select {
 			case told <- struct{}{}:
 			default: // one signal is there already
 			}
-		})
+		}}
 		if err := l.Open(tell); err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestConcurrentUse(t *testing.T) {
 
 func BenchmarkAcquireRelease(b *testing.B) {
 	l := New()
-	if err := l.Open(hears(func() {})); err != nil {
+	if err := l.Open(hears{f: func() {}}); err != nil {
 		b.Fatal(err)
 	}
 	c := claim("a", "k")
@@ -198,7 +198,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		if _, err := l.Acquire(ctx, c, locker.Try{}); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := l.Release(ctx, c, nil); err != nil {
+		if _, err := l.Release(ctx, c, locker.End{}); err != nil {
 			b.Fatal(err)
 		}
 	}

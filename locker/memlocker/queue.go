@@ -59,7 +59,7 @@ func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a
 	case i >= 0:
 		w.place = e.queue[i].place
 		e.queue[i] = w
-		if len(e.owners) > 0 && e.owners[0].lingers { // law 21
+		if len(e.owners) > 0 && e.owners[0].lingers { // law 4
 			l.want(e, c.Key)
 		}
 	case !t.Wait || t.Queued: // law 2: an owner id is queued once

@@ -76,7 +76,8 @@ func TestNobodyIsGrantedAnotherKeyOrByAStranger(t *testing.T) {
 	w.wait(1, claim("b", "k"))
 	w.told = nil
 	w.release(0, other, nil, 0)
-	if _, err := w.ls[0].Release(t.Context(), claim("stranger", "k"), nil); !errors.Is(err, locker.ErrLeaseLost) {
+	_, err := w.ls[0].Release(t.Context(), claim("stranger", "k"), locker.End{})
+	if !errors.Is(err, locker.ErrLeaseLost) {
 		t.Fatalf("Release by a stranger: %v, want ErrLeaseLost", err)
 	}
 	w.wantTold()
@@ -93,8 +94,8 @@ func TestKeyOfNobodyIsHandedOnByALateRelease(t *testing.T) {
 			time.Sleep(time.Second)
 			w.told = nil
 			if abandons {
-				w.ls[0].Abandon(a, false)
-			} else if _, err := w.ls[0].Release(t.Context(), a, nil); !errors.Is(err, locker.ErrLeaseLost) {
+				w.ls[0].Abandon(a, locker.End{}, false)
+			} else if _, err := w.ls[0].Release(t.Context(), a, locker.End{}); !errors.Is(err, locker.ErrLeaseLost) {
 				t.Fatalf("Release: %v, want ErrLeaseLost", err)
 			}
 			w.wantTold("b granted k as b, 0 behind")
@@ -108,7 +109,7 @@ func TestAbandonTouchesNoOtherClaimOfItsInstance(t *testing.T) {
 		a, b := claim("a", "k"), claim("b", "k")
 		w.acquire(0, a)
 		w.wait(1, b)
-		w.ls[1].Abandon(b, true)
+		w.ls[1].Abandon(b, locker.End{}, true)
 		b2 := claim("b2", "k")
 		w.wait(1, b2)
 		time.Sleep(lateAfter)
@@ -125,7 +126,8 @@ func TestWakerMayCallBack(t *testing.T) {
 	peer := l.Peer()
 	a, b := claim("a", "k"), claim("b", "k")
 	looked, renewed := errors.New("never wanted"), errors.New("never granted")
-	if err := l.Open(hears(func() { _, looked = locker.Findings(peer.Check(t.Context(), time.Second)) })); err != nil {
+	wanted := func() { _, looked = locker.Findings(peer.Check(t.Context(), time.Second)) }
+	if err := l.Open(hears{f: wanted}); err != nil {
 		t.Fatal(err)
 	}
 	grant := func() {
@@ -133,7 +135,7 @@ func TestWakerMayCallBack(t *testing.T) {
 		_, checked := locker.Findings(l.Check(t.Context(), 0))
 		renewed = errors.Join(renewed, checked)
 	}
-	if err := peer.Open(hears(grant)); err != nil {
+	if err := peer.Open(hears{f: grant}); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{T: t, ls: []*Locker{l, peer}}
@@ -162,7 +164,7 @@ func TestQueuedClaimLivesWhileItIsSeen(t *testing.T) {
 }
 
 // A claim that leaves the queue because its locker closes makes room as one
-// that is abandoned does (law 6).
+// that is abandoned does (law 3).
 func TestCloseServesThoseBehindTheClaimsThatItTakesOut(t *testing.T) {
 	w := peers(t, "a", "b", "c")
 	reader, writer, behind := claim("r", "k"), claim("w", "k"), claim("r2", "k")

@@ -8,34 +8,12 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// record is what the last Keep or Begin has left beside a key. It counts while
-// its owner does not own the key (law 20).
+// record is what the last Release or Begin has left beside a key. It counts while
+// its owner does not own the key (law 12).
 type record struct {
 	value string
 	owner string // of the claim that left it
 	until time.Time
-}
-
-// claimState is the locker's own part of a claim.
-type claimState struct {
-	keep   *locker.Record // of a Keep without an answer
-	unmark bool           // see Unmark
-}
-
-// Keep is Release of c with a record.
-func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	now, err := l.enter(ctx)
-	defer l.store.leave()
-	if err != nil {
-		stateOf(c).keep = &r // for end
-		return locker.Released{}, err
-	}
-	released, kept := l.keep(c, next, r, now)
-	if !kept {
-		l.store.free(c.Key, c.Owner, now)
-		return released, locker.ErrLeaseLost
-	}
-	return released, nil
 }
 
 // Begin marks the key of c.
@@ -56,13 +34,6 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 	return "", nil
 }
 
-// Unmark lets the end of c remove its mark.
-func (l *Locker) Unmark(c *locker.Claim) {
-	l.store.mu.Lock()
-	defer l.store.mu.Unlock()
-	stateOf(c).unmark = true
-}
-
 // Forget deletes the record of key.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	now, err := l.enter(ctx)
@@ -78,16 +49,6 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 }
 
 // The methods below need store.mu.
-
-// stateOf returns the state of c, for changes.
-func stateOf(c *locker.Claim) *claimState {
-	st, ok := c.State.(*claimState)
-	if !ok {
-		st = new(claimState)
-		c.State = st
-	}
-	return st
-}
 
 // record makes r the record of c's key, in place of another.
 func (s *store) record(c *locker.Claim, r locker.Record, now time.Time) {
@@ -122,15 +83,31 @@ func (s *store) recall(c *locker.Claim, now time.Time) string {
 	return record
 }
 
-// keep keeps r if c owns its key. It reports whether the record is there, by
-// this Keep or an earlier one of c.
-func (l *Locker) keep(c, next *locker.Claim, r locker.Record, now time.Time) (_ locker.Released, kept bool) {
+// end ends c, at its key and in the queue, and does what e says.
+func (l *Locker) end(c *locker.Claim, e locker.End, now time.Time) (locker.Released, error) {
 	s := l.store
-	if s.owned(c, now) == nil {
-		old, found := s.records[c.Key]
-		same := found && old.owner == c.Owner && old.value == r.Value
-		return locker.Released{}, same && now.Before(old.until)
+	old, found := s.records[c.Key]
+	switch {
+	case s.owned(c, now) != nil:
+		if e.Record.Value != "" {
+			l.keep(c, e.Record, now)
+		} else if e.Unmark && old.owner == c.Owner {
+			delete(s.records, c.Key)
+		}
+		return l.release(s.keys[c.Key], c, e.Next, now), nil
+	case e.Record.Value != "" && found && old.owner == c.Owner && old.value == e.Record.Value && now.Before(old.until):
+		return locker.Released{}, nil // kept before
+	case e.Unmark && old.owner == c.Owner:
+		delete(s.records, c.Key)
 	}
+	s.free(c.Key, c.Owner, now) // the key may be nobody's, with others in its queue
+	return locker.Released{}, locker.ErrLeaseLost
+}
+
+// keep keeps r beside the key of c, and takes the claims that recall out of its
+// queue.
+func (l *Locker) keep(c *locker.Claim, r locker.Record, now time.Time) {
+	s := l.store
 	s.record(c, r, now)
 	e := s.keys[c.Key]
 	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool {
@@ -139,25 +116,4 @@ func (l *Locker) keep(c, next *locker.Claim, r locker.Record, now time.Time) (_ 
 		}
 		return w.claim.Recall
 	})
-	return l.release(e, c, next, now), true
-}
-
-// unmark removes the mark of c if nothing was done under c.
-func (s *store) unmark(c *locker.Claim) {
-	st, ok := c.State.(*claimState)
-	if ok && st.unmark && s.records[c.Key].owner == c.Owner {
-		delete(s.records, c.Key)
-	}
-}
-
-// end leaves nothing of c behind. If a Keep of c had no answer, it keeps the
-// record first (law 19).
-func (l *Locker) end(c *locker.Claim, now time.Time) {
-	if st, ok := c.State.(*claimState); ok && st.keep != nil {
-		if _, kept := l.keep(c, nil, *st.keep, now); kept {
-			return
-		}
-	}
-	l.store.unmark(c)
-	l.store.free(c.Key, c.Owner, now)
 }

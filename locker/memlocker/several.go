@@ -6,8 +6,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var _ locker.Several = (*Locker)(nil)
-
 // AcquireAll makes each claim the owner of its key, or only those in front of
 // the first key that is held if prefix, or none.
 func (l *Locker) AcquireAll(
@@ -48,7 +46,7 @@ func (l *Locker) ReleaseAll(
 	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
 ) {
 	for i, c := range cs {
-		r, err := l.Release(ctx, c, nexts[i])
+		r, err := l.Release(ctx, c, locker.End{Next: nexts[i]})
 		answered(i, r, err)
 	}
 }

@@ -20,7 +20,7 @@ type share struct {
 
 // The methods below need store.mu.
 
-// settle drops the shares that have ended (law 13).
+// settle drops the shares that have ended (law 9).
 func (e *entry) settle(now time.Time) {
 	e.owners = slices.DeleteFunc(e.owners, func(s share) bool { return !now.Before(s.expires) })
 }
@@ -62,14 +62,14 @@ func (e *entry) unshare(owner string) {
 	e.owners = slices.DeleteFunc(e.owners, func(s share) bool { return s.owner == owner })
 }
 
-// room reports whether c may own the key beside its owners (law 13). Shares
+// room reports whether c may own the key beside its owners (law 9). Shares
 // that have ended were dropped.
 func (e *entry) room(c *locker.Claim) bool {
 	n := len(e.owners)
 	return n < max(c.Limit, 1) && !slices.ContainsFunc(e.owners, func(s share) bool { return n >= s.limit })
 }
 
-// behind reports whether c has to stay behind a claim in the queue (law 14).
+// behind reports whether c has to stay behind a claim in the queue (law 10).
 // Whoever in front of c could own the key was served before.
 func (e *entry) behind(c *locker.Claim, place locker.Place, now time.Time) bool {
 	for _, w := range e.queue {

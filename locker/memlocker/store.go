@@ -28,7 +28,7 @@ type store struct {
 	records map[string]record // nil before the first
 	spare   *entry            // for the next new key
 	tidied  time.Time
-	late    []late    // in the order of their times
+	late    []again   // in the order of their times
 	out     []message // what leave is to tell
 
 	// token is the last fencing token given for any key. One counter serves all
@@ -45,11 +45,12 @@ type entry struct {
 	queue  []waiting // in the order of their places
 }
 
-// late is an abandoned claim, to be dropped again.
-type late struct {
+// again is an abandoned claim, to be dropped again.
+type again struct {
 	at    time.Time
 	by    *Locker
 	claim *locker.Claim
+	end   locker.End
 }
 
 // The methods below need s.mu.
@@ -108,25 +109,20 @@ func (s *store) fence(now time.Time) uint64 {
 	return first
 }
 
-// again notes that c is to be dropped once more.
-func (l *Locker) again(c *locker.Claim, now time.Time) {
-	l.store.late = append(l.store.late, late{now.Add(lateAfter), l, c})
-}
-
 // finish drops the claims that l has abandoned, before their time.
 func (s *store) finish(l *Locker, now time.Time) {
 	for _, c := range s.late {
 		if c.by == l {
-			l.end(c.claim, now)
+			_, _ = l.end(c.claim, c.end, now)
 		}
 	}
-	s.late = slices.DeleteFunc(s.late, func(c late) bool { return c.by == l })
+	s.late = slices.DeleteFunc(s.late, func(c again) bool { return c.by == l })
 }
 
 // tidy drops entries and claims whose time is over.
 func (s *store) tidy(now time.Time) {
 	for len(s.late) > 0 && !now.Before(s.late[0].at) {
-		s.late[0].by.end(s.late[0].claim, now)
+		_, _ = s.late[0].by.end(s.late[0].claim, s.late[0].end, now)
 		s.late = s.late[1:]
 	}
 	if now.Sub(s.tidied) < tidyEvery {

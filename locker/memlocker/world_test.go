@@ -5,11 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // waiter is a Waker that records its calls. It may have given up waiting.
 type waiter struct {
+	lockerkit.Deaf
+
 	name string
 	gone bool
 	told *[]string
@@ -21,8 +24,6 @@ func (w *waiter) Granted(key, owner string, o locker.Offer) bool {
 }
 
 func (w *waiter) Wanted(key string) { *w.told = append(*w.told, w.name+" wanted "+key) }
-func (*waiter) Wake(string)         {}
-func (*waiter) WakeAll()            {}
 
 // world is a set of peers on one store.
 type world struct {
@@ -86,7 +87,7 @@ func (w *world) wait(i int, c *locker.Claim) locker.Place {
 
 func (w *world) release(i int, c, next *locker.Claim, waiting int) locker.Released {
 	w.Helper()
-	r, err := w.ls[i].Release(w.Context(), c, next)
+	r, err := w.ls[i].Release(w.Context(), c, locker.End{Next: next})
 	if err != nil || r.Waiting != waiting || r.Handed != (waiting > 0) || r.Queued != (waiting > 0 && next != nil) {
 		w.Fatalf("Release: %+v, %v, want %d waiting", r, err, waiting)
 	}
@@ -107,9 +108,12 @@ func (w *world) wantTold(want ...string) {
 	w.told = nil
 }
 
-type hears func()
+// hears is a Waker that calls f for a grant and for a wish.
+type hears struct {
+	lockerkit.Deaf
 
-func (f hears) Granted(string, string, locker.Offer) bool { f(); return true }
-func (f hears) Wanted(string)                             { f() }
-func (hears) Wake(string)                                 {}
-func (hears) WakeAll()                                    {}
+	f func()
+}
+
+func (h hears) Granted(string, string, locker.Offer) bool { h.f(); return true }
+func (h hears) Wanted(string)                             { h.f() }

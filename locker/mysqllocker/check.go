@@ -24,14 +24,6 @@ const (
 	FindingSchema     = sqllease.FindingSchema     // the table is missing
 )
 
-// FindingNames implements [locker.FindingNamer].
-func (*Locker) FindingNames() []string {
-	return []string{
-		FindingAutocommit, FindingDurability, FindingLockWait, FindingPrepare, FindingReadOnly, FindingRights,
-		FindingRoundTrip, FindingSchema,
-	}
-}
-
 // Check takes and releases a key that nobody uses, and measures that. Check
 // also looks at the settings of the session and of the server. The error holds
 // everything that is wrong, each as a [locker.Finding] with one of the names

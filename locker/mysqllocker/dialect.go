@@ -41,8 +41,12 @@ var dialect = sqllease.Dialect{
 	Judge:    judgeError,
 	Advice:   advise,
 	Check:    check,
-	Rights:   "GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the user",
-	Workers:  2,
+	Findings: []string{
+		FindingAutocommit, FindingDurability, FindingLockWait, FindingPrepare, FindingReadOnly, FindingRights,
+		FindingRoundTrip, FindingSchema,
+	},
+	Rights:  "GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the user",
+	Workers: 2,
 }
 
 // bound bounds a statement on MariaDB, which alone reads the text of such a

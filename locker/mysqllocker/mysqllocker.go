@@ -16,10 +16,7 @@ type Locker struct{ *base }
 // base has the methods of package locker, which guard calls.
 type base = sqllease.Locker
 
-var (
-	_ locker.Locker       = (*Locker)(nil)
-	_ locker.FindingNamer = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 // Option changes a setting of a [Locker]. guard.New reports a wrong one as
 // ErrInvalidOption.

@@ -39,8 +39,8 @@ func has(t *testing.T, found []locker.Finding, err error, names ...string) {
 		if slices.Contains(names, f.Name) || !slices.Contains(measured, f.Name) {
 			got = append(got, f.Name)
 		}
-		if !slices.Contains((*mysqllocker.Locker)(nil).FindingNames(), f.Name) {
-			t.Errorf("FindingNames lacks %s", f.Name)
+		if !slices.Contains(mysqllocker.New(nil).Capabilities().Findings, f.Name) {
+			t.Errorf("Findings lack %s", f.Name)
 		}
 	}
 	if err != nil || !slices.Equal(got, names) {

@@ -13,12 +13,10 @@ import (
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
-// FindingNames returns the names of what Check finds.
-func (*Locker) FindingNames() []string {
-	return []string{
-		"jetstream", "bucket", "rights", "ttl", "history", "eviction", "replicas", "payload",
-		rowlocker.FindingRoundTrip,
-	}
+// findings are the names of what Check finds.
+var findings = []string{
+	"jetstream", "bucket", "rights", "ttl", "history", "eviction", "replicas", "payload",
+	rowlocker.FindingRoundTrip,
 }
 
 func (r *rows) Check(ctx context.Context, ttl, took time.Duration, failed error) error {

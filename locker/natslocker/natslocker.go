@@ -24,7 +24,7 @@ import (
 )
 
 // Locker is a locker.Locker in a bucket of NATS JetStream.
-type Locker struct{ rowlocker.Listener }
+type Locker struct{ *rowlocker.Locker }
 
 // New returns a Locker in the bucket, and sends nothing. The connection stays
 // open when the Locker is closed.
@@ -33,7 +33,7 @@ func New(nc *nats.Conn, bucket string) *Locker {
 }
 
 func newLocker(bucket string, dial func() (*nats.Conn, error), end func(*nats.Conn)) *Locker {
-	return &Locker{rowlocker.NewListener(&rows{bucket: bucket, dial: dial, end: end, ready: make(chan struct{})})}
+	return &Locker{rowlocker.New(&rows{bucket: bucket, dial: dial, end: end, ready: make(chan struct{})})}
 }
 
 const (
@@ -61,7 +61,7 @@ func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: "natslocker", Blind: true, Single: true, Workers: 8, Batch: 16,
 		// A TTL is rounded up to seconds, and a server deletes once a second.
-		Limits: locker.Limits{Late: locker.LookEvery, LateForOthers: margin + 3*time.Second},
+		Limits: locker.Limits{Late: locker.LookEvery, LateForOthers: margin + 3*time.Second}, Findings: findings,
 	}
 }
 

@@ -35,12 +35,10 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	return errors.Join(append(found, l.base.Check(ctx, ttl))...)
 }
 
-// FindingNames returns the names that findings of Check can have.
-func (*Locker) FindingNames() []string {
-	return []string{
-		"standby", "read-only", "schema", "rights", "row-security", "synchronous", "unlogged", "fsync", "isolation",
-		rowlocker.FindingRoundTrip, "version", "messages",
-	}
+// findings are the names that findings of Check can have.
+var findings = []string{
+	"standby", "read-only", "schema", "rights", "row-security", "synchronous", "unlogged", "fsync", "isolation",
+	rowlocker.FindingRoundTrip, "version", "messages",
 }
 
 // slowShare is the part of a TTL that a write may take. A try to renew has a

@@ -65,7 +65,7 @@ func passesOver(t *testing.T, limit int) {
 	for handed := false; !handed; owner = claim("k") { // a claim that was not seen for 2 s is not granted
 		acquire(t, a, owner, locker.Try{})
 		acquire(t, c, second, locker.Try{Wait: true})
-		r, err := a.Release(t.Context(), owner, nil)
+		r, err := a.Release(t.Context(), owner, locker.End{})
 		if handed = r.Handed; err != nil {
 			t.Fatal(err)
 		}

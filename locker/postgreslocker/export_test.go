@@ -18,9 +18,17 @@ func (l *Locker) Hears() bool { return l.rows.ears.hears.Load() }
 func (l *Locker) ListenAt() *pgxpool.Config { return l.rows.ears.at }
 
 // Base is l without that it listens.
-func (l *Locker) Base() locker.Locker { return l.base.Locker }
+func (l *Locker) Base() locker.Locker { return unheard{l.base} }
 
-// Write returns the request that writes so many rows over those of a version.
+type unheard struct{ *base }
+
+func (u unheard) Capabilities() locker.Capabilities {
+	can := u.base.Capabilities()
+	can.Lingers = false
+	return can
+}
+
+// Write returns the statement that writes so many rows over those of a version.
 func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) {
 	c := &rowlocker.Change{Loose: !firm}
 	for n := range rows {
@@ -28,10 +36,12 @@ func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) 
 			Key: "k" + strconv.Itoa(n), Version: old, Value: []byte("o/{}"), KeepFor: time.Second,
 		})
 	}
-	if sql = l.rows.sql.swap; rows == 1 {
-		sql = l.rows.sql.one
-	}
-	return sql, argsOf(linesOf([]*rowlocker.Change{c}, !firm))
+	return l.Statement(c)
+}
+
+// Statement returns what carries out a change.
+func (l *Locker) Statement(c *rowlocker.Change) (sql string, args []any) {
+	return l.rows.statement(c, false, !c.Loose)
 }
 
 // Translate returns the error of a request.
@@ -39,3 +49,8 @@ var Translate = translate
 
 // Sweep deletes the rows that mean nothing any more.
 func (l *Locker) Sweep(ctx context.Context) { l.rows.sweep(ctx, l.rows.sql.sweep) }
+
+// Swap sends changes.
+func (l *Locker) Swap(ctx context.Context, changes ...*rowlocker.Change) error {
+	return l.rows.Swap(ctx, changes)
+}

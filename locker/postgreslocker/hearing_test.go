@@ -66,7 +66,7 @@ func isTold(t *testing.T, b *postgreslocker.Locker, w told, key string) {
 	for {
 		select {
 		case <-w.wanted:
-			_, _ = b.Release(t.Context(), c, nil)
+			_, _ = b.Release(t.Context(), c, locker.End{})
 			return
 		case <-time.After(400 * time.Millisecond): // it looks, as a guard does
 			acquire(t, b, c, locker.Try{Wait: true, Queued: true})

@@ -16,18 +16,17 @@ import (
 // context ends. After Close they return [locker.ErrClosed]. A Locker is safe
 // for concurrent use.
 type Locker struct {
-	base
+	*base
 
 	rows *rows
 }
 
 // base has the methods of package locker, which guard calls.
-type base = rowlocker.Listener
+type base = rowlocker.Locker
 
 var (
-	_ locker.Locker       = (*Locker)(nil)
-	_ locker.Migrator     = (*Locker)(nil)
-	_ locker.FindingNamer = (*Locker)(nil)
+	_ locker.Locker   = (*Locker)(nil)
+	_ locker.Migrator = (*Locker)(nil)
 )
 
 // New returns a locker for the server of pool, and only keeps its settings.
@@ -37,7 +36,7 @@ func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 	if pool == nil {
 		r := &rows{wrong: invalid("the pool is nil"), sql: &statements{}, server: newServer(nil)}
 		r.ears.used = make(chan struct{})
-		return &Locker{rowlocker.NewListener(r), r}
+		return &Locker{rowlocker.New(r), r}
 	}
 	return newLocker(pool.Config(), opts...)
 }
@@ -55,7 +54,7 @@ func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 		o.apply(&s)
 	}
 	r.wrong = r.prepare(&s)
-	return &Locker{rowlocker.NewListener(r), r}
+	return &Locker{rowlocker.New(r), r}
 }
 
 // Listens reports whether messages arrive here, and sees to it that they will.

@@ -10,17 +10,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
 
 // silent is a Waker that knows every claim.
-type silent struct{}
+type silent struct{ lockerkit.Deaf }
 
 func (silent) Granted(string, string, locker.Offer) bool { return true }
-func (silent) Wanted(string)                             {}
-func (silent) Wake(string)                               {}
-func (silent) WakeAll()                                  {}
 
 func claim(key string) *locker.Claim {
 	return &locker.Claim{Key: key, Owner: rand.Text()[:locker.OwnerLen], TTL: 10 * time.Second}

@@ -144,9 +144,7 @@ func (a *attempt) lock(ctx context.Context, by *redislock.Client) (taken bool, e
 // one command before it leaves the queue. Nobody can release the key in between
 // (law 2).
 func (a *attempt) takeAndLook(ctx context.Context) (locker.Answer, error) {
-	conn, name := a.conn, a.names.lock(a.claim.Key)
-	over := func(ctx context.Context, cmds ...command) []command { return conn.SendPooled(ctx, name, cmds) }
-	tr := &travel{way: over, whole: true, behind: []call{a.looking(lookScript)}}
+	tr := &travel{way: a.way, whole: true, behind: []call{a.looking(lookScript)}}
 	if a.claim.Fencing {
 		tr.behind = append(tr.behind, fenceCall(a.claim, a.state.keys, 0))
 	}
@@ -181,7 +179,7 @@ func (a *attempt) owned(fence []command) (locker.Answer, error) {
 	case errors.Is(err, redis.Nil):
 		return locker.Answer{}, unclear(errors.New("the key was deleted at once"))
 	case a.refused(err):
-		a.Abandon(a.claim, false)
+		a.Abandon(a.claim, locker.End{}, false)
 		return locker.Answer{Queued: true}, a.tryError(err)
 	}
 	return locker.Answer{}, ofSeveral([]error{nil, a.tryError(err)}) // the key was taken, so something was sent
@@ -203,7 +201,7 @@ func (a *attempt) look(ctx context.Context) (answer locker.Answer, free bool, er
 // looking is a run of a script that looks at the key, and queues the claim if
 // the attempt does. more are the arguments that only this script has. A message
 // must be sure to find the process of a claim that rests, and in a cluster
-// nobody knows whom a message reaches (laws 5 and 7). A claim that shares its
+// nobody knows whom a message reaches (laws 5 and 6). A claim that shares its
 // key never rests, because it may get a share that nobody gives back.
 func (a *attempt) looking(s *script, more ...any) call {
 	heard, entry := a.inbox.live.Load(), any("")
@@ -275,7 +273,7 @@ func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
 		for i := range calls {
 			whole[i] = calls[i].whole(ctx)
 		}
-		answers = a.conn.SendPooled(ctx, a.names.lock(a.claim.Key), whole)
+		answers = a.way(ctx, whole...)
 	} else {
 		answers = a.run(ctx, calls...)
 	}

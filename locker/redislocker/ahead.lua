@@ -2,7 +2,7 @@
 -- own.
 
 -- ahead reports whether a claim that was seen lately stands in front of this
--- entry, or of its place if it is not in the queue (law 14).
+-- entry, or of its place if it is not in the queue (law 10).
 local function ahead(entry, place)
   for i = 0, 99 do
     local other = redis.call("zrange", KEYS[2], i, i, "withscores")

@@ -1,4 +1,4 @@
--- begin.lua marks a key before a function runs under its owner (law 20).
+-- begin.lua marks a key before a function runs under its owner (law 12).
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record

@@ -30,12 +30,9 @@ const (
 	FindingWriters   = "writers"    // other servers write the same keys, so a lease on this one excludes nobody there
 )
 
-// FindingNames implements [locker.FindingNamer].
-func (*Locker) FindingNames() []string {
-	return []string{
-		FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient,
-		FindingScripts, FindingWriters,
-	}
+var findings = []string{
+	FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient,
+	FindingScripts, FindingWriters,
 }
 
 const (
@@ -132,10 +129,11 @@ func (l checker) live(ctx context.Context, c *locker.Claim) error {
 	if err := l.run(ctx, l.state(c).renew())[0].Err(); err != nil {
 		return l.tryError(err)
 	}
-	if _, err := l.release(ctx, c, nil); err != nil {
+	release := l.releasing(c, locker.End{})
+	if _, err := freed(l.runOne(ctx, release)); err != nil {
 		return err
 	}
-	if _, err := l.release(ctx, c, nil); !errors.Is(err, locker.ErrLeaseLost) { // a second release
+	if _, err := freed(l.runOne(ctx, release)); !errors.Is(err, locker.ErrLeaseLost) {
 		return cmp.Or(err, unclear(errors.New("a key was released twice")))
 	}
 	_, free, err := l.attempt(waiter, locker.Try{Queued: true}).look(ctx)

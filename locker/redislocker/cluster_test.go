@@ -83,7 +83,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		p.KillNextReply()
-		if _, err := l.Release(t.Context(), c, nil); !errors.Is(err, locker.ErrUnavailable) {
+		if _, err := l.Release(t.Context(), c, locker.End{}); !errors.Is(err, locker.ErrUnavailable) {
 			t.Errorf("%v, want ErrUnavailable", err)
 		}
 	})

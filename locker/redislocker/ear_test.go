@@ -6,12 +6,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 // ear is a guard that tells the test what it hears.
 type ear struct {
+	lockerkit.Deaf
+
 	heard chan news
 	deaf  chan struct{} // closed: nobody waits here any more
 }

@@ -42,7 +42,7 @@ elseif value ~= "" or redis.call("exists", KEYS[1]) == 1 then
   n = -1
 end
 
--- Law 8: a free key is anybody's. Law 14: others may be in front.
+-- Law 7: a free key is anybody's. Law 10: others may be in front.
 if n == 0 or n > 0 and crowd.room(limit, n, 0, math.huge) and not ahead(entry, ARGV[4]) then
   return granted(function()
     crowd.put(entry, n, ms)

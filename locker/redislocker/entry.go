@@ -67,20 +67,18 @@ type state struct {
 	server *server
 	claim  *locker.Claim
 
-	keys   keys
-	owner  any
-	value  any    // of the key: owner id, instance id and a line about the holder
-	ttl    any    // in ms
-	line   [6]any // memory for the first request
-	entry  string // in the queue; "" before it was queued
-	keep   *call  // keeps the claim's record; nil unless a Keep had no answer
-	unmark bool   // its end removes its mark, see [Locker.Unmark]
-	asked  bool   // it may own its key: a request was sent that could do that, or will be
+	keys  keys
+	owner any
+	value any    // of the key: owner id, instance id and a line about the holder
+	ttl   any    // in ms
+	line  [6]any // memory for the first request
+	entry string // in the queue; "" before it was queued
+	asked bool   // it may own its key: a request was sent that could do that, or will be
 }
 
 // queued returns the claim's entry. heard says that the locker's subscription
 // is confirmed. A message is sure to find the claim only if it was confirmed
-// before the claim was queued (law 7).
+// before the claim was queued (law 6).
 func (st *state) queued(heard bool) string {
 	st.asked = true
 	if st.entry == "" {
@@ -98,23 +96,21 @@ func (st *state) renew() call {
 	return newCall(renewScript, 1, st.keys.lock, st.owner, st.claim.TTL.Milliseconds())
 }
 
-// end frees the key by owner id alone, or hands it on. own is the claim's
-// entry, which leaves the queue and the crowd. next is queued behind all
-// others. Both may be "". A mark of the claim is removed, see [Locker.Unmark].
-func (st *state) end(own, next string) call {
-	if st.unmark {
+// end frees the key by owner id alone, or hands it on, and does what e says. own
+// is the claim's entry, which leaves the queue and the crowd. next is the entry
+// of e.Next, which is queued behind all others. Both may be "".
+func (st *state) end(e locker.End, own, next string) call {
+	switch r := e.Record; {
+	case r.Value != "":
+		told := r.Value
+		if len(told) > maxTold {
+			told = ""
+		}
+		return st.ending(keepScript, own, next, st.claim.Owner+r.Value, r.TTL.Milliseconds(), told)
+	case e.Unmark:
 		return st.ending(unmarkScript, own, next)
 	}
 	return st.server.releaseCall(st.claim.Key, st.keys, st.owner, own, next)
-}
-
-// recording is the request of a Keep.
-func (st *state) recording(next string, r locker.Record) call {
-	told := r.Value
-	if len(told) > maxTold {
-		told = ""
-	}
-	return st.ending(keepScript, "", next, st.claim.Owner+r.Value, r.TTL.Milliseconds(), told)
 }
 
 // ending is a run of a script that does something to the key's record and then

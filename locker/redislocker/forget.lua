@@ -1,6 +1,6 @@
 -- forget.lua deletes the record of a key, if it is still the one that was read
 -- before, so that a late run leaves a later record. The script also leaves the
--- mark of an owner that still owns the key (law 20).
+-- mark of an owner that still owns the key (law 12).
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record

@@ -94,7 +94,7 @@ func TestAClaimWhoseProcessIsGoneIsPassedOver(t *testing.T) {
 }
 
 // A release is bounded, so it may meet more dead processes than it passes over.
-// Even then it must not leave the key free (law 8).
+// Even then it must not leave the key free (law 7).
 func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, rdb := redistest.Miniredis(t)
@@ -108,7 +108,7 @@ func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
 			rdb.ZAdd(t.Context(), dues("k"), redis.Z{Score: due, Member: gone.Owner})
 		}
 		queue(t, ls[1], b)
-		if r, err := ls[0].Release(t.Context(), a, nil); err != nil || !r.Handed || r.Waiting != 151 {
+		if r, err := ls[0].Release(t.Context(), a, locker.End{}); err != nil || !r.Handed || r.Waiting != 151 {
 			t.Fatalf("Release: %+v, %v, want it handed over", r, err)
 		}
 		sent := time.Now()

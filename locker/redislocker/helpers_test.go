@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -16,12 +17,7 @@ import (
 const ttl = 30 * time.Second // of a lease that must not end in a test
 
 // waker is a guard that knows no claim and hears nothing.
-type waker struct{}
-
-func (waker) Granted(string, string, locker.Offer) bool { return false }
-func (waker) Wanted(string)                             {}
-func (waker) Wake(string)                               {}
-func (waker) WakeAll()                                  {}
+type waker = lockerkit.Deaf
 
 // open opens a locker on rdb that is closed when t ends.
 func open(t *testing.T, rdb redis.UniversalClient, opts ...redislocker.Option) *redislocker.Locker {
@@ -80,7 +76,7 @@ func held(t *testing.T, l locker.Locker, c *locker.Claim, how locker.Try) locker
 
 func mustRelease(t *testing.T, l locker.Locker, c *locker.Claim) {
 	t.Helper()
-	if _, err := l.Release(t.Context(), c, nil); err != nil {
+	if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
 }
@@ -89,7 +85,7 @@ func mustRelease(t *testing.T, l locker.Locker, c *locker.Claim) {
 // compared.
 func release(t *testing.T, l locker.Locker, c, next *locker.Claim, want locker.Released) {
 	t.Helper()
-	r, err := l.Release(t.Context(), c, next)
+	r, err := l.Release(t.Context(), c, locker.End{Next: next})
 	r.Place = 0
 	if err != nil || r != want {
 		t.Fatalf("Release: %+v, %v, want %+v", r, err, want)

@@ -82,7 +82,7 @@ func (b *inbox) open() (heard bool) {
 	return b.live.Load()
 }
 
-// Listens implements [locker.Listener]. The first call subscribes.
+// Listens implements [locker.Locker]. The first call subscribes.
 func (l *Locker) Listens() bool { return l.inbox != nil && l.inbox.open() }
 
 // run receives messages until close. It replaces a subscription that is silent
@@ -198,15 +198,11 @@ func (b *inbox) message(text string) {
 	}
 	if left, ok := strings.CutPrefix(text, revokedWord); ok {
 		owner, key, _ := strings.Cut(left, " ")
-		if w, ok := b.waker.(locker.Revoker); ok {
-			w.Revoked(key, owner)
-		}
+		b.waker.Revoked(key, owner)
 		return
 	}
 	if key, owner, value, ok := readRecorded(text); ok {
-		if w, ok := b.waker.(locker.Joiner); ok {
-			w.Recorded(key, owner, value)
-		}
+		b.waker.Recorded(key, owner, value)
 		return
 	}
 	if key, owner, o, ok := readOffer(text); ok && !b.waker.Granted(key, owner, o) {

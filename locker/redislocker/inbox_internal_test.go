@@ -11,13 +11,18 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // listener is a guard that knows no claim, and counts what it hears.
-type listener struct{ heard int }
+type listener struct {
+	lockerkit.Deaf
+
+	heard int
+}
 
 func (l *listener) Granted(string, string, locker.Offer) bool { l.heard++; return false }
 func (l *listener) Wanted(string)                             { l.heard++ }

@@ -17,7 +17,7 @@
 -- was queued before, and notes when it must be seen again. line_up returns the
 -- claim's place, "" if the claim was queued before and is not there any more, or
 -- nil behind an entry of a newer version. The second result is whether the
--- owner's process must be told (law 21).
+-- owner's process must be told (law 4).
 local function line_up(value)
   local place, tell = redis.call("zscore", KEYS[2], ARGV[2]), false
   if place then

@@ -35,14 +35,7 @@ type Locker struct {
 	steps    steps
 }
 
-var (
-	_ locker.Locker    = (*Locker)(nil)
-	_ locker.Sharer    = (*Locker)(nil)
-	_ locker.Several   = (*Locker)(nil)
-	_ locker.Marker    = (*Locker)(nil)
-	_ locker.Inspector = (*Locker)(nil)
-	_ locker.Listener  = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 // New returns a locker for the server that rdb talks to. New only keeps its
 // settings. [guard.New] opens it, and returns an error if a setting is wrong.
@@ -61,6 +54,13 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 		o.apply(&l.settings)
 	}
 	return l
+}
+
+// Capabilities return all there are.
+func (*Locker) Capabilities() locker.Capabilities {
+	return locker.Capabilities{
+		Shares: true, Several: true, Records: true, Inspects: true, Lingers: true, Findings: findings,
+	}
 }
 
 // Open checks the settings and makes the locker's own client, and sends
@@ -134,7 +134,7 @@ func (l *Locker) attempt(c *locker.Claim, t locker.Try) *attempt {
 	return &attempt{Locker: l, claim: c, state: l.state(c), try: t, queues: t.Wait || t.Queued, way: l.way}
 }
 
-// Node implements [locker.Noder]. The address is that of the cluster node.
+// Node returns the address of the cluster node that has key.
 func (l *Locker) Node(key string) string { return l.node(key) }
 
 // Acquire tries once. An Acquire takes one round trip, or two if the key is
@@ -242,29 +242,42 @@ func (l *Locker) AcquireAll(
 }
 
 // Release frees the key, or hands it to the first waiter, in one round trip.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+// With a record and [WithReplicas] it then waits until they have the record.
+func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
 	}
 	defer l.gate.Leave()
-	return l.release(ctx, c, next)
-}
-
-func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	return freed(l.runOne(ctx, l.releasing(c, next)))
+	end := l.releasing(c, e)
+	if e.Record.Value != "" {
+		return l.keep(ctx, c, end)
+	}
+	return freed(l.runOne(ctx, end))
 }
 
 // releasing is the request of a release.
-func (l *Locker) releasing(c, next *locker.Claim) call {
+func (l *Locker) releasing(c *locker.Claim, e locker.End) call {
 	st, own, behind := l.state(c), "", ""
 	if c.Limit > 1 {
 		own = st.entry // its share is found sooner
 	}
-	if next != nil {
-		behind = l.state(next).queued(l.inbox.open())
+	if e.Next != nil {
+		behind = l.state(e.Next).queued(l.inbox.open())
 	}
 	l.recent.note(c.Key, c.Owner, c.TTL)
-	return st.end(own, behind)
+	return st.end(e, own, behind)
+}
+
+// keep sends the end of c, which has a record.
+func (l *Locker) keep(ctx context.Context, c *locker.Claim, end call) (released locker.Released, err error) {
+	err = l.replicas.confirmed(ctx, c.Key, end, func(answer command) (err error) {
+		released, err = kept(answer)
+		return err
+	})
+	if err == nil {
+		l.names.noteRecorded(c.Key)
+	}
+	return released, err
 }
 
 // ReleaseAll takes one round trip. In a cluster it takes one for each node, all
@@ -283,7 +296,7 @@ func (l *Locker) ReleaseAll(
 	l.perNode(cs, func(_ string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
-			calls[n] = l.releasing(cs[i], nexts[i])
+			calls[n] = l.releasing(cs[i], locker.End{Next: nexts[i]})
 		}
 		for n, answer := range l.run(ctx, calls...) {
 			results[at[n]], errs[at[n]] = freed(answer)
@@ -335,54 +348,18 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 // because a server that hangs carries out its requests once it goes on. At most
 // some thousand keys wait for that. The others are left to the TTL, and a
 // warning in the log counts them.
-func (l *Locker) Abandon(c *locker.Claim, late bool) {
+func (l *Locker) Abandon(c *locker.Claim, e locker.End, late bool) {
 	if l.server == nil {
 		return
 	}
 	st := l.state(c)
 	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
-	end := st.end(st.entry, "")
-	if st.keep != nil { // law 19
-		end = *st.keep
-	}
-	l.janitor.add(l.node(c.Key), chore{call: end, again: late})
+	l.janitor.add(l.node(c.Key), chore{call: st.end(e, st.entry, ""), again: late})
 }
 
 // giveBack releases a key that was granted to nobody here (law 3).
 func (l *Locker) giveBack(key, owner string) {
 	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.names.keys(key), owner, "", "")})
-}
-
-// Shares reports true: Redis keeps shared claims and permits.
-func (*Locker) Shares(int) bool { return true }
-
-// Keep is [Locker.Release] with a record, in one round trip. With
-// [WithReplicas] it then waits until they have the record.
-func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	if err := l.gate.Enter(); err != nil {
-		return locker.Released{}, err
-	}
-	defer l.gate.Leave()
-	st := l.state(c)
-	again := st.recording("", r)
-	st.keep = &again
-	keep := again
-	if next != nil {
-		keep = st.recording(l.state(next).queued(l.inbox.open()), r)
-	}
-	l.recent.note(c.Key, c.Owner, c.TTL)
-	var released locker.Released
-	err := l.replicas.confirmed(ctx, c.Key, keep, func(answer command) (err error) {
-		released, err = kept(answer)
-		return err
-	})
-	if !errors.Is(err, locker.ErrUnavailable) {
-		st.keep = nil // a late try may own the key again, without the record of this one (law 16)
-	}
-	if err == nil {
-		l.names.noteRecorded(c.Key)
-	}
-	return released, err
 }
 
 // Begin marks the key of c, in one round trip. With [WithReplicas] it then
@@ -401,9 +378,6 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 	})
 	return record, err
 }
-
-// Unmark lets the end of c remove its mark.
-func (l *Locker) Unmark(c *locker.Claim) { l.state(c).unmark = true }
 
 // Forget deletes the record of key, in two round trips. The first finds out
 // which record is meant, so that a Forget that arrives late deletes no later

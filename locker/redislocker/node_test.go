@@ -90,10 +90,10 @@ func TestAbandonOnANodeThatIsWellDoesNotWaitForOneThatHangs(t *testing.T) {
 	onA, onB := acquireOnBoth(t, l, a, 5)
 	b.Stop()
 	for _, c := range onB {
-		l.Abandon(c, false)
+		l.Abandon(c, locker.End{}, false)
 	}
 	for _, c := range onA {
-		l.Abandon(c, false)
+		l.Abandon(c, locker.End{}, false)
 	}
 	emptied(t, redistest.Client(t, a.Addr)) // within less than a TTL, and b never goes on until then
 	b.Cont()

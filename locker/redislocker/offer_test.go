@@ -59,7 +59,7 @@ func TestWhatAMessageOffersIsNotTakenBackOrCutShort(t *testing.T) {
 			direct.ZAdd(t.Context(), line(name), redis.Z{
 				Score: float64(time.Now().UnixMicro()), Member: c.head + entry[1:],
 			})
-			if _, err := holder.Release(t.Context(), a, nil); err != nil {
+			if _, err := holder.Release(t.Context(), a, locker.End{}); err != nil {
 				t.Fatal(err)
 			}
 			rest, owned := restOfOffer(t, direct, w)
@@ -147,7 +147,7 @@ func TestWhateverIsInAnEntryEndsNoReleaseMidway(t *testing.T) {
 					score = float64(place - 1) // right in front
 				}
 				rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: score, Member: how + head + about})
-				if _, err := ls[0].Release(t.Context(), a, nil); err != nil {
+				if _, err := ls[0].Release(t.Context(), a, locker.End{}); err != nil {
 					t.Errorf("%s%s at %v: %v", how, about, score, err)
 				}
 				rdb.FlushAll(t.Context())

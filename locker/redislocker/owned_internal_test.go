@@ -8,7 +8,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Law 12. A second request fetches the token, if the server did not know the
+// Law 8. A second request fetches the token, if the server did not know the
 // script. That one may wait for too long in the queue of this process.
 func TestAKeyWhoseTokenWasNotAskedForMayBeOwned(t *testing.T) {
 	answer := redisconn.NewCommand(t.Context())

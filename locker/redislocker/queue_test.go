@@ -33,13 +33,13 @@ func TestAKeyWithAnEmptyValueIsSomebodyElses(t *testing.T) {
 	a, b := claim("k"), claim("k")
 	rdb.Set(t.Context(), lock("k"), "", 0)
 	queue(t, ls[1], b)
-	if r, err := ls[0].Release(t.Context(), a, nil); !lost(err) || r.Handed {
+	if r, err := ls[0].Release(t.Context(), a, locker.End{}); !lost(err) || r.Handed {
 		t.Errorf("Release: %+v, %v, want ErrLeaseLost", r, err)
 	}
 	if err := renew(t.Context(), t, ls[0], a)[0]; !lost(err) {
 		t.Errorf("Renew: %v, want ErrLeaseLost", err)
 	}
-	ls[0].Abandon(a, false)
+	ls[0].Abandon(a, locker.End{}, false)
 	if err := ls[0].Close(t.Context()); err != nil { // does at once what is left
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestWhoComesLastIsBehindAllThoughTheServersClockWasSetBack(t *testing.T) {
 	}
 	es[0].wanted(t, "k")
 	es[0].wanted(t, "k")
-	if r, err := ls[0].Release(t.Context(), a, next); err != nil || r.Place != ahead+2 {
+	if r, err := ls[0].Release(t.Context(), a, locker.End{Next: next}); err != nil || r.Place != ahead+2 {
 		t.Errorf("Release: %+v, %v, behind %d", r, err, locker.Place(ahead+1))
 	}
 	es[1].granted(t, b, 2)

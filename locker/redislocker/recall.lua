@@ -3,7 +3,7 @@
 -- look.lua goes on. A GET of the record travels in front of the script in the
 -- same request, because a long value must not pass through Lua.
 --
--- A mark counts as a record once its owner does not own the key (law 20). The
+-- A mark counts as a record once its owner does not own the key (law 12). The
 -- mark comes back through Lua, because it may have come to count after the GET.
 --
 -- KEYS[6]  record

@@ -134,7 +134,7 @@ func TestClaimsThatAreGivenUpAreKeptToo(t *testing.T) {
 	if err := l.Open(&listener{}); err != nil {
 		t.Fatal(err)
 	}
-	l.Abandon(&locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}, false)
+	l.Abandon(&locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}, locker.End{}, false)
 	l.recent.mu.Lock()
 	if n := len(l.recent.ring); n != 1 {
 		t.Errorf("%d claims are kept, want 1", n)

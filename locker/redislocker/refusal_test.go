@@ -40,13 +40,13 @@ func TestKeyOfAnotherTypeIsRefused(t *testing.T) {
 	for name, err := range map[string]error{
 		"Renew":   renew(t.Context(), t, l, c)[0],
 		"Fence":   second(l.Fence(t.Context(), c)),
-		"Release": second(l.Release(t.Context(), c, nil)),
+		"Release": second(l.Release(t.Context(), c, locker.End{})),
 	} {
 		if !errors.Is(err, locker.ErrLeaseLost) {
 			t.Errorf("%s: %v, want ErrLeaseLost", name, err)
 		}
 	}
-	l.Abandon(c, true)
+	l.Abandon(c, locker.End{}, true)
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -132,7 +132,7 @@ func TestRefusedLoginIsNoSuccess(t *testing.T) {
 				if err := renew(t.Context(), t, l, c)[0]; !errors.Is(err, locker.ErrUnavailable) {
 					t.Errorf("Renew: %v, want ErrUnavailable", err)
 				}
-				if _, err := l.Release(t.Context(), c, nil); !errors.Is(err, locker.ErrUnavailable) {
+				if _, err := l.Release(t.Context(), c, locker.End{}); !errors.Is(err, locker.ErrUnavailable) {
 					t.Errorf("Release: %v, want ErrUnavailable", err)
 				}
 			}
@@ -212,7 +212,7 @@ func TestClosedLockerRefuses(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("before Open: %v, want ErrInvalidOption", err)
 	}
-	l.Abandon(c, true)
+	l.Abandon(c, locker.End{}, true)
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestClosedLockerRefuses(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrClosed) {
 		t.Errorf("after Close: %v, want ErrClosed", err)
 	}
-	l.Abandon(c, true)
+	l.Abandon(c, locker.End{}, true)
 	if err := rdb.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("the caller's client: %v", err)
 	}

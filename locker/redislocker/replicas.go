@@ -197,14 +197,5 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 // Recorded passes on that there is a record. A process whose message has none
 // asks for it, which takes longer than the replicas do as a rule.
 func (w confirming) Recorded(key, owner, _ string) {
-	if j, ok := w.Waker.(locker.Joiner); ok {
-		j.Recorded(key, owner, "")
-	}
-}
-
-// Revoked passes on that an operator has released a key.
-func (w confirming) Revoked(key, owner string) {
-	if r, ok := w.Waker.(locker.Revoker); ok {
-		r.Revoked(key, owner)
-	}
+	w.Waker.Recorded(key, owner, "")
 }

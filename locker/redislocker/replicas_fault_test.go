@@ -38,7 +38,7 @@ func (h afterWait) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 
 // Too few replicas have the key, so the try releases it. This release may
 // arrive late, and would free the key of the next try under the same owner id.
-// So there must be no such try (law 12).
+// So there must be no such try (law 8).
 func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)

@@ -199,7 +199,7 @@ func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
 		c := fenced("a")
 		a, err := l.Acquire(within(t, replicaTime), c, locker.Try{})
 		if err != nil || !a.Acquired {
-			l.Abandon(c, false) // it may own the key all the same
+			l.Abandon(c, locker.End{}, false) // it may own the key all the same
 			return false
 		}
 		mustRelease(t, l, c)

@@ -23,7 +23,7 @@ func restOf(t *testing.T, l locker.Locker, c *locker.Claim) time.Duration {
 	return a.Rest
 }
 
-// Law 7.
+// Law 6.
 func TestNoRestWhereAMessageMayNotCome(t *testing.T) {
 	s := redistest.Start(t)
 	t.Run("without the right to subscribe", func(t *testing.T) {

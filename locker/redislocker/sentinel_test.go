@@ -138,7 +138,7 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 		if err != nil || !a.Acquired {
 			return false
 		}
-		defer func() { _, _ = l.Release(t.Context(), c, nil) }() // lost, if it was acquired before the switch
+		defer func() { _, _ = l.Release(t.Context(), c, locker.End{}) }() // lost, if it was acquired before the switch
 		n, err := s.Do(t.Context(), "exists", "guard:{"+c.Key+"}").Int()
 		return err == nil && n == 1
 	}

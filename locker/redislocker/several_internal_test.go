@@ -8,7 +8,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Law 10: a caller who is told that nothing was sent cleans nothing up.
+// Law 3: a caller who is told that nothing was sent cleans nothing up.
 func TestSeveralRequestsAreUnsentOnlyIfEachIs(t *testing.T) {
 	unsent, lost := unclear(redisconn.ErrUnsent), unclear(errNoAnswer)
 	for _, c := range []struct {

@@ -79,7 +79,7 @@ func TestACrowdLeavesNothingBehind(t *testing.T) {
 	if d := rdb.PTTL(t.Context(), crowdOf("k")).Val(); d <= 0 || d > ttl/2 {
 		t.Errorf("the crowd lasts %v, want the share that is left", d)
 	}
-	ls[1].Abandon(w, false)
+	ls[1].Abandon(w, locker.End{}, false)
 	mustRelease(t, ls[0], a)
 	emptied(t, rdb)
 }
@@ -119,7 +119,7 @@ func TestWhatIsLeftOfACrowdIsNoPartOfTheNext(t *testing.T) {
 	if n := rdb.ZCard(t.Context(), crowdOf("k")).Val(); n != 1 {
 		t.Errorf("%d shares, want one", n)
 	}
-	if _, err := ls[0].Release(t.Context(), a, nil); !lost(err) {
+	if _, err := ls[0].Release(t.Context(), a, locker.End{}); !lost(err) {
 		t.Errorf("Release of a share that is lost: %v", err)
 	}
 	if !owns(t, ls[1], b) {

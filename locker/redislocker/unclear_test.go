@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Law 10, of requests that queue.
+// Law 3, of requests that queue.
 
 func TestALookWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
@@ -24,7 +24,7 @@ func TestALookWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T) {
 				t.Errorf("%+v: %+v, %v, want ErrUnavailable, and Queued where it may be", how, a, err)
 			}
 		}
-		l.Abandon(c, false)
+		l.Abandon(c, locker.End{}, false)
 		if !has("k") { // waits until the janitor is done
 			t.Fatal("the owner's key is gone")
 		}
@@ -39,14 +39,14 @@ func TestAReleaseWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T)
 		mustAcquire(t, l, owner)
 		queue(t, l, second)
 		w.set(loseReply)
-		_, err := l.Release(t.Context(), owner, next)
+		_, err := l.Release(t.Context(), owner, locker.End{Next: next})
 		w.set(nil)
 		if !errors.Is(err, locker.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		l.Abandon(next, false)
-		l.Abandon(owner, true)
-		l.Abandon(second, false)
+		l.Abandon(next, locker.End{}, false)
+		l.Abandon(owner, locker.End{}, true)
+		l.Abandon(second, locker.End{}, false)
 		if has("k") {
 			t.Error("the key is left, or went to one that was abandoned")
 		}
@@ -63,7 +63,8 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 				c := claim("k")
 				c.Recall = true
 				mustAcquire(t, l, c)
-				if _, err := l.Keep(t.Context(), c, nil, locker.Record{Value: value, TTL: time.Hour}); err != nil {
+				end := locker.End{Record: locker.Record{Value: value, TTL: time.Hour}}
+				if _, err := l.Release(t.Context(), c, end); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -92,21 +93,22 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 	}
 }
 
-// Law 16. The janitor ends what a late try took, and does not keep again what
+// Law 11. The janitor ends what a late try took, and does not keep again what
 // was kept and forgotten.
 func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, _ *wire, has func(string) bool) {
 		t.Helper()
 		c := recalls("k")
 		mustAcquire(t, l, c)
-		if _, err := l.Keep(t.Context(), c, nil, locker.Record{Value: "old", TTL: time.Hour}); err != nil {
+		end := locker.End{Record: locker.Record{Value: "old", TTL: time.Hour}}
+		if _, err := l.Release(t.Context(), c, end); err != nil {
 			t.Fatal(err)
 		}
 		if found, err := l.Forget(t.Context(), "k"); !found || err != nil {
 			t.Fatal(found, err)
 		}
 		mustAcquire(t, l, c) // as a try that arrives late
-		l.Abandon(c, true)
+		l.Abandon(c, locker.End{}, true)
 		if has("k") {
 			t.Error("the key is left")
 		}

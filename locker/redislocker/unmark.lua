@@ -1,5 +1,5 @@
 -- unmark.lua stands in front of release.lua, and removes the mark of an owner
--- under whom nothing was done, whether or not it still owns the key (law 20).
+-- under whom nothing was done, whether or not it still owns the key (law 12).
 --
 -- KEYS[6]  record
 -- ARGV[1]  owner id

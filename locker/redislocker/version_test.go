@@ -83,7 +83,7 @@ func TestAClaimOfANewerVersionIsLeftAloneAndSaid(t *testing.T) {
 	}
 	_, err := ls[1].Acquire(t.Context(), claim("k"), locker.Try{Wait: true})
 	says("a look", err)
-	_, err = ls[0].Release(t.Context(), a, claim("k"))
+	_, err = ls[0].Release(t.Context(), a, locker.End{Next: claim("k")})
 	says("a release", err)
 	if !errors.Is(err, locker.ErrUnavailable) {
 		t.Errorf("a release: %v, want an ErrUnavailable", err)

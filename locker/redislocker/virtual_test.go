@@ -87,7 +87,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *redislocker.Locker, w *wi
 		l := open(t, rdb, redislocker.WithHook(w))
 		mustAcquire(t, l, claim("warm"))
 		mustAcquire(t, l, fenced("warm too"))
-		l.Abandon(claim("warm three"), true)
+		l.Abandon(claim("warm three"), locker.End{}, true)
 		time.Sleep(time.Minute)
 		test(t, l, w, func(key string) bool { synctest.Wait(); return m.Exists(lock(key)) })
 	})
@@ -103,7 +103,7 @@ func TestAbandonFreesAKeyThatALateTryTakesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.set(nil)
-		l.Abandon(c, true)
+		l.Abandon(c, locker.End{}, true)
 		if has("k") {
 			t.Fatal("the try was to be late")
 		}
@@ -125,7 +125,7 @@ func TestAbandonGoesOnUntilItIsAnswered(t *testing.T) {
 		c := claim("k")
 		mustAcquire(t, l, c)
 		w.set(loseRequest)
-		l.Abandon(c, true)
+		l.Abandon(c, locker.End{}, true)
 		time.Sleep(10 * time.Second)
 		if !has("k") {
 			t.Fatal("the requests were to be lost")
@@ -143,7 +143,7 @@ func TestAbandonGivesUpInTheEnd(t *testing.T) {
 		t.Helper()
 		w.set(loseRequest)
 		before := w.requests()
-		l.Abandon(claim("k"), false)
+		l.Abandon(claim("k"), locker.End{}, false)
 		time.Sleep(time.Hour)
 		if n := w.requests() - before; n != 33 {
 			t.Errorf("%d tries in an hour, want 33", n)
@@ -157,7 +157,7 @@ func TestCloseCleansUpAtOnce(t *testing.T) {
 		c := claim("k")
 		mustAcquire(t, l, c)
 		w.set(loseRequest)
-		l.Abandon(c, true)
+		l.Abandon(c, locker.End{}, true)
 		synctest.Wait()
 		w.set(nil)
 		start := time.Now()
@@ -184,7 +184,7 @@ func TestManyAbandonedKeysShareRequests(t *testing.T) {
 		}
 		before := w.requests()
 		for _, c := range cs {
-			l.Abandon(c, true)
+			l.Abandon(c, locker.End{}, true)
 		}
 		time.Sleep(5 * time.Second)
 		for _, c := range cs {

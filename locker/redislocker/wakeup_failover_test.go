@@ -18,15 +18,15 @@ func woken(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) bool {
 	t.Helper()
 	first, second := claim("k"), claim("k")
 	if a, err := holder.Acquire(within(t, time.Second), first, locker.Try{}); err != nil || !a.Acquired {
-		holder.Abandon(first, false)
+		holder.Abandon(first, locker.End{}, false)
 		return false
 	}
-	defer waiter.Abandon(second, false)
+	defer waiter.Abandon(second, locker.End{}, false)
 	if a, err := waiter.Acquire(within(t, time.Second), second, locker.Try{Wait: true}); err != nil || !a.Queued {
-		holder.Abandon(first, false)
+		holder.Abandon(first, locker.End{}, false)
 		return false
 	}
-	if _, err := holder.Release(within(t, time.Second), first, nil); err != nil {
+	if _, err := holder.Release(within(t, time.Second), first, locker.End{}); err != nil {
 		return false
 	}
 	silence := time.After(50 * time.Millisecond) // the next round asks again

@@ -81,13 +81,13 @@ func TestAQueueOfAnotherTypeCostsNoLease(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), wrongAdvice) {
 				t.Errorf("%s: who cannot wait is told %v", name, err)
 			}
-			r, err := l.Release(t.Context(), c, claim(name))
+			r, err := l.Release(t.Context(), c, locker.End{Next: claim(name)})
 			if err != nil || r.Handed || r.Queued {
 				t.Errorf("%s: Release: %+v, %v", name, r, err)
 			}
 			wantFree(t, rdb, lock(name), queue)
 			mustAcquire(t, l, c)
-			l.Abandon(c, false)
+			l.Abandon(c, locker.End{}, false)
 			eventually(t, "the lock is free", func() bool { return rdb.Exists(t.Context(), lock(name)).Val() == 0 })
 		}
 	})
@@ -125,9 +125,8 @@ func TestARecordOfAnotherTypeKeepsNoMarkedLease(t *testing.T) {
 	if record, err := l.Begin(t.Context(), c, locker.Record{Value: "mark", TTL: ttl}); record != "" || err != nil {
 		t.Fatal(record, err)
 	}
-	l.Unmark(c)
 	spoil(t, rdb, lock("k")+":kept")
-	if _, err := l.Release(t.Context(), c, nil); err != nil {
+	if _, err := l.Release(t.Context(), c, locker.End{Unmark: true}); err != nil {
 		t.Errorf("Release: %v", err)
 	}
 	wantFree(t, rdb, lock("k"), lock("k")+":kept")
@@ -158,7 +157,7 @@ func TestALockOfAnotherTypeIsLostWithTheReason(t *testing.T) {
 		wantTold(t, renew(t.Context(), t, l, c)[0], locker.ErrLeaseLost)
 		_, err := l.Fence(t.Context(), c)
 		wantTold(t, err, locker.ErrLeaseLost)
-		_, err = l.Release(t.Context(), c, nil)
+		_, err = l.Release(t.Context(), c, locker.End{})
 		wantTold(t, err, locker.ErrLeaseLost)
 		if n := rdb.SCard(t.Context(), lock("k")).Val(); n != 1 {
 			t.Error("what others have put there was touched")

@@ -129,7 +129,7 @@ func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) 
 	case idle:
 		l.giveBack(limited, b, i)
 	case over:
-		n.store.Abandon(&s.claim, true)
+		n.store.Abandon(&s.claim, locker.End{}, true)
 	default:
 		if !a.Acquired {
 			l.pickUp(b)
@@ -153,9 +153,9 @@ func (l *Locker) giveBack(ctx context.Context, b *ballot, i int) {
 	n, s := l.nodes[i], &b.seats[i]
 	limited, cancel := l.within(ctx, b.claim.TTL)
 	defer cancel()
-	_, err := n.store.Release(limited, &s.claim, nil)
+	_, err := n.store.Release(limited, &s.claim, locker.End{})
 	if b.returned(i, err == nil || errors.Is(err, locker.ErrLeaseLost)) {
-		n.store.Abandon(&s.claim, true)
+		n.store.Abandon(&s.claim, locker.End{}, true)
 	}
 }
 

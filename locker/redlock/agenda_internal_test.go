@@ -43,7 +43,7 @@ func TestAVoteThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
 		b.mu.Lock()
 		b.seats[2].unclear = true // as if an earlier request had no answer
 		b.mu.Unlock()
-		if _, err := l.Release(t.Context(), c, nil); err != nil {
+		if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -67,7 +67,7 @@ func TestWhatWasAbandonedStaysForgotten(t *testing.T) {
 			t.Fatal("three nodes were no quorum")
 		}
 		r := newRenewals(l, []*locker.Claim{c}, func(int, error) {})
-		l.Abandon(c, false)
+		l.Abandon(c, locker.End{}, false)
 		r.tell(0, nil) // the answers to it
 		if l.known.find(c.Owner) != nil || l.known.owner("k") != nil {
 			t.Error("it is known again")

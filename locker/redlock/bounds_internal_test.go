@@ -27,23 +27,23 @@ func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
 			_, _ = b.Acquire(t.Context(), other, locker.Try{Wait: true})
 			switch i % 4 {
 			case 0:
-				_, _ = a.Release(t.Context(), owner, last)
-				a.Abandon(last, false)
-				b.Abandon(other, false)
+				_, _ = a.Release(t.Context(), owner, locker.End{Next: last})
+				a.Abandon(last, locker.End{}, false)
+				b.Abandon(other, locker.End{}, false)
 			case 1:
-				b.Abandon(other, true)
-				_, _ = a.Release(t.Context(), owner, nil)
+				b.Abandon(other, locker.End{}, true)
+				_, _ = a.Release(t.Context(), owner, locker.End{})
 			case 2:
 				for _, n := range nodes {
 					n.Del("guard:{" + key + "}")
 				}
 				_ = renewed(t, a, owner)
-				a.Abandon(owner, false)
-				b.Abandon(other, false)
+				a.Abandon(owner, locker.End{}, false)
+				b.Abandon(other, locker.End{}, false)
 			case 3:
-				a.Abandon(owner, true)
+				a.Abandon(owner, locker.End{}, true)
 				_, _ = b.Acquire(t.Context(), other, locker.Try{Wait: true, Queued: true})
-				_, _ = b.Release(t.Context(), other, nil)
+				_, _ = b.Release(t.Context(), other, locker.End{})
 			}
 		}
 		nodes[2].setDown(false)

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,10 +20,8 @@ const (
 	FindingNode         = "node"          // a node does not answer, or is held out, and the others are a quorum
 )
 
-// FindingNames implements [locker.FindingNamer].
-func (*Locker) FindingNames() []string {
-	return append((*redislocker.Locker)(nil).FindingNames(), FindingRestartDelay, FindingTwin, FindingNode)
-}
+var findings = slices.Concat((*redislocker.Locker)(nil).Capabilities().Findings,
+	[]string{FindingRestartDelay, FindingTwin, FindingNode})
 
 // Check reports whether a quorum of the nodes can serve leases of ttl now. It
 // also reports problems of each node. The error joins all of them, each as a

@@ -37,7 +37,7 @@ func TestCloseKeepsItsTimeWhileNodesHang(t *testing.T) {
 			for n := 0; ; n++ {
 				c := claim(strconv.Itoa(i) + "-" + strconv.Itoa(n))
 				_, err := l.Acquire(t.Context(), c, locker.Try{Wait: true})
-				l.Abandon(c, true)
+				l.Abandon(c, locker.End{}, true)
 				if errors.Is(err, locker.ErrClosed) {
 					return
 				}
@@ -48,7 +48,7 @@ func TestCloseKeepsItsTimeWhileNodesHang(t *testing.T) {
 		crowd.Go(func() { // ends with Close
 			for !errors.Is(renew(t, l, c), locker.ErrClosed) {
 				if i%2 == 0 {
-					_, _ = l.Release(t.Context(), c, nil)
+					_, _ = l.Release(t.Context(), c, locker.End{})
 				}
 			}
 		})

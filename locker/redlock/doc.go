@@ -150,8 +150,8 @@
 // checks the lease.
 //
 // If several claims are to own a key at once, shared or as permits, use one
-// server. This locker is no [locker.Sharer]. Each node would let n permits in,
-// so up to N*n/q claims could each find a quorum.
+// server. This locker has no shares. Each node would let n permits in, so up to
+// N*n/q claims could each find a quorum.
 //
 // Redlock is for the cases in between. The lock must continue when a machine
 // dies, and the resource checks tokens or can bear a rare second run.

@@ -25,7 +25,7 @@ func TestOneSilentNodeIsNoSilentQuorum(t *testing.T) {
 	}
 }
 
-// Law 12. A node that was asked may make the claim the owner there.
+// Law 8. A node that was asked may make the claim the owner there.
 func TestOneUnsentNodeIsNoUnsentRequest(t *testing.T) {
 	l := &Locker{nodes: make([]*node, 3), quorum: 2}
 	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)

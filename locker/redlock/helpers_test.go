@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redlock"
@@ -16,12 +17,7 @@ import (
 const ttl = 30 * time.Second // of a lease that must not end in a test
 
 // waker is a guard that knows no claim and hears nothing.
-type waker struct{}
-
-func (waker) Granted(string, string, locker.Offer) bool { return false }
-func (waker) Wanted(string)                             {}
-func (waker) Wake(string)                               {}
-func (waker) WakeAll()                                  {}
+type waker = lockerkit.Deaf
 
 // open opens a locker that is closed when t ends. Its nodes count at once
 // unless opts say otherwise.
@@ -99,7 +95,7 @@ func refused(t testing.TB, l locker.Locker, c *locker.Claim) {
 
 func mustRelease(t testing.TB, l locker.Locker, c *locker.Claim) {
 	t.Helper()
-	if _, err := l.Release(t.Context(), c, nil); err != nil {
+	if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
 }

@@ -16,10 +16,7 @@ type ear struct {
 	locker *Locker
 }
 
-var (
-	_ locker.Revoker = (*ear)(nil)
-	_ redisnode.Node = (*ear)(nil)
-)
+var _ redisnode.Node = (*ear)(nil)
 
 // Instance implements [redisnode.Node].
 func (e *ear) Instance() string { return e.locker.instance }
@@ -63,11 +60,10 @@ func (e *ear) Wake(key string) { e.locker.waker.Wake(key) }
 func (e *ear) WakeAll() { e.locker.waker.WakeAll() }
 
 // Revoked passes on that an operator has released a key.
-func (e *ear) Revoked(key, owner string) {
-	if w, ok := e.locker.waker.(locker.Revoker); ok {
-		w.Revoked(key, owner)
-	}
-}
+func (e *ear) Revoked(key, owner string) { e.locker.waker.Revoked(key, owner) }
+
+// Recorded is never called: this locker keeps no records.
+func (e *ear) Recorded(string, string, string) {}
 
 // registry has the claims that messages may be about. These are the claims that
 // wait and the claims that own their key. A claim that nobody ends is dropped

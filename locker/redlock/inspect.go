@@ -10,8 +10,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var _ locker.Inspector = (*Locker)(nil)
-
 // Held reports on how many nodes this locker holds key, and how many nodes
 // there are. It asks nobody, and goes by the last answers of the nodes. held is
 // between a quorum and all of them, or 0 if the locker does not own the key.

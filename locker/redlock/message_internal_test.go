@@ -27,7 +27,7 @@ func TestAMessageThatComesBesideAReleaseDoesNotEndTheLeaseBeforeIt(t *testing.T)
 				}
 			})
 		}
-		if _, err := l.Release(t.Context(), c, nil); err != nil {
+		if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 			t.Errorf("Release: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -47,7 +47,7 @@ func TestAKeyThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
 				time.Sleep(150 * time.Millisecond) // within the limit of a node
 			}
 		})
-		if _, err := l.Release(t.Context(), c, nil); err != nil {
+		if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 			t.Errorf("Release: %v", err)
 		}
 		synctest.Wait() // nodes 1 and 2 have answered, 3 has not
@@ -77,7 +77,7 @@ func waited(t *testing.T, nodes []*fake, l *Locker) *locker.Claim {
 		t.Fatalf("Acquire: %+v, %v, want it queued", a, err)
 	}
 	synctest.Wait() // subscribed
-	if r, err := other.Release(t.Context(), before, nil); err != nil || r.Waiting != 1 {
+	if r, err := other.Release(t.Context(), before, locker.End{}); err != nil || r.Waiting != 1 {
 		t.Fatalf("Release: %+v, %v, want one that waits", r, err)
 	}
 	if a, err := l.Acquire(t.Context(), c, locker.Try{Wait: true, Queued: true}); err != nil || !a.Acquired {

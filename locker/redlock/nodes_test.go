@@ -65,7 +65,7 @@ func TestWithoutAQuorumNothingIsGrantedOrRenewed(t *testing.T) {
 		if _, err := l.Fence(t.Context(), kept); !errors.Is(err, locker.ErrUnavailable) {
 			t.Errorf("%d nodes: Fence: %v, want ErrUnavailable", n, err)
 		}
-		if _, err := l.Release(t.Context(), kept, nil); !errors.Is(err, locker.ErrUnavailable) {
+		if _, err := l.Release(t.Context(), kept, locker.End{}); !errors.Is(err, locker.ErrUnavailable) {
 			t.Errorf("%d nodes: Release: %v, want ErrUnavailable", n, err)
 		}
 		for _, s := range servers[n/2+1:] {
@@ -160,7 +160,7 @@ func TestALateTryIsCleanedUp(t *testing.T) {
 	mustRelease(t, l, c)
 	given := claim("given up")
 	mustAcquire(t, l, given)
-	l.Abandon(given, false)
+	l.Abandon(given, locker.End{}, false)
 	servers[0].Cont() // it now does the work of the requests that arrived meanwhile
 	eventually(t, "the late tries are cleaned up",
 		func() bool { return !has(t, servers[0], "k") && !has(t, servers[0], "given up") })

@@ -18,6 +18,8 @@ import (
 // until their context ends. After Close they return [locker.ErrClosed]. It is
 // safe for concurrent use.
 type Locker struct {
+	locker.Unsupported
+
 	settings settings
 	instance string         // this locker's name for others, the same on all nodes
 	gate     lockerkit.Gate // counts calls, and requests that outlive a call by their limit
@@ -53,6 +55,11 @@ func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 		o.apply(&l.settings)
 	}
 	return l
+}
+
+// Capabilities are those of a quorum.
+func (*Locker) Capabilities() locker.Capabilities {
+	return locker.Capabilities{Inspects: true, Findings: findings}
 }
 
 // Open checks the settings and opens a redislocker for each node. It sends

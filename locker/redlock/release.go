@@ -12,15 +12,15 @@ import (
 // first claim in its queue. Release returns when a quorum has answered. A node
 // that does not answer is asked twice more in the background. A claim that a
 // quorum has handed the key to is told to try.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
 	}
 	defer l.gate.Leave()
 	b := l.ballot(c, false)
 	var behind *ballot
-	if next != nil {
-		behind = l.ballot(next, true)
+	if e.Next != nil {
+		behind = l.ballot(e.Next, true)
 		l.known.add(behind, queueEnd())
 	}
 	answers := make(chan answer[locker.Released], len(l.nodes))
@@ -36,7 +36,7 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	}
 	for i, clean := range seats {
 		if clean { // it owns nothing there, but may be queued
-			l.nodes[i].store.Abandon(&b.seats[i].claim, b.seats[i].unclear)
+			l.nodes[i].store.Abandon(&b.seats[i].claim, locker.End{}, b.seats[i].unclear)
 			ended(answer[locker.Released]{seat: i, err: locker.ErrLeaseLost})
 			continue
 		}
@@ -64,7 +64,7 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	defer cancel()
 	if _, err := b.take(limited, i, true); err != nil {
 		if b.disclaim(i) {
-			n.store.Abandon(&b.seats[i].claim, true)
+			n.store.Abandon(&b.seats[i].claim, locker.End{}, true)
 		}
 		return locker.Released{}, err
 	}
@@ -74,13 +74,13 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 			c = &next.seats[i].claim
 		}
 	}
-	r, err := n.store.Release(limited, &b.seats[i].claim, c)
+	r, err := n.store.Release(limited, &b.seats[i].claim, locker.End{Next: c})
 	n.end(err)
 	if b.finish(i) || err != nil && !errors.Is(err, locker.ErrLeaseLost) {
-		n.store.Abandon(&b.seats[i].claim, true)
+		n.store.Abandon(&b.seats[i].claim, locker.End{}, true)
 	}
 	if c != nil && next.cast(i, true, locker.Answer{Queued: r.Queued}, asked(err)) == over {
-		n.store.Abandon(c, true)
+		n.store.Abandon(c, locker.End{}, true)
 	}
 	return r, err
 }
@@ -98,7 +98,7 @@ func asked(err error) error {
 // It does that in the background. Each node has a list of its own, which is
 // bounded and does not wait for the others. A node that may yet get a request
 // of c is asked twice.
-func (l *Locker) Abandon(c *locker.Claim, late bool) {
+func (l *Locker) Abandon(c *locker.Claim, _ locker.End, late bool) {
 	if l.gate.Enter() != nil {
 		return
 	}
@@ -108,7 +108,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	l.known.drop(b) // for good, because it is over
 	for i, clean := range seats {
 		if s := &b.seats[i]; clean {
-			l.nodes[i].store.Abandon(&s.claim, late || s.unclear)
+			l.nodes[i].store.Abandon(&s.claim, locker.End{}, late || s.unclear)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func unraised(t *testing.T, l *Locker) uint64 {
 
 func release(t *testing.T, l *Locker, c *locker.Claim) {
 	t.Helper()
-	_, _ = l.Release(t.Context(), c, nil) // a node that is down does not answer
+	_, _ = l.Release(t.Context(), c, locker.End{}) // a node that is down does not answer
 	synctest.Wait()
 }
 

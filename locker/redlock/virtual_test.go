@@ -16,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -127,12 +128,7 @@ func openOn(t *testing.T, nodes []*fake, opts ...Option) *Locker {
 }
 
 // deaf is a guard that hears nothing.
-type deaf struct{}
-
-func (deaf) Granted(string, string, locker.Offer) bool { return false }
-func (deaf) Wanted(string)                             {}
-func (deaf) Wake(string)                               {}
-func (deaf) WakeAll()                                  {}
+type deaf = lockerkit.Deaf
 
 func newClaim(ttl time.Duration) *locker.Claim {
 	return &locker.Claim{

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
@@ -67,7 +68,7 @@ type hearing interface {
 func kit(clock bool, of func(*memRows) hearing) (ls []locker.Locker) {
 	w := newWorld()
 	for range 3 {
-		ls = append(ls, NewListener(of(&memRows{w: w, clock: clock})))
+		ls = append(ls, New(of(&memRows{w: w, clock: clock})))
 	}
 	return ls
 }
@@ -85,6 +86,8 @@ type side struct {
 
 // process is a Waker of a side.
 type process struct {
+	lockerkit.Deaf
+
 	s    *side
 	name int
 }
@@ -112,9 +115,6 @@ func (p process) Recorded(key, owner, record string) {
 	}
 	p.s.hear("%d: %s finds %q beside %s", p.name, owner, record, key)
 }
-func (process) Wanted(string) {}
-func (process) Wake(string)   {}
-func (process) WakeAll()      {}
 
 // hand is what the driver knows of a claim.
 type hand struct {
@@ -143,7 +143,7 @@ func (d *driver) run(seed uint64, model, kit []locker.Locker) {
 		s := &side{ls: ls, known: map[string]bool{}, last: map[string]uint64{}}
 		d.sides[i] = s
 		for n, l := range ls {
-			if err := l.Open(process{s, n}); err != nil {
+			if err := l.Open(process{s: s, name: n}); err != nil {
 				d.Fatal(err)
 			}
 			defer func() { _ = l.Close(d.Context()) }()
@@ -172,7 +172,7 @@ func (d *driver) both(what string, f func(i int, s *side) string) (said string) 
 	}
 	for i, s := range d.sides {
 		for _, key := range keys {
-			state, err := s.ls[0].(locker.Inspector).Inspect(d.Context(), key)
+			state, err := s.ls[0].Inspect(d.Context(), key)
 			all[i] += fmt.Sprintf("\n  %s %v", d.look(state), err)
 		}
 	}
@@ -186,7 +186,7 @@ func (d *driver) both(what string, f func(i int, s *side) string) (said string) 
 // read lets all processes of the kit know the rows and their tickets.
 func (d *driver) read() {
 	for _, l := range d.sides[1].ls {
-		desk := l.(Listener).desk
+		desk := l.(*Locker).desk
 		rows, err := desk.rows.Load(d.Context(), keys)
 		if err != nil {
 			d.Fatal(err)
@@ -250,13 +250,13 @@ func (d *driver) step() {
 		d.abandon(name, h)
 	case n == 16:
 		d.both("force release "+h.claims[0].Owner, func(i int, s *side) string {
-			return word(s.ls[0].(locker.Inspector).ForceRelease(d.Context(), key, h.claims[i].Owner))
+			return word(s.ls[0].ForceRelease(d.Context(), key, h.claims[i].Owner))
 		})
 	case n < 18:
 		d.mark(h)
 	case n < 19:
 		d.both("forget "+key, func(_ int, s *side) string {
-			found, err := s.ls[at].(locker.Recorder).Forget(d.Context(), key)
+			found, err := s.ls[at].Forget(d.Context(), key)
 			return fmt.Sprint(found, word(err))
 		})
 	default:
@@ -348,7 +348,7 @@ func (d *driver) acquireAll(at int) {
 			h.claims[i].Limit, h.claims[i].Lingers = 0, false
 			cs = append(cs, h.claims[i])
 		}
-		as, held, err := s.ls[at].(locker.Several).AcquireAll(d.Context(), cs, prefix)
+		as, held, err := s.ls[at].AcquireAll(d.Context(), cs, prefix)
 		said := []string{fmt.Sprint(held, word(err))}
 		for n, a := range as {
 			said = append(said, fmt.Sprint(a.Acquired, s.token(d, cs[n].Key, a.Token)))
@@ -406,7 +406,7 @@ func (d *driver) mark(h *hand) {
 	}
 	d.both("begin "+h.claims[0].Owner, func(i int, s *side) string {
 		r := locker.Record{Value: value, TTL: d.records()}
-		found, err := s.ls[h.at].(locker.Marker).Begin(d.Context(), h.claims[i], r)
+		found, err := s.ls[h.at].Begin(d.Context(), h.claims[i], r)
 		return fmt.Sprint(found, word(err))
 	})
 }
@@ -424,20 +424,14 @@ func (d *driver) release(name string, h *hand) {
 	d.know(h, false)
 	said := d.both("release "+h.claims[0].Owner, func(i int, s *side) string {
 		c, l := h.claims[i], s.ls[h.at]
-		var then *locker.Claim
+		e := locker.End{Unmark: unmarks}
 		if next != nil {
-			then = next.claims[i]
+			e.Next = next.claims[i]
 		}
-		if unmarks {
-			l.(locker.Marker).Unmark(c)
-		}
-		var r locker.Released
-		var err error
 		if keeps {
-			r, err = l.(locker.Recorder).Keep(d.Context(), c, then, locker.Record{Value: value, TTL: d.records()})
-		} else {
-			r, err = l.Release(d.Context(), c, then)
+			e.Record = locker.Record{Value: value, TTL: d.records()}
 		}
+		r, err := l.Release(d.Context(), c, e)
 		if next != nil {
 			next.place[i] = r.Place
 		}
@@ -461,7 +455,7 @@ func (d *driver) abandon(name string, h *hand) {
 	delete(d.hands, name)
 	d.know(h, false)
 	d.both("abandon "+h.claims[0].Owner, func(i int, s *side) string {
-		s.ls[h.at].Abandon(h.claims[i], false)
+		s.ls[h.at].Abandon(h.claims[i], locker.End{}, false)
 		return ""
 	})
 }

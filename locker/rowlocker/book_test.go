@@ -4,20 +4,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // hasty is a guard that releases what it is granted before it answers.
-type hasty struct{ l *Locker }
+type hasty struct {
+	lockerkit.Deaf
+
+	l *Locker
+}
 
 func (h hasty) Granted(_, owner string, _ locker.Offer) bool { h.l.book.forget(owner); return true }
-func (hasty) Wanted(string)                                  {}
-func (hasty) Wake(string)                                    {}
-func (hasty) WakeAll()                                       {}
 
 func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
 	l := New(noRows{})
-	l.lookout.waker = hasty{l}
+	l.lookout.waker = hasty{l: l}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
 	r := &row{owner: "o", term: term{ends: 2e6}, now: 1e6}
 	l.lookout.tell("k", r, r.owners()[0], time.Now())
@@ -37,7 +39,7 @@ func (c counting) Granted(string, string, locker.Offer) bool { *c.granted++; ret
 
 func TestAGrantIsToldOnce(t *testing.T) {
 	l, granted := New(noRows{}), 0
-	l.lookout.waker = counting{hasty{l}, &granted}
+	l.lookout.waker = counting{hasty{l: l}, &granted}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
 	r := &row{owner: "o", term: term{ends: 2e6}, now: 1e6}
 	for range 2 {
@@ -52,7 +54,7 @@ func TestAGrantIsToldOnce(t *testing.T) {
 // about to tell of it.
 func TestAGrantThatIsOverWhenItIsToldIsNotLookedFor(t *testing.T) {
 	l, granted := New(noRows{}), 0
-	l.lookout.waker = counting{hasty{l}, &granted}
+	l.lookout.waker = counting{hasty{l: l}, &granted}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
 	w, _ := l.book.found("o", false)
 	if keys := l.book.watched(); len(keys) != 1 {
@@ -78,7 +80,7 @@ func (j joining) Recorded(_, _, value string) { *j.found = append(*j.found, valu
 func TestAMessageHasTheWholeRecordOrNone(t *testing.T) {
 	var found []string
 	l := New(noRows{})
-	l.lookout.waker = joining{hasty{l}, &found}
+	l.lookout.waker = joining{hasty{l: l}, &found}
 	for _, size := range []int64{3, inlineMax + 1} {
 		l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second, Recall: true})
 		r := &row{record: record{owner: "p", term: term{ends: 2e6}, size: size, value: []byte("abc")}, now: 1e6}
@@ -106,7 +108,7 @@ func TestAnOfferLastsFromTheLastLookThatSawTheClaimWait(t *testing.T) {
 		want time.Duration
 	}{{0, 0}, {900_000, time.Second}, {1_250_000, 750 * time.Millisecond}, {3_000_000, 0}} {
 		l, offer := New(noRows{}), locker.Offer{}
-		l.desk.traits.Clock, l.lookout.waker = true, offered{hasty{l}, &offer}
+		l.desk.traits.Clock, l.lookout.waker = true, offered{hasty{l: l}, &offer}
 		l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
 		if c.seen > 0 {
 			l.book.saw("o", c.seen)

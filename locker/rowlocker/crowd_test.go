@@ -147,7 +147,7 @@ func TestAKeyThatNobodyOwnsIsAnybodys(t *testing.T) {
 	r.crowd[0].Ends = 100e6 + 100e3
 	r = at(r, 100.2)
 	if res := r.apply(sharing("b", locker.NoLimit, true)); !res.ok {
-		t.Errorf("%+v, want law 8 to let b barge", res)
+		t.Errorf("%+v, want law 7 to let b barge", res)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestAReleaseOfAShareKnowsOfThoseBesideIt(t *testing.T) {
 		a, b, next := wants('a', locker.NoLimit), wants('b', locker.NoLimit), wants('n', 1)
 		take(t, ls[0], a)
 		take(t, ls[1], b)
-		r, err := ls[0].Release(t.Context(), a, next)
+		r, err := ls[0].Release(t.Context(), a, locker.End{Next: next})
 		if err != nil || !r.Handed || !r.Queued {
 			t.Errorf("%+v, %v, want next to be queued behind b", r, err)
 		}

@@ -19,7 +19,7 @@ type noRows struct{ Rows }
 func (noRows) Traits() Traits { return Traits{Name: "test", Clock: true, Workers: 1, Batch: 128} }
 
 // The guard goes on with a claim whose request was not sent, and gives up one
-// whose request may still be carried out (law 12).
+// whose request may still be carried out (law 8).
 func TestACallIsUnsentUntilAWorkerHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newDesk(noRows{}, noRows{}.Traits(), "i")
@@ -223,7 +223,7 @@ func TestACallWithoutADeadlineEndsThoughTheStoreIsSilent(t *testing.T) {
 			return err
 		},
 		"Release": func(ctx context.Context, l *Locker, c *locker.Claim) error {
-			_, err := l.Release(ctx, c, nil)
+			_, err := l.Release(ctx, c, locker.End{})
 			return err
 		},
 		"Forget": func(ctx context.Context, l *Locker, c *locker.Claim) error {

@@ -9,9 +9,6 @@
 //
 //	func New(db *client) *Locker { return &Locker{rowlocker.New(&rows{db})} }
 //
-// With [Ears] it embeds a [Listener], of [NewListener]. FindingNames, see
-// [locker.FindingNamer], is the store's own method.
-//
 // The Locker does the rest, and keeps the laws of package locker. It has queues
 // and hand-overs, shared leases and permits, fencing tokens, records and marks.
 // It makes batches, tries again, and does what must be done in the background.
@@ -71,7 +68,7 @@
 //
 //	[Ears]       messages. A hand-over is heard at once. Without them, or while
 //	             Listen has brought none for a second, each process that waits
-//	             looks every 10 to 60 ms. [NewListener] lets keys linger.
+//	             looks every 10 to 60 ms. With them, keys can linger.
 //	[Pulse]      tells who is alive. Looks are then reads. Without it, each
 //	             claim that waits writes its row twice a second.
 //	[Ticketing]  claims queue up beside the row. Claims for a hot key do not

@@ -108,7 +108,7 @@ func TestAHolderHearsAtOnceThatItsKeyWasReleasedByForce(t *testing.T) {
 func TestTheGuardIsWokenWhenMessagesBreakOffAndComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ls, es := peers(t, 1, func(m *memRows) *Locker { return New(memEars{m}) })
-		l := Listener{ls[0]}
+		l := ls[0]
 		if !l.Listens() || es[0].woken() != 1 {
 			t.Fatalf("Listens %v, woken %d times", l.Listens(), es[0].woken())
 		}

@@ -132,7 +132,7 @@ func (s *store) Listen(ctx context.Context, instance string, hear func(rowlocker
 
 // A store in memory: what its author writes, and what its user does.
 func Example() {
-	g, err := guard.New(rowlocker.NewListener(newStore()))
+	g, err := guard.New(rowlocker.New(newStore()))
 	if err != nil {
 		panic(err)
 	}

@@ -11,14 +11,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var (
-	_ locker.Locker    = (*Locker)(nil)
-	_ locker.Inspector = (*Locker)(nil)
-	_ locker.Limiter   = (*Locker)(nil)
-	_ locker.Marker    = (*Locker)(nil)
-	_ locker.Sharer    = (*Locker)(nil)
-	_ locker.Several   = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 // Locker is a [locker.Locker] on rows, for one guard.
 type Locker struct {
@@ -31,7 +24,8 @@ type Locker struct {
 	lookout  *lookout
 }
 
-// New returns a Locker on rows, and sends nothing. Close closes the rows.
+// New returns a Locker on rows, and sends nothing. Close closes the rows. Keys
+// can linger if the rows have [Ears].
 func New(rows Rows) *Locker {
 	t := rows.Traits()
 	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
@@ -45,24 +39,21 @@ func New(rows Rows) *Locker {
 	return l
 }
 
-// Listener is a Locker whose processes hear at once that others want their
-// keys, so that keys may linger there.
-type Listener struct{ *Locker }
-
-var _ locker.Listener = Listener{}
-
-// NewListener is New for rows that bring messages.
-func NewListener(rows interface {
-	Rows
-	Ears
-},
-) Listener {
-	return Listener{New(rows)}
+// Capabilities return what a Locker on these rows can do.
+func (l *Locker) Capabilities() locker.Capabilities {
+	_, ears := l.rows.(Ears)
+	return locker.Capabilities{
+		Limits: l.traits.Limits, Shares: true, Several: true, Records: true, Inspects: true,
+		Lingers: ears, Findings: l.traits.Findings,
+	}
 }
 
 // Listens reports whether the messages of other processes arrive here now. It
 // does not block.
-func (l Listener) Listens() bool { return l.lookout.hears() }
+func (l *Locker) Listens() bool { return l.lookout.hears() }
+
+// Node returns the same for all keys, which count as one node's.
+func (*Locker) Node(string) string { return "" }
 
 // Open checks the settings, and starts what serves the calls.
 func (l *Locker) Open(w locker.Waker) error {
@@ -108,13 +99,7 @@ func (l *Locker) leaveAll() {
 	all.Wait()
 }
 
-// Limits returns what the store can keep.
-func (l *Locker) Limits() locker.Limits { return l.traits.Limits }
-
-// Shares reports true: the table keeps shared claims and permits.
-func (*Locker) Shares(int) bool { return true }
-
-// Acquire makes c an owner of its key if law 13 allows it. An Acquire takes a
+// Acquire makes c an owner of its key if law 9 allows it. An Acquire takes a
 // read, and a write if something changes.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.life.Enter(); err != nil {
@@ -188,18 +173,20 @@ func (l *Locker) acquiring(c *locker.Claim, t locker.Try) *request {
 
 // Release hands the key of c to the first in the queue, and to those behind it
 // that may own it too.
-func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
 	}
 	defer l.life.Leave()
-	s, _ := c.State.(claimState)
-	return l.release(ctx, request{verb: release, key: c.Key, owner: c.Owner, unmark: s.unmark}, next)
+	return l.released(l.desk.do(ctx, *l.releasing(ending(c, e), e.Next)), e.Next)
 }
 
-// release sends q, which ends the hold of its owner and queues next.
-func (l *Locker) release(ctx context.Context, q request, next *locker.Claim) (locker.Released, error) {
-	return l.released(l.desk.do(ctx, *l.releasing(q, next)), next)
+// ending returns the request that ends c.
+func ending(c *locker.Claim, e locker.End) request {
+	if r := e.Record; r.Value != "" {
+		return request{verb: keep, key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value)}
+	}
+	return request{verb: release, key: c.Key, owner: c.Owner, unmark: e.Unmark}
 }
 
 // releasing completes q before it is sent.
@@ -374,34 +361,6 @@ func (l *Locker) ReleaseAll(
 	}
 }
 
-// Keep is Release of c with a record.
-func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
-	if err := l.life.Enter(); err != nil {
-		return locker.Released{}, err
-	}
-	defer l.life.Leave()
-	released, err := l.release(ctx, keeping(c, r), next)
-	if errors.Is(err, locker.ErrUnavailable) {
-		s, _ := c.State.(claimState)
-		s.keep = &r // for Abandon
-		c.State = s
-	}
-	return released, err
-}
-
-func keeping(c *locker.Claim, r locker.Record) request {
-	return request{verb: keep, key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value)}
-}
-
-// ending returns the request that leaves nothing of c behind (law 19).
-func ending(c *locker.Claim) request {
-	s, _ := c.State.(claimState)
-	if s.keep != nil {
-		return keeping(c, *s.keep)
-	}
-	return request{verb: release, key: c.Key, owner: c.Owner, unmark: s.unmark}
-}
-
 // Begin marks the key of c.
 func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
 	if err := l.life.Enter(); err != nil {
@@ -412,13 +371,6 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 		verb: begin, key: c.Key, owner: c.Owner, ttl: r.TTL.Microseconds(), value: []byte(r.Value),
 	})
 	return string(answer.record), unclear(err)
-}
-
-// Unmark lets the Release or Abandon of c remove its mark, and sends nothing.
-func (*Locker) Unmark(c *locker.Claim) {
-	s, _ := c.State.(claimState)
-	s.unmark = true
-	c.State = s
 }
 
 // Forget deletes the record of key, and reports whether there was one. The
@@ -439,15 +391,8 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	return r.ok, nil
 }
 
-// claimState is the locker's own part of a claim: its State, if it has one. The
-// guard never has two calls in flight that use it.
-type claimState struct {
-	keep   *locker.Record // of a Keep without an answer
-	unmark bool           // see Unmark
-}
-
 // Abandon takes c out of key and queue, in the background.
-func (l *Locker) Abandon(c *locker.Claim, late bool) { l.abandon(ending(c), late) }
+func (l *Locker) Abandon(c *locker.Claim, e locker.End, late bool) { l.abandon(ending(c, e), late) }
 
 // giveBack releases a key that was granted to a claim which nobody knows (law
 // 3). After Close it does nothing: Close has released all claims that waited.

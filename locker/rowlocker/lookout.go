@@ -115,9 +115,9 @@ func (l *lookout) heard(src Row) {
 // this step, its claims that find a record, and that others wait for its key.
 func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 	behind := r.waiting()
-	if revoker, ok := l.waker.(locker.Revoker); ok && r.revokes {
+	if r.revokes {
 		for _, owner := range l.book.lost(key, r) {
-			revoker.Revoked(key, owner)
+			l.waker.Revoked(key, owner)
 		}
 	}
 	for _, s := range r.owners() {
@@ -226,8 +226,7 @@ func (l *lookout) tellFinders(rows map[string]*row) {
 	for _, r := range rows {
 		recorded = recorded || r.counting() != nil
 	}
-	j, ok := l.waker.(locker.Joiner)
-	if !recorded || !ok {
+	if !recorded {
 		return
 	}
 	for _, c := range l.book.finders(rows) {
@@ -235,7 +234,7 @@ func (l *lookout) tellFinders(rows map[string]*row) {
 		if int64(len(found.value)) < found.size { // it stands in a row of its own
 			found.value = nil
 		}
-		j.Recorded(c.Key, c.Owner, string(found.value))
+		l.waker.Recorded(c.Key, c.Owner, string(found.value))
 	}
 }
 

@@ -233,6 +233,15 @@ type memDeaf struct{ *memRows }
 
 func (memDeaf) Listen(context.Context, string, func(Row), func()) {}
 
+// unheard is a Locker on memDeaf, where no key can linger.
+type unheard struct{ *Locker }
+
+func (u unheard) Capabilities() locker.Capabilities {
+	can := u.Locker.Capabilities()
+	can.Lingers = false
+	return can
+}
+
 // memPulse knows who is alive.
 type memPulse struct{ memEars }
 
@@ -271,13 +280,13 @@ func TestTheKitKeepsItsPromisesOnEveryKindOfStore(t *testing.T) {
 						case "polled":
 							return New(m)
 						case "deaf":
-							return New(memDeaf{m})
+							return unheard{New(memDeaf{m})}
 						case "ears", "single":
-							return NewListener(memEars{m})
+							return New(memEars{m})
 						case "pulse":
-							return NewListener(memPulse{memEars{m}})
+							return New(memPulse{memEars{m}})
 						}
-						return NewListener(memTickets{memPulse{memEars{m}}})
+						return New(memTickets{memPulse{memEars{m}}})
 					}
 					return one(), one()
 				})

@@ -11,6 +11,6 @@ import (
 func TestTheExampleKeepsItsPromises(t *testing.T) {
 	lockertest.RunVirtual(t, func(*testing.T) (a, b locker.Locker) {
 		s := newStore()
-		return rowlocker.NewListener(s), rowlocker.NewListener(s)
+		return rowlocker.New(s), rowlocker.New(s)
 	})
 }

@@ -75,7 +75,7 @@ func (b *budget) acquire(at int, c *locker.Claim, t locker.Try) (owns bool) {
 
 func (b *budget) release(at int, c, next *locker.Claim) {
 	b.Helper()
-	if _, err := b.ls[at].Release(b.Context(), c, next); err != nil {
+	if _, err := b.ls[at].Release(b.Context(), c, locker.End{Next: next}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -249,7 +249,7 @@ func TestRequestsOfRecords(t *testing.T) {
 			})
 			r := locker.Record{Value: string(make([]byte, n)), TTL: time.Hour}
 			b.costs("a record", 1, func() {
-				if _, err := b.ls[0].Keep(t.Context(), c, nil, r); err != nil {
+				if _, err := b.ls[0].Release(t.Context(), c, locker.End{Record: r}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -70,8 +70,8 @@ type term struct {
 
 func (r *row) termOf(d int64) term { return term{length: r.grain + d, ends: r.now + r.grain + d} }
 
-// record is what the last Keep or Begin has left beside a key, see laws 16 to
-// 20 of package locker. The record lies in the row of its key, so that both
+// record is what the last Release or Begin has left beside a key, see laws 11 and
+// 12 of package locker. The record lies in the row of its key, so that both
 // change in one step.
 type record struct {
 	owner string // of the claim that left it; "" is none
@@ -127,7 +127,7 @@ type share struct {
 }
 
 // keepsOut is for how long after its last look a claim keeps those
-// behind it from a crowd (law 14).
+// behind it from a crowd (law 10).
 const keepsOut = 2 * locker.LookEvery
 
 // verb is what a call does.
@@ -340,7 +340,7 @@ func (r *row) acquire(q *request) result {
 	if len(r.crowd) > 0 { // a share may have ended, and left room for those who wait
 		r.serve()
 	}
-	if r.owned(q.owner) || r.room(q.limit) && (r.free() || !r.behind(q)) { // law 8: a free key is anybody's
+	if r.owned(q.owner) || r.room(q.limit) && (r.free() || !r.behind(q)) { // law 7: a free key is anybody's
 		r.leaves(q.owner)
 		token := r.own(q.owner, q.inst, q.limit, q.ttl, q.holder, q.fencing)
 		r.lingers = q.lingers
@@ -355,7 +355,7 @@ func (r *row) acquire(q *request) result {
 			w.Seen, w.Since, w.beside, r.dirty = r.now, 0, false, true
 		}
 		res.queued, res.place = true, w.Place
-		if res.lingers { // law 21: the message may have been lost
+		if res.lingers { // law 4: the message may have been lost
 			r.joined, r.dirty = true, true
 		}
 	case q.try.Wait && !q.try.Queued: // law 2: an owner id is queued once
@@ -408,7 +408,7 @@ func (r *row) release(q *request) result {
 	r.disown(q.owner)
 	res.waiting = len(r.queue)
 	res.handed = res.ok && (res.waiting > 0 || !r.free())
-	if res.handed && q.next != "" { // law 9: behind all
+	if res.handed && q.next != "" { // law 7: behind all
 		res.queued, res.place = true, back
 		w := q.waiter(back, r.now)
 		w.Owner = q.next
@@ -453,7 +453,7 @@ func (r *row) lapse(owner string) {
 	r.dirty = r.dirty || len(r.crowd) < n || slices.Contains(r.settled, owner) // others may see it still
 }
 
-// settle drops the shares that have ended (law 13).
+// settle drops the shares that have ended (law 9).
 func (r *row) settle() {
 	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool {
 		if s.Ends <= r.now {
@@ -480,14 +480,14 @@ func (r *row) owners() []share {
 }
 
 // room reports whether a claim of that limit may own the key beside its owners
-// (law 13).
+// (law 9).
 func (r *row) room(limit int) bool {
 	n := len(r.crowd)
 	return !r.alone() && n < max(limit, 1) && !slices.ContainsFunc(r.crowd, func(s share) bool { return n >= s.Limit })
 }
 
 // behind reports whether the claim of q has to stay behind a claim in the queue
-// (law 14). Those in front of it that may own the key were served before.
+// (law 10). Those in front of it that may own the key were served before.
 func (r *row) behind(q *request) bool {
 	for _, w := range r.queue {
 		switch {
@@ -553,7 +553,7 @@ func (r *row) left() *record {
 	return &r.record
 }
 
-// counting returns the record if it counts (law 20).
+// counting returns the record if it counts (law 12).
 func (r *row) counting() *record {
 	if left := r.left(); left != nil && (!left.mark || !r.owned(left.owner)) {
 		return left

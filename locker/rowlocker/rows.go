@@ -76,8 +76,9 @@ type Traits struct {
 	// Members says that Join.Open works. The Rows are then [Ticketing].
 	Members bool
 
-	// Limits are those of [locker.Limiter].
-	Limits locker.Limits
+	// Limits and Findings are those of [locker.Capabilities].
+	Limits   locker.Limits
+	Findings []string
 
 	Workers int // calls of Load and Swap at a time, but for renewals; 0 is 1
 	Batch   int // changes of one Swap at most; 0 is 1

@@ -20,11 +20,6 @@ const (
 	FindingSchema    = sqllease.FindingSchema     // the table is missing
 )
 
-// FindingNames implements [locker.FindingNamer].
-func (*Locker) FindingNames() []string {
-	return []string{FindingJournal, FindingMemory, FindingRights, FindingRoundTrip, FindingSchema}
-}
-
 // Check takes and releases a key that nobody uses, and measures that. Check
 // also looks where the database is and whether it is in WAL mode. The error
 // holds everything that is wrong, each as a [locker.Finding] with one of the

@@ -9,6 +9,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
@@ -75,7 +76,7 @@ func TestCloseGivesUpOnADatabaseThatHangsAfterHalfAMinute(t *testing.T) {
 		}
 		mend := fault.Break()
 		defer mend()
-		l.Abandon(c, true)
+		l.Abandon(c, locker.End{}, true)
 		began := time.Now()
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -105,9 +106,4 @@ func TestMigrateIsSafeBesideOthers(t *testing.T) {
 }
 
 // silent is a Waker that passes nothing on.
-type silent struct{}
-
-func (silent) Wake(string)                               {}
-func (silent) WakeAll()                                  {}
-func (silent) Wanted(string)                             {}
-func (silent) Granted(string, string, locker.Offer) bool { return false }
+type silent = lockerkit.Deaf

@@ -35,6 +35,7 @@ var dialect = sqllease.Dialect{
 	ReadOnly: "0", // a write tells
 	Judge:    judgeError,
 	Check:    check,
+	Findings: []string{FindingJournal, FindingMemory, FindingRights, FindingRoundTrip, FindingSchema},
 	Rights:   "the process must be allowed to write the file of %s and its directory",
 	Workers:  1, // as SQLite has one writer
 }

@@ -54,8 +54,8 @@ func TestCheckNamesWhatToChange(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %s", c.dsn, found, err, c.want)
 			continue
 		}
-		if !slices.Contains(sqlitelocker.New(db).FindingNames(), found[0].Name) {
-			t.Errorf("FindingNames lacks %s", found[0].Name)
+		if !slices.Contains(sqlitelocker.New(db).Capabilities().Findings, found[0].Name) {
+			t.Errorf("Findings lack %s", found[0].Name)
 		}
 	}
 }

@@ -19,10 +19,7 @@ const (
 	FindingVersion   = "version"                  // ZooKeeper is too old
 )
 
-// FindingNames implements [locker.FindingNamer].
-func (*Locker) FindingNames() []string {
-	return []string{FindingQuorum, FindingRights, FindingRoundTrip, FindingVersion}
-}
+var findings = []string{FindingQuorum, FindingRights, FindingRoundTrip, FindingVersion}
 
 // Check returns the findings about ZooKeeper.
 func (r *rows) Check(ctx context.Context, _, _ time.Duration, failed error) error {

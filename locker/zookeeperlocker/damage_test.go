@@ -71,12 +71,9 @@ func awaitNone(t *testing.T, conn *zk.Conn, prefix string) {
 }
 
 // deaf is a Waker that hears nothing, so that a claim learns all by its calls.
-type deaf struct{}
+type deaf struct{ lockerkit.Deaf }
 
 func (deaf) Granted(_, _ string, _ locker.Offer) bool { return true }
-func (deaf) Wanted(string)                            {}
-func (deaf) Wake(string)                              {}
-func (deaf) WakeAll()                                 {}
 
 func opened(t *testing.T, addr, prefix string) locker.Locker {
 	t.Helper()
@@ -110,11 +107,11 @@ var goesOn = map[string]func(ctx context.Context, l locker.Locker, c *locker.Cla
 		return err
 	},
 	"release": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
-		_, err := l.Release(ctx, c, nil)
+		_, err := l.Release(ctx, c, locker.End{})
 		return err
 	},
 	"force release": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
-		return l.(locker.Inspector).ForceRelease(ctx, c.Key, c.Owner)
+		return l.ForceRelease(ctx, c.Key, c.Owner)
 	},
 	"acquire again": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
 		a, err := l.Acquire(ctx, c, locker.Try{Held: true})
@@ -148,7 +145,7 @@ func TestAnOwnerWhoseNodeWasDeletedChangesNothing(t *testing.T) {
 				if err := goOn(t.Context(), l, a); !errors.Is(err, locker.ErrLeaseLost) {
 					t.Errorf("the old owner: %v, want ErrLeaseLost", err)
 				}
-				if s, err := other.(locker.Inspector).Inspect(t.Context(), "k"); err != nil || s.Owner != b.Owner {
+				if s, err := other.Inspect(t.Context(), "k"); err != nil || s.Owner != b.Owner {
 					t.Errorf("the key is %s's, want %s's: %v", s.Owner, b.Owner, err)
 				}
 				for _, go2 := range []string{"renew", "release"} {
@@ -210,7 +207,7 @@ func TestAnOwnerGoesOnWhateverStandsBelowItsNode(t *testing.T) {
 					if err := goOn(ctx, l, c); err != nil {
 						t.Errorf("the owner: %v", err)
 					}
-					_, _ = l.Release(ctx, c, nil)
+					_, _ = l.Release(ctx, c, locker.End{})
 					all.Wait()
 					awaitNone(t, conn, prefix)
 				})

@@ -34,7 +34,13 @@
 // messages are ephemeral: a claim waits as long as the session of its process.
 //
 // One of the processes is the janitor. It frees the keys of dead processes for
-// which nobody waits. See [Locker.Limits] for how late.
+// which nobody waits.
+//
+// A process that waits for a key looks at it at least every [locker.LookEvery],
+// and measures the TTL of a dead holder from its first look after the last
+// renewal. A process that never looked before finds the key until the janitor
+// frees it. If no process was there to be the janitor, both times begin with
+// the first process that is.
 //
 // # Limits
 //

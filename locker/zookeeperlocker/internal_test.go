@@ -146,9 +146,7 @@ func TestTheListOfServersIsJudged(t *testing.T) {
 }
 
 // deaf is a Waker for a store that does not answer.
-type deaf struct{ locker.Waker }
-
-func (deaf) WakeAll() {}
+type deaf = lockerkit.Deaf
 
 func TestAnErrorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()

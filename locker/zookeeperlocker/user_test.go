@@ -181,11 +181,11 @@ func TestARecordDoesNotHoldTheKeyOfADeadProcess(t *testing.T) {
 	l, c := opened(t, addr, prefix), claimOfK()
 	c.TTL = 10 * time.Second // Begin comes before its end
 	acquire(t, l, c)
-	if _, err := l.(locker.Marker).Begin(t.Context(), c, locker.Record{Value: "mark", TTL: time.Hour}); err != nil {
+	if _, err := l.Begin(t.Context(), c, locker.Record{Value: "mark", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		s, err := opened(t, addr, prefix).(locker.Inspector).Inspect(t.Context(), "k")
+		s, err := opened(t, addr, prefix).Inspect(t.Context(), "k")
 		if err == nil && !s.Held && s.Record.Size > 0 {
 			return
 		}
@@ -206,10 +206,10 @@ func TestARecordEndsThoughItsRowIsWrittenAnew(t *testing.T) {
 			l, c := opened(t, addr, prefix), claimOfK()
 			acquire(t, l, c)
 			r := locker.Record{Value: value, TTL: 3 * time.Second}
-			if _, err := l.(locker.Recorder).Keep(t.Context(), c, nil, r); err != nil {
+			if _, err := l.Release(t.Context(), c, locker.End{Record: r}); err != nil {
 				t.Fatal(err)
 			}
-			if s, err := l.(locker.Inspector).Inspect(t.Context(), "k"); err != nil || s.Record.Size != len(value) {
+			if s, err := l.Inspect(t.Context(), "k"); err != nil || s.Record.Size != len(value) {
 				t.Fatalf("%+v, %v, want the record", s, err)
 			}
 			conn := zktest.Connect(t, session, addr)
@@ -240,7 +240,7 @@ func endsFor(t *testing.T, l locker.Locker) bool {
 		if !a.Acquired {
 			return false
 		}
-		if _, err := l.Release(t.Context(), c, nil); err != nil {
+		if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,18 +24,15 @@ const store = "zookeeperlocker"
 // A Locker has about twenty goroutines from Open on, of which most wait for
 // messages. All end with Close.
 type Locker struct {
-	base
+	*base
 
 	rows *rows
 }
 
 // base has the methods of package locker, which guard calls.
-type base = rowlocker.Listener
+type base = rowlocker.Locker
 
-var (
-	_ locker.Locker       = (*Locker)(nil)
-	_ locker.FindingNamer = (*Locker)(nil)
-)
+var _ locker.Locker = (*Locker)(nil)
 
 // New returns a Locker that keeps leases by conn. New sends nothing. The caller
 // closes conn, after the Locker.
@@ -45,7 +42,7 @@ func New(conn *zk.Conn, opts ...Option) *Locker {
 	for _, o := range opts {
 		o(&r.settings)
 	}
-	return &Locker{rowlocker.NewListener(r), r}
+	return &Locker{rowlocker.New(r), r}
 }
 
 type settings struct {
@@ -82,16 +79,8 @@ func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// Limits returns how late leases end if their process has died.
-//
-// A process that waits for a key looks at it at least every [locker.LookEvery],
-// and measures the TTL of a dead holder from its first look after the last
-// renewal. A process that never looked before finds the key until the janitor
-// frees it. If no process was there to be the janitor, both times begin with
-// the first process that is.
-func (*Locker) Limits() locker.Limits {
-	return locker.Limits{Late: locker.LookEvery, LateForOthers: 5 * sweepEvery}
-}
+// limits say how late leases end if their process has died, see the package.
+var limits = locker.Limits{Late: locker.LookEvery, LateForOthers: 5 * sweepEvery}
 
 // Check reports whether ZooKeeper can serve leases of ttl now. Check takes and
 // releases a key that nobody uses, measures that, and reads the list of
@@ -122,7 +111,7 @@ var _ interface {
 // node.
 func (r *rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
-		Name: store, Blind: true, Limits: (*Locker)(nil).Limits(),
+		Name: store, Blind: true, Limits: limits, Findings: findings,
 		Workers: 2, Batch: 50, // more workers would send smaller batches
 	}
 }

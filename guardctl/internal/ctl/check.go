@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/locker"
 )
 
 const checkTrips = 5
@@ -43,7 +42,7 @@ warnings.`,
 			}
 			defer closeClient()
 			accepted := cmd.StringSlice("accept")
-			if err := known(l, accepted); err != nil {
+			if err := known(l.Capabilities().Findings, accepted); err != nil {
 				return err
 			}
 			return withLocker(ctx, l, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) },
@@ -52,12 +51,9 @@ warnings.`,
 	}
 }
 
-// known returns an error for a name that no finding of l has.
-func known(l locker.Locker, accepted []string) error {
-	var names []string
-	if l, ok := l.(locker.FindingNamer); ok {
-		names = l.FindingNames()
-	}
+// known returns an error for a name that is not one of names, those of all
+// findings.
+func known(names, accepted []string) error {
 	for _, name := range accepted {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("--accept knows no finding %q, only %s", name, strings.Join(names, ", "))

@@ -279,7 +279,7 @@ func TestEveryFindingOfRedislockerCanBeAccepted(t *testing.T) {
 	for _, finding := range regexp.MustCompile(`\tFinding\w+ += "([a-z-]+)"`).FindAllSubmatch(source, -1) {
 		names = append(names, string(finding[1]))
 	}
-	if known := new(redislocker.Locker).FindingNames(); !slices.Equal(names, known) {
+	if known := new(redislocker.Locker).Capabilities().Findings; !slices.Equal(names, known) {
 		t.Errorf("check knows %q, redislocker has %q", known, names)
 	}
 }

@@ -141,10 +141,11 @@ func (p *prover) compete(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, ok := l.(locker.Marker); ok {
+		can := l.Capabilities()
+		if can.Records {
 			rules.Roles = judge.Roles[:len(judge.Roles)-1] // without keys that linger
 		}
-		rules.Late = max(locker.LimitsOf(l).Late, locker.LimitsOf(l).LateForOthers)
+		rules.Late = max(can.Limits.Late, can.Limits.LateForOthers)
 		g, err := contest.Open(l, func() error { end(); return nil }, guard.WithTTL(p.proof.TTL))
 		if err != nil {
 			return err

@@ -17,14 +17,6 @@ import (
 // machine.
 const FailoverMax = 20 * time.Second
 
-// deaf is a Waker that is not interested.
-type deaf struct{}
-
-func (deaf) Granted(string, string, locker.Offer) bool { return false }
-func (deaf) Wanted(string)                             {}
-func (deaf) Wake(string)                               {}
-func (deaf) WakeAll()                                  {}
-
 // Failover checks that each verb finds the new primary, whose table is empty,
 // while the old one answers on as a server that takes no writes. move makes it
 // so.
@@ -53,7 +45,7 @@ func Failover(t *testing.T, newLocker func() locker.Locker, move func()) {
 			return lost(err)
 		},
 		"release": func(ctx context.Context, l locker.Locker, c, _, _ *locker.Claim) error {
-			_, err := l.Release(ctx, c, nil)
+			_, err := l.Release(ctx, c, locker.End{})
 			return lost(err)
 		},
 	}
@@ -61,7 +53,7 @@ func Failover(t *testing.T, newLocker func() locker.Locker, move func()) {
 	moved := make(chan struct{})
 	for name, verb := range verbs {
 		l := newLocker()
-		if err := l.Open(deaf{}); err != nil {
+		if err := l.Open(lockerkit.Deaf{}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.Context())) })

@@ -170,11 +170,11 @@ func (s *Setup) mysql() (driver.Connector, error) {
 func LimitsOf(t Topology) locker.Limits {
 	switch t {
 	case Etcd:
-		return (*etcdlocker.Locker)(nil).Limits()
+		return etcdlocker.New(nil).Capabilities().Limits
 	case ZooKeeper:
-		return (*zookeeperlocker.Locker)(nil).Limits()
+		return zookeeperlocker.New(nil).Capabilities().Limits
 	case NATS:
-		return natslocker.New(nil, Bucket).Limits()
+		return natslocker.New(nil, Bucket).Capabilities().Limits
 	}
 	return locker.Limits{}
 }

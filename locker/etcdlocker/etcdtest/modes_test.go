@@ -22,6 +22,7 @@ import (
 // counted is a locker whose requests are counted.
 type counted struct {
 	*etcdlocker.Locker
+	lockerkit.Deaf
 	txns    atomic.Int32
 	between atomic.Pointer[between]
 
@@ -30,8 +31,6 @@ type counted struct {
 	granted chan locker.Offer
 }
 
-func (*counted) Wake(string)     {}
-func (*counted) WakeAll()        {}
 func (c *counted) Wanted(string) { c.wanted <- struct{}{} }
 
 // Granted tells that the claim is known.
@@ -119,7 +118,7 @@ func (c *counted) mustAcquire(t *testing.T, cl *locker.Claim, try locker.Try, wa
 func (c *counted) releases(t *testing.T, cl *locker.Claim, handed bool) func() error {
 	t.Helper()
 	return func() error {
-		r, err := c.Release(t.Context(), cl, nil)
+		r, err := c.Release(t.Context(), cl, locker.End{})
 		if err == nil && r.Handed != handed {
 			return fmt.Errorf("handed %v, want %v", r.Handed, handed)
 		}
@@ -339,7 +338,7 @@ func TestAReleaseLetsInAllThatMayOwnTheKeyTogether(t *testing.T) {
 		if time.Since(began) > locker.QueueLife/2 {
 			continue // some may leave the queue
 		}
-		if _, err := c.Release(t.Context(), owner, nil); err != nil {
+		if _, err := c.Release(t.Context(), owner, locker.End{}); err != nil {
 			t.Fatal(err)
 		}
 		if s, err := c.Inspect(t.Context(), owner.Key); err != nil || s.Waiting > 0 {
@@ -359,7 +358,7 @@ func TestPermitsThatAreHandedOverTogetherHaveTokensOfTheirOwn(t *testing.T) {
 	owner := claimed("k", 0)
 	c.mustAcquire(t, owner, locker.Try{}, owns)
 	c.queued(t, permits, owner, permits)
-	if _, err := c.Release(t.Context(), owner, nil); err != nil {
+	if _, err := c.Release(t.Context(), owner, locker.End{}); err != nil {
 		t.Fatal(err)
 	}
 	last := uint64(0)
@@ -439,8 +438,9 @@ func TestARecordThatComesDuringALookIsFound(t *testing.T) {
 	owner, recalls := claimed("k", 0), claimed("k", 0)
 	recalls.Recall = true
 	other.mustAcquire(t, owner, locker.Try{}, owns)
+	end := locker.End{Record: locker.Record{Value: "kept", TTL: time.Minute}}
 	c.beforeThe(2, func() { // after the look
-		if _, err := other.Keep(t.Context(), owner, nil, locker.Record{Value: "kept", TTL: time.Minute}); err != nil {
+		if _, err := other.Release(t.Context(), owner, end); err != nil {
 			t.Error(err)
 		}
 	})

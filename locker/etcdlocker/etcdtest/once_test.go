@@ -63,10 +63,10 @@ func TestAKeyIsFreedWhoseResultEtcdRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	tooLong := locker.Record{Value: strings.Repeat("r", 1600<<10), TTL: time.Hour}
-	if _, err := l.Keep(t.Context(), c, nil, tooLong); !errors.Is(err, locker.ErrUnavailable) {
+	if _, err := l.Release(t.Context(), c, locker.End{Record: tooLong}); !errors.Is(err, locker.ErrUnavailable) {
 		t.Fatalf("%v, want a refusal", err)
 	}
-	l.Abandon(c, true)
+	l.Abandon(c, locker.End{}, true)
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		s, err := l.Inspect(t.Context(), "k")
 		if err == nil && !s.Held {
@@ -87,7 +87,8 @@ func TestARecordEndsThoughItsRowIsWrittenAnew(t *testing.T) {
 	first := claimed("k", 0)
 	c.mustAcquire(t, first, locker.Try{}, owns)
 	long := strings.Repeat("r", 1000) // stands in a row of its own
-	if _, err := c.Keep(t.Context(), first, nil, locker.Record{Value: long, TTL: 3 * time.Second}); err != nil {
+	end := locker.End{Record: locker.Record{Value: long, TTL: 3 * time.Second}}
+	if _, err := c.Release(t.Context(), first, end); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := c.Inspect(t.Context(), "k"); err != nil || s.Record.Size != len(long) {
@@ -100,12 +101,12 @@ func TestARecordEndsThoughItsRowIsWrittenAnew(t *testing.T) {
 		if _, err := fresh.Acquire(t.Context(), plain, locker.Try{}); err != nil {
 			return false, err
 		}
-		if _, err := fresh.Release(t.Context(), plain, nil); err != nil {
+		if _, err := fresh.Release(t.Context(), plain, locker.End{}); err != nil {
 			return false, err
 		}
 		a, err := fresh.Acquire(t.Context(), recalls, locker.Try{})
 		if a.Acquired {
-			_, err = fresh.Release(t.Context(), recalls, nil)
+			_, err = fresh.Release(t.Context(), recalls, locker.End{})
 		}
 		time.Sleep(200 * time.Millisecond) // the server knows no virtual time
 		return a.Acquired, err

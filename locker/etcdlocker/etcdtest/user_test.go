@@ -238,22 +238,23 @@ func TestErrorsAndCheckSayThatEtcdIsFull(t *testing.T) {
 }
 
 // deaf is a Waker that knows every claim.
-type deaf struct{ granted chan struct{} }
+type deaf struct {
+	lockerkit.Deaf
+
+	granted chan struct{}
+}
 
 func (d deaf) Granted(string, string, locker.Offer) bool {
 	close(d.granted)
 	return true
 }
-func (deaf) Wanted(string) {}
-func (deaf) Wake(string)   {}
-func (deaf) WakeAll()      {}
 
 func TestCloseLeavesAKeyThatWasHandedOverToItsOffer(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	c, granted := etcdtest.Client(t, addr), make(chan struct{})
 	a, b := etcdlocker.New(c, etcdlocker.WithPrefix(prefix)), etcdlocker.New(c, etcdlocker.WithPrefix(prefix))
-	if err := errors.Join(a.Open(deaf{}), b.Open(deaf{granted})); err != nil {
+	if err := errors.Join(a.Open(deaf{}), b.Open(deaf{granted: granted})); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = a.Close(context.WithoutCancel(t.Context())) }()
@@ -263,7 +264,7 @@ func TestCloseLeavesAKeyThatWasHandedOverToItsOffer(t *testing.T) {
 	if _, held := b.Acquire(t.Context(), waits, locker.Try{Wait: true}); err != nil || held != nil {
 		t.Fatal(err, held)
 	}
-	if _, err := a.Release(t.Context(), owner, nil); err != nil {
+	if _, err := a.Release(t.Context(), owner, locker.End{}); err != nil {
 		t.Fatal(err)
 	}
 	<-granted

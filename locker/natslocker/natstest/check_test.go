@@ -15,15 +15,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/natslocker"
 )
 
 // waker is for a locker that nobody waits at.
-type waker struct{ locker.Waker }
-
-func (waker) WakeAll() {}
+type waker = lockerkit.Deaf
 
 // check returns the findings of Check as "name severity", in order.
 func check(t *testing.T, l locker.Locker) (names []string) {
@@ -41,7 +40,7 @@ func check(t *testing.T, l locker.Locker) (names []string) {
 	}
 	for _, f := range found {
 		names = append(names, f.Name+" "+f.Severity.String())
-		if !slices.Contains(l.(locker.FindingNamer).FindingNames(), f.Name) {
+		if !slices.Contains(l.Capabilities().Findings, f.Name) {
 			t.Errorf("%q is not among the names", f.Name)
 		}
 	}

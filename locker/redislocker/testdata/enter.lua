@@ -90,7 +90,7 @@ end
 -- was queued before, and notes when it must be seen again. line_up returns the
 -- claim's place, "" if the claim was queued before and is not there any more, or
 -- nil behind an entry of a newer version. The second result is whether the
--- owner's process must be told (law 21).
+-- owner's process must be told (law 4).
 local function line_up(value)
   local place, tell = redis.call("zscore", KEYS[2], ARGV[2]), false
   if place then
@@ -161,7 +161,7 @@ local LOCK, MEMBERS = KEYS[1], KEYS[5]
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
 -- key if fewer own it than its own limit, and fewer than the limit of each
--- owner (law 13). room decides that, and settle drops shares that have ended.
+-- owner (law 9). room decides that, and settle drops shares that have ended.
 --
 -- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
 -- owner id begins with "*". Hence the lock is nobody's own, and held for plain
@@ -380,7 +380,7 @@ end
 -- own.
 
 -- ahead reports whether a claim that was seen lately stands in front of this
--- entry, or of its place if it is not in the queue (law 14).
+-- entry, or of its place if it is not in the queue (law 10).
 local function ahead(entry, place)
   for i = 0, 99 do
     local other = redis.call("zrange", KEYS[2], i, i, "withscores")
@@ -425,7 +425,7 @@ elseif value ~= "" or redis.call("exists", KEYS[1]) == 1 then
   n = -1
 end
 
--- Law 8: a free key is anybody's. Law 14: others may be in front.
+-- Law 7: a free key is anybody's. Law 10: others may be in front.
 if n == 0 or n > 0 and crowd.room(limit, n, 0, math.huge) and not ahead(entry, ARGV[4]) then
   return granted(function()
     crowd.put(entry, n, ms)

@@ -87,7 +87,7 @@ end
 -- was queued before, and notes when it must be seen again. line_up returns the
 -- claim's place, "" if the claim was queued before and is not there any more, or
 -- nil behind an entry of a newer version. The second result is whether the
--- owner's process must be told (law 21).
+-- owner's process must be told (law 4).
 local function line_up(value)
   local place, tell = redis.call("zscore", KEYS[2], ARGV[2]), false
   if place then
@@ -182,7 +182,7 @@ local LOCK, MEMBERS = KEYS[1], KEYS[5]
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
 -- key if fewer own it than its own limit, and fewer than the limit of each
--- owner (law 13). room decides that, and settle drops shares that have ended.
+-- owner (law 9). room decides that, and settle drops shares that have ended.
 --
 -- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
 -- owner id begins with "*". Hence the lock is nobody's own, and held for plain
@@ -401,7 +401,7 @@ end
 -- own.
 
 -- ahead reports whether a claim that was seen lately stands in front of this
--- entry, or of its place if it is not in the queue (law 14).
+-- entry, or of its place if it is not in the queue (law 10).
 local function ahead(entry, place)
   for i = 0, 99 do
     local other = redis.call("zrange", KEYS[2], i, i, "withscores")

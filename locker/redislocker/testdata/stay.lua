@@ -52,7 +52,7 @@ end
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
 -- key if fewer own it than its own limit, and fewer than the limit of each
--- owner (law 13). room decides that, and settle drops shares that have ended.
+-- owner (law 9). room decides that, and settle drops shares that have ended.
 --
 -- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
 -- owner id begins with "*". Hence the lock is nobody's own, and held for plain
