@@ -110,7 +110,7 @@ type stats struct {
 // run has ended. Call it in the goroutine of t.
 //
 // If the environment has EXPLORE, which a story ends with, Test does that run
-// only, and tells its story.
+// only, and tells its story. EXPLORE=none is the run without a fault.
 func Test(t *testing.T, scenario func(*World), opts ...Option) {
 	t.Helper()
 	x := newSearch(t, scenario, opts)

@@ -25,6 +25,10 @@ const (
 	promote1    kind = "promote-1"    // a replica without the last write becomes the server
 	promote2    kind = "promote-2"    // without the last two
 	promote4    kind = "promote-4"
+	splitShort  kind = "split-250ms" // the same, and the old server goes on for the process, for so long
+	splitLong   kind = "split-7.5s"
+	clockOn     kind = "clock+7.5s" // the server's clock is set forward, by more than a TTL
+	clockBack   kind = "clock-7.5s"
 	lostMessage kind = "lost-message"
 	twice       kind = "twice"      // a message comes twice
 	refused     kind = "refused"    // a dial
@@ -35,7 +39,9 @@ var (
 	lateBy     = make(map[kind]time.Duration) // how much later a request or a message arrives
 	answerBy   = make(map[kind]time.Duration) // how much later an answer arrives
 	outages    = map[kind]time.Duration{partition: simTTL * 5 / 4, fading: simTTL * 3 / 2, blackout: 5 * time.Minute}
-	lostWrites = map[kind]int{promote1: 1, promote2: 2, promote4: 4}
+	lostWrites = map[kind]int{promote1: 1, promote2: 2, promote4: 4, splitShort: 1, splitLong: 1}
+	splits     = map[kind]time.Duration{splitShort: 250 * ms, splitLong: simTTL * 5 / 4}
+	clockBy    = map[kind]time.Duration{clockOn: simTTL * 5 / 4, clockBack: -simTTL * 5 / 4}
 
 	lates, answers []kind // the shortest first
 	requestKinds   []kind
@@ -55,13 +61,13 @@ func init() {
 	delays := slices.Concat(lates, answers)
 	requestKinds = slices.Concat([]kind{
 		yield, swap, crash, crashBefore, lostAnswer, lostRequest, pause, longPause, cut, inPieces, partition,
-		fading, blackout, flush, promote1, promote2, promote4,
+		fading, blackout, flush, promote1, promote2, promote4, splitShort, splitLong, clockOn, clockBack,
 	}, delays)
 	scriptKinds = append(slices.Clip(requestKinds), forgotten)
 	subscribeKinds = append(slices.Clip(requestKinds), atReplica)
 	messageKinds = append([]kind{yield, swap, crash, pause, lostMessage, twice, cut, partition}, lates...)
 	simplest = slices.Concat(simplest, delays, []kind{
 		cut, lostMessage, twice, refused, atReplica, partition, fading, blackout, crashBefore, promote1, promote2,
-		promote4, forgotten, inPieces,
+		promote4, splitShort, splitLong, clockOn, clockBack, forgotten, inPieces,
 	})
 }

@@ -19,6 +19,7 @@ import (
 // link is one connection between a process and Redis.
 type link struct {
 	r     *redisNet
+	on    *redisServer
 	p     *process
 	conn  *socket
 	ctx   any           // of the server; used by serve only
@@ -56,8 +57,8 @@ func (r *redisNet) dialer(p *process) func(ctx context.Context, _, _ string) (ne
 			return nil, errRefused
 		}
 		l := &link{
-			r: r, p: p, more: make(chan struct{}, 1), heard: make(chan struct{}, 1), gone: make(chan struct{}),
-			channels: make(map[string]bool),
+			r: r, on: r.server(p), p: p, channels: make(map[string]bool),
+			more: make(chan struct{}, 1), heard: make(chan struct{}, 1), gone: make(chan struct{}),
 		}
 		l.conn = &socket{l: l, wake: make(chan struct{}, 1)}
 		r.add(l)
@@ -208,7 +209,7 @@ func (l *link) carry(cmd []string) (goesOn bool) {
 		return goesOn
 	}
 	if writes(cmd[0]) {
-		l.r.snap()
+		l.r.snap(l)
 	}
 	answer := l.r.do(l, cmd)
 	l.r.w.log(l.p, what+" -> "+brief(answer))
@@ -241,6 +242,10 @@ func (l *link) before(k kind, what string) (goesOn, arrives bool) {
 		return false, false
 	case forgotten:
 		l.r.forgetScripts()
+	case splitShort, splitLong:
+		l.r.split(l.p, k)
+	case clockOn, clockBack:
+		l.r.setClock(clockBy[k])
 	case atReplica:
 		l.mu.Lock()
 		l.atReplica = true

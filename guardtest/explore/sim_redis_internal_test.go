@@ -32,17 +32,25 @@ import (
 type redisNet struct {
 	*wires
 
-	m       *miniredis.Miniredis
-	srv     *server.Server
 	snaps   bool // a server may be promoted
 	replica bool // there is one that confirms writes: nothing that it has is lost
 
 	mu      sync.Mutex // guards the fields below; never held across a gate
+	primary *redisServer
+	old     *redisServer // primary before, which does not know that it is not any more; nil: none
+	stays   *process     // that reaches only old
+	skew    time.Duration
 	links   []*link
-	scripts map[string]string // that the server has learned, by hash
-	blank   bool              // the server knows no others
+	scripts map[string]string // that the servers have learned, by hash
+	blank   bool              // the servers know no others
 	past    []snapshot        // before each write, the latest last
 	dialed  map[*process]int  // how often
+}
+
+// redisServer is one Redis in memory.
+type redisServer struct {
+	m   *miniredis.Miniredis
+	srv *server.Server
 }
 
 // interpreters are those of all runs.
@@ -61,13 +69,28 @@ func newRedisNet(w *World) *redisNet {
 		runtime.GC()
 	}
 	r := &redisNet{wires: newWires(w), scripts: make(map[string]string), dialed: make(map[*process]int)}
-	r.m, _ = redistest.InMemory(w.Cleanup)
-	if c, err := r.m.Dial(); err == nil {
-		_ = c.Close() // the server has started
-	}
-	r.srv = r.m.Server()
+	r.primary = r.start()
 	r.snaps = slices.ContainsFunc(w.plan, func(f fault) bool { return lostWrites[f.k] > 0 })
 	return r
+}
+
+// start starts a server.
+func (r *redisNet) start() *redisServer {
+	m, _ := redistest.InMemory(r.w.Cleanup)
+	if c, err := m.Dial(); err == nil {
+		_ = c.Close() // the server has started
+	}
+	return &redisServer{m, m.Server()}
+}
+
+// server returns the one that p reaches; nil is anybody.
+func (r *redisNet) server(p *process) *redisServer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.old != nil && p != nil && p == r.stays {
+		return r.old
+	}
+	return r.primary
 }
 
 // begin implements simNet.
@@ -75,8 +98,9 @@ func (r *redisNet) begin(c *sim) { r.far, r.replica = c.far, c.waits }
 
 // left implements simNet.
 func (r *redisNet) left(closed bool) (left []string) {
-	for _, k := range r.m.Keys() {
-		switch ttl := r.m.TTL(k); {
+	m := r.server(nil).m
+	for _, k := range m.Keys() {
+		switch ttl := m.TTL(k); {
 		case closed:
 			if strings.HasSuffix(k, "}") {
 				left = append(left, k)
@@ -102,7 +126,7 @@ func (r *redisNet) locker(p *process) locker.Locker {
 
 // forget implements network.
 func (r *redisNet) forget() {
-	r.m.FlushAll()
+	r.server(nil).m.FlushAll()
 	r.loses()
 }
 
@@ -112,27 +136,71 @@ func (r *redisNet) do(l *link, cmd []string) (answer string) {
 	case name == "eval", name == "evalsha":
 		return r.script(l, name, cmd)
 	case name == "publish":
-		return proto.Int(r.publish(cmd[1], cmd[2]))
+		return proto.Int(r.publish(l.on, cmd[1], cmd[2]))
 	case name == "pubsub": // numsub
-		return proto.Array(proto.String(cmd[2]), proto.Int(len(r.listeners(cmd[2], false))))
+		return proto.Array(proto.String(cmd[2]), proto.Int(len(r.listeners(l.on, cmd[2], false))))
 	case name == "subscribe":
 		return l.subscribe(cmd[1:])
 	case name == "ping" && l.subscribed():
 		return proto.Array(proto.String("pong"), proto.String(""))
 	case name == "wait":
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.past = nil
-		return proto.Int(1)
+		return r.confirm(l, cmd[2])
+	case name == "time":
+		return r.time()
 	}
 	var b bytes.Buffer
 	w := bufio.NewWriterSize(&b, 256)
 	p := server.NewPeer(w)
 	p.Ctx = l.ctx
-	r.srv.Dispatch(p, cmd)
+	l.on.srv.Dispatch(p, cmd)
 	l.ctx = p.Ctx
 	p.Flush()
 	return b.String()
+}
+
+// confirm is WAIT. An old primary has no replica any more.
+func (r *redisNet) confirm(l *link, millis string) (answer string) {
+	r.mu.Lock()
+	old := l.on != r.primary
+	if !old {
+		r.past = nil
+	}
+	r.mu.Unlock()
+	if !old {
+		return proto.Int(1)
+	}
+	ms, _ := strconv.Atoi(millis)
+	r.hold(l.p, time.Duration(ms)*time.Millisecond, "wait", nothing)
+	return proto.Int(0)
+}
+
+// time is TIME.
+func (r *redisNet) time() (answer string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	micros := time.Now().Add(r.skew).UnixMicro()
+	return proto.Array(proto.String(strconv.FormatInt(micros/1e6, 10)), proto.String(strconv.FormatInt(micros%1e6, 10)))
+}
+
+// setClock sets the server's clock forward by d, or back. Keys end by it.
+func (r *redisNet) setClock(d time.Duration) {
+	r.mu.Lock()
+	r.skew += d
+	r.past = nil
+	m := r.primary.m
+	r.mu.Unlock()
+	for _, k := range m.Keys() {
+		switch ttl := m.TTL(k); {
+		case ttl <= 0:
+		case ttl <= d:
+			m.Del(k)
+		default:
+			m.SetTTL(k, ttl-d)
+		}
+	}
+	if d > 0 {
+		r.loses()
+	}
 }
 
 // script runs a script. Each server knows the scripts of the locker, unless it
@@ -200,22 +268,22 @@ var library = sync.OnceValue(func() map[string]knownScript {
 
 // listeners are the subscriptions to a channel. The server does not count those
 // at its replica.
-func (r *redisNet) listeners(channel string, replica bool) (ls []*link) {
+func (r *redisNet) listeners(on *redisServer, channel string, replica bool) (ls []*link) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.links {
-		if heard, atReplica := l.hears(channel); heard && (replica || !atReplica) {
+		if heard, atReplica := l.hears(channel); heard && l.on == on && (replica || !atReplica) {
 			ls = append(ls, l)
 		}
 	}
 	return ls
 }
 
-func (r *redisNet) publish(channel, text string) (n int) {
-	for _, l := range r.listeners(channel, true) {
+func (r *redisNet) publish(on *redisServer, channel, text string) (n int) {
+	for _, l := range r.listeners(on, channel, true) {
 		l.hear(text)
 	}
-	return len(r.listeners(channel, false))
+	return len(r.listeners(on, channel, false))
 }
 
 // snapshot is what a replica has.
@@ -227,66 +295,128 @@ type entry struct {
 	ends time.Time // zero for never
 }
 
-// snap remembers what the server has, before a write.
-func (r *redisNet) snap() {
-	if !r.snaps {
+// snap remembers what the server has, before a write on l.
+func (r *redisNet) snap(l *link) {
+	on := r.server(nil)
+	if !r.snaps || l.on != on {
 		return
 	}
-	s := make(snapshot)
-	for _, k := range r.m.Keys() {
-		var e entry
-		if r.m.Type(k) == "zset" {
-			e.set, _ = r.m.SortedSet(k)
-		} else {
-			e.text, _ = r.m.Get(k)
-		}
-		if ttl := r.m.TTL(k); ttl > 0 {
-			e.ends = time.Now().Add(ttl)
-		}
-		s[k] = e
-	}
+	s := on.snapshot()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.past = append(r.past, s)
 }
 
-// promote makes the replica the server, which lacks the last n writes, and cuts
-// all connections. Writes that the replica has confirmed are kept.
-func (r *redisNet) promote(n int) {
-	r.mu.Lock()
-	links, lost := slices.Clone(r.links), min(n, len(r.past))
-	var s snapshot
-	if lost > 0 {
-		s = r.past[len(r.past)-lost]
+func (s *redisServer) snapshot() snapshot {
+	all := make(snapshot)
+	for _, k := range s.m.Keys() {
+		var e entry
+		if s.m.Type(k) == "zset" {
+			e.set, _ = s.m.SortedSet(k)
+		} else {
+			e.text, _ = s.m.Get(k)
+		}
+		if ttl := s.m.TTL(k); ttl > 0 {
+			e.ends = time.Now().Add(ttl)
+		}
+		all[k] = e
 	}
-	r.past = nil
-	r.mu.Unlock()
-	if lost > 0 {
+	return all
+}
+
+// promote makes the replica the server, which lacks the last n writes, and cuts
+// the connections to the server before. Writes that the replica has confirmed
+// are kept.
+func (r *redisNet) promote(n int) {
+	s, lost := r.lacking(n)
+	if lost {
 		if !r.replica {
 			r.loses()
 		}
-		r.restore(s)
+		r.server(nil).restore(s)
 	}
-	for _, l := range links {
-		l.cut()
+	r.cutAll(r.server(nil), nil)
+}
+
+// lacking returns what a replica has that lacks the last n writes, or fewer if
+// it has confirmed those. lost is false if it lacks none.
+func (r *redisNet) lacking(n int) (s snapshot, lost bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	past := r.past
+	r.past = nil
+	if n = min(n, len(past)); n > 0 {
+		return past[len(past)-n], true
+	}
+	return r.primary.snapshot(), false
+}
+
+// split makes a replica the primary, as promote does, and leaves p alone with
+// the old one. That one goes on for as long as k takes, and then loses all that
+// it was told meanwhile.
+//
+// A holder that relies on renewals which only the old one has is excused, but
+// not if a replica has its key and it cannot have lost more than one renewal.
+func (r *redisNet) split(p *process, k kind) {
+	r.mu.Lock()
+	older := r.old
+	r.mu.Unlock()
+	r.heal(older) // there is one at most
+	s, _ := r.lacking(lostWrites[k])
+	fresh := r.start()
+	fresh.restore(s)
+	r.mu.Lock()
+	old := r.primary
+	r.primary, r.old, r.stays = fresh, old, p
+	r.mu.Unlock()
+	if d := splits[k]; !r.replica || d > time.Second/3 || len(r.w.plan) > 1 {
+		r.losesUntil(time.Now().Add(d))
+	}
+	r.cutAll(old, p)
+	time.AfterFunc(splits[k], func() { r.heal(old) })
+}
+
+// heal ends an old primary.
+func (r *redisNet) heal(old *redisServer) {
+	r.mu.Lock()
+	is := r.old == old
+	if is {
+		r.old, r.stays = nil, nil
+	}
+	r.mu.Unlock()
+	if is {
+		r.cutAll(old, nil)
 	}
 }
 
-func (r *redisNet) restore(s snapshot) {
-	r.m.FlushAll()
-	for k, e := range s {
+// cutAll cuts the connections to a server, but for those of a process.
+func (r *redisNet) cutAll(to *redisServer, but *process) {
+	r.mu.Lock()
+	links := slices.Clone(r.links)
+	r.mu.Unlock()
+	for _, l := range links {
+		if l.on == to && (but == nil || l.p != but) {
+			l.cut()
+		}
+	}
+}
+
+// restore makes the server have what a replica has.
+func (s *redisServer) restore(to snapshot) {
+	s.m.FlushAll()
+	for k, e := range to {
 		left := time.Until(e.ends)
 		if !e.ends.IsZero() && left <= 0 {
 			continue
 		}
 		for member, score := range e.set {
-			_, _ = r.m.ZAdd(k, score, member)
+			_, _ = s.m.ZAdd(k, score, member)
 		}
 		if e.set == nil {
-			_ = r.m.Set(k, e.text)
+			_ = s.m.Set(k, e.text)
 		}
 		if !e.ends.IsZero() {
-			r.m.SetTTL(k, left)
+			s.m.SetTTL(k, left)
 		}
 	}
 }

@@ -98,6 +98,9 @@ var (
 func (l *rowLine) ask(ctx context.Context, what string, kinds []kind, keys touched,
 	do func(k kind) string,
 ) (err error) {
+	if l.net.store.kind.clock {
+		kinds = append(slices.Clip(kinds), clockOn, clockBack)
+	}
 	answer := make(chan error, 1)
 	go l.carry(what, kinds, keys, do, answer) // ends with the request, or with the run
 	select {
@@ -175,6 +178,11 @@ func (l *rowLine) before(k kind, what string, keys touched, answer chan<- error)
 		return l.p.stand(k, keys) != over
 	case undone:
 		l.net.store.crash()
+	case clockOn, clockBack:
+		l.net.store.setClock(clockBy[k])
+		if clockBy[k] > 0 {
+			l.net.loses() // leases end too early
+		}
 	}
 	return lateBy[k] == 0 || l.net.hold(l.p, lateBy[k], what, keys)
 }

@@ -47,7 +47,8 @@ const (
 type rowStore struct {
 	kind *rowKind
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex    // guards the fields below
+	skew    time.Duration // of the clock
 	version int64
 	place   int64 // of the last ticket, if there is a clock
 	rows    map[string]*rowEntry
@@ -87,7 +88,18 @@ func (s *rowStore) has(until time.Time) bool {
 	if !s.kind.clock {
 		until = until.Add(lateForOthers)
 	}
-	return time.Now().Before(until)
+	return s.now().Before(until)
+}
+
+// now is the time by the store's clock, by which all ends but what others do
+// not see. It needs mu.
+func (s *rowStore) now() time.Time { return time.Now().Add(s.skew) }
+
+// setClock sets the clock forward by d, or back.
+func (s *rowStore) setClock(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skew += d
 }
 
 // get returns what stands at key now. It needs mu.
@@ -104,7 +116,7 @@ func (s *rowStore) get(key string) *rowEntry {
 	e.Forgot = e.Version > 0 && s.kind.tells && !s.has(e.recorded)
 	e.tickets = slices.DeleteFunc(e.tickets, func(t rowTicket) bool {
 		if s.kind.pulse && !t.open {
-			return !time.Now().Before(s.pulses[t.of])
+			return !s.beats(t.of)
 		}
 		return !s.has(t.ends)
 	})
@@ -113,7 +125,7 @@ func (s *rowStore) get(key string) *rowEntry {
 		e.Tickets = append(e.Tickets, t.Ticket)
 	}
 	if s.kind.clock {
-		e.Now = time.Now().UnixMicro()
+		e.Now = s.now().UnixMicro()
 	}
 	return e
 }
@@ -164,7 +176,7 @@ func (s *rowStore) swap(process string, c *rowlocker.Change, unseen time.Duratio
 	s.version++
 	c.Done, c.Version = true, s.version
 	if s.kind.clock {
-		c.Written = time.Now().UnixMicro()
+		c.Written = s.now().UnixMicro()
 	}
 	before := make(map[string]rowEntry)
 	for _, r := range c.Current {
@@ -214,7 +226,7 @@ func (s *rowStore) allows(c *rowlocker.Change) (ok bool) {
 		ok = ok && (row.Version == rowlocker.Any || row.Version == r.Version) && (!row.Alone || !beside)
 	}
 	for _, m := range c.Tell {
-		if m.Must && !time.Now().Before(s.pulses[m.To]) {
+		if m.Must && !s.beats(m.To) {
 			c.Dead, ok = append(c.Dead, m.To), false
 		}
 	}
@@ -224,18 +236,18 @@ func (s *rowStore) allows(c *rowlocker.Change) (ok bool) {
 func (s *rowStore) join(process string, c *rowlocker.Change) {
 	j, e := c.Join, s.rows[c.Join.Key]
 	if s.kind.clock { // on the scale of places
-		s.place = max(time.Now().UnixMicro(), s.place+1)
+		s.place = max(s.now().UnixMicro(), s.place+1)
 		c.Version = s.place
 	}
 	e.tickets = slices.DeleteFunc(e.tickets, func(t rowTicket) bool { return t.Name == j.Name && j.Open })
 	if !j.Leave {
 		j.Version = c.Version
-		e.tickets = append(e.tickets, rowTicket{j.Ticket, process, time.Now().Add(j.KeepFor), j.Open})
+		e.tickets = append(e.tickets, rowTicket{j.Ticket, process, s.now().Add(j.KeepFor), j.Open})
 	}
 }
 
 func (s *rowStore) write(process string, c *rowlocker.Change, row rowlocker.Row, unseen time.Duration) {
-	e, now := s.rows[row.Key], time.Now()
+	e, now := s.rows[row.Key], s.now()
 	was := e.Row
 	e.tickets = slices.DeleteFunc(e.tickets, func(t rowTicket) bool {
 		return slices.ContainsFunc(row.Drop, func(d rowlocker.Ticket) bool { return t.Name == d.Name })
@@ -252,7 +264,7 @@ func (s *rowStore) write(process string, c *rowlocker.Change, row rowlocker.Row,
 		}
 	}
 	if unseen > 0 {
-		e.was, e.by, e.hidden = was, process, now.Add(unseen)
+		e.was, e.by, e.hidden = was, process, time.Now().Add(unseen)
 	}
 }
 
@@ -287,8 +299,8 @@ func (s *rowStore) left(bool) (left []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.rows)) {
-		if e := s.get(key); e.Version > 0 && time.Now().Before(e.held) {
-			left = append(left, fmt.Sprintf("%s is owned for %v more: %s", key, time.Until(e.held), e.Value))
+		if e := s.get(key); e.Version > 0 && s.now().Before(e.held) {
+			left = append(left, fmt.Sprintf("%s is owned for %v more: %s", key, e.held.Sub(s.now()), e.Value))
 		} else if len(e.tickets) > 0 {
 			left = append(left, fmt.Sprintf("%s has tickets: %d", key, len(e.tickets)))
 		}
@@ -327,8 +339,12 @@ func (s *rowStore) beat(process, instance string) {
 func (s *rowStore) dead(instances []string) (dead []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(instances), func(i string) bool { return time.Now().Before(s.pulses[i]) })
+	return slices.DeleteFunc(slices.Clone(instances), s.beats)
 }
+
+// beats reports whether an instance or a process has a pulse, by a clock that
+// nobody sets. It needs mu.
+func (s *rowStore) beats(who string) bool { return time.Now().Before(s.pulses[who]) }
 
 func (k *rowKind) traits() rowlocker.Traits {
 	t := rowlocker.Traits{

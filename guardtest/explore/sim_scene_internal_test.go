@@ -18,19 +18,26 @@ import (
 type sim struct {
 	name  string
 	play  func(s *scene)
-	on    *rowKind      // nil: Redis
-	far   time.Duration // of a round trip to the store
-	waits bool          // for a replica, so that a failover loses nothing
-	hears bool          // messages, which the store must bring
-	slack time.Duration // that a process may wait for what never comes
-	ttl   time.Duration // 0: simTTL
+	on    *rowKind              // nil: Redis
+	only  func(k *rowKind) bool // the stores that can have it; nil: all
+	given string                // a fault of each run, as in a plan
+	far   time.Duration         // of a round trip to the store
+	waits bool                  // for a replica, so that a failover loses nothing
+	hears bool                  // messages, which the store must bring
+	slack time.Duration         // that a process may wait for what never comes
+	ttl   time.Duration         // 0: simTTL
 
 	nth  int           // of the single faults is the first to be tried
 	calm time.Duration // what the last process takes without a fault
 }
 
 // fits reports whether the store of c can have the scenario.
-func (c *sim) fits() bool { return c.on == nil || !c.waits && (c.on.ears || !c.hears) }
+func (c *sim) fits() bool {
+	if c.only != nil && !c.only(c.on) {
+		return false
+	}
+	return c.on == nil || !c.waits && (c.on.ears || !c.hears)
+}
 
 // scenario is c for Test.
 func (c *sim) scenario(w *World) {
@@ -154,8 +161,13 @@ type hall struct {
 
 	mu    sync.Mutex // guards the fields below
 	floor judge.Floor[*guest]
-	last  uint64 // token
+	freed time.Time // when the last guest left
+	last  uint64    // token
 }
+
+// idle is how long a key may be free without a fault, while somebody waits for
+// it who is not far from the store: a look, a try, and 300 ms of WithMinHold.
+const idle = 700 * ms
 
 func (s *scene) hall(key string) *hall {
 	s.mu.Lock()
@@ -178,10 +190,17 @@ func (h *hall) excused(g *guest) bool {
 	return g.ctx.Err() != nil || g.p.dead || !lost.IsZero() && g.since.Before(lost.Add(h.s.ttl+time.Second))
 }
 
-// enter lets in a guest. A token of 0 is none.
-func (h *hall) enter(g *guest, token uint64) {
+// enter lets in a guest. A token of 0 is none. A guest that asked for the key
+// at a time, which may be zero, must not have waited for nobody.
+func (h *hall) enter(g *guest, token uint64, asked time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if asked.Before(h.freed) && !asked.IsZero() {
+		asked = h.freed
+	}
+	if d := time.Since(asked); len(h.floor.In) == 0 && !asked.IsZero() && d > idle+4*h.s.far && h.s.w.Calm() {
+		h.s.fail("IDLE: %s was free for %v while %s waited, without a fault", h.key, d, g.name)
+	}
 	if n, most := h.floor.Enter(g); n > most {
 		var in []string
 		for _, o := range h.floor.In {
@@ -201,6 +220,7 @@ func (h *hall) leave(g *guest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.floor.Leave(func(o *guest) bool { return o == g })
+	h.freed = time.Now()
 }
 
 // stay is a function under a key, of which limit may run at once.
@@ -208,7 +228,8 @@ type stay struct {
 	key   string
 	limit int           // 0 and 1: alone
 	hold  time.Duration // how long it works
-	fence bool          // it has a token
+	fence bool          // it has a token, which is judged
+	asked time.Time     // when the call for it began; set by under
 }
 
 // do is what the function does.
@@ -229,7 +250,7 @@ func (s *scene) do(ctx context.Context, y stay) error {
 	}
 	g := &guest{name: p.name, ctx: ctx, p: p, limit: y.limit, since: time.Now()}
 	h := s.hall(y.key)
-	h.enter(g, token)
+	h.enter(g, token, y.asked)
 	s.note(ctx, "INSIDE %s", y.key)
 	if died {
 		p.crash()
@@ -292,7 +313,7 @@ func (f fault) cost(ttl time.Duration) time.Duration {
 	if step, _ := f.step(); lateBy[f.k] > 0 && strings.Contains(step, "/renew") {
 		return lateBy[f.k] + trifle
 	}
-	if d := max(lateBy[f.k], answerBy[f.k], unseenFor[f.k], outages[f.k]); d > 0 {
+	if d := max(lateBy[f.k], answerBy[f.k], unseenFor[f.k], outages[f.k], splits[f.k], -clockBy[f.k]); d > 0 {
 		return d + lost
 	}
 	switch f.k {

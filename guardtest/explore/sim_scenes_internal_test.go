@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // The scenarios: two or three processes that want the same keys.
@@ -30,9 +31,11 @@ func sims() []*sim {
 		{name: "norenewal", play: exclusive(2, 2, time.Second, guard.WithoutRenewal())},
 		{name: "linger", hears: true, play: lingers},
 		{name: "permits", play: permits},
-		{name: "trypermits", play: tryPermits},
+		{name: "trypermits", far: 4 * ms, play: tryBeside(4, guard.WithPermits(4))},
+		{name: "tryshared", far: 4 * ms, play: tryBeside(locker.NoLimit, guard.WithShared())},
 		{name: "shared", play: shared},
 		{name: "all", play: several},
+		{name: "three", play: threeAtOnce},
 		{name: "once", play: onceAndForget(1)},
 		{name: "once2", play: onceAndForget(2)},
 		{name: "longonce", play: longOnce},
@@ -44,12 +47,17 @@ func sims() []*sim {
 		{name: "leader", slack: 20 * time.Second, play: leaders},
 		{name: "force", slack: 3 * time.Second, play: forces},
 		{name: "close", play: closes},
+		{name: "closewriter", play: closesWriter},
+		{name: "gaveup", play: gaveUp},
+		{name: "inspect", slack: 3 * time.Second, play: looksIn},
 		{name: "closing", play: closing},
 		{name: "far2", far: far, play: exclusive(2, 2, 0)},
 		{name: "farhold", far: far, play: exclusive(2, 1, 4*time.Second)},
 		{name: "farall", far: far, play: several},
 		{name: "faronce", far: far, play: onceAndForget(1)},
 		{name: "farpermits", far: far, play: permits},
+		{name: "atreplica", only: isRedis, given: "B/subscribe=at-replica", play: handsOver},
+		{name: "slowhand", only: seenLate, given: "A/swap-k#2=unseen-700ms", play: handsOver},
 		{name: "replicas", waits: true, play: exclusive(2, 2, 0)},
 		{name: "replicahold", waits: true, play: exclusive(2, 1, 4*time.Second)},
 		{name: "replicahand", waits: true, ttl: 30 * time.Second, play: handed(12 * time.Second)},
@@ -75,6 +83,7 @@ func times(n int, fn func() error) error {
 
 // under runs the function of y under its key.
 func (s *scene) under(ctx context.Context, g *guard.Guard, y stay) error {
+	y.asked = time.Now()
 	return g.Do(ctx, y.key, func(ctx context.Context) error { return s.do(ctx, y) })
 }
 
@@ -165,26 +174,28 @@ func permits(s *scene) {
 	})
 }
 
-// tryPermits: without a fault each call has room, in a process and between
-// processes.
-func tryPermits(s *scene) {
-	s.each(2, func(ctx context.Context, g *guard.Guard, _ int) error {
-		g = g.With(guard.WithPermits(4))
-		ended := make(chan error, 2)
-		for range 2 {
-			go func() {
-				ran, err := g.TryDo(ctx, "k", func(ctx context.Context) error {
-					return s.do(ctx, stay{key: "k", limit: 4, hold: 100 * ms})
-				})
-				if !ran && err == nil && s.w.Calm() {
-					err = errors.New("REFUSED, though there is room")
-				}
-				ended <- err
-			}()
-			time.Sleep(ms)
-		}
-		return errors.Join(<-ended, <-ended)
-	})
+// tryBeside: without a fault each of four calls has room, in a process, where
+// the second comes before the first has its answer, and between processes.
+func tryBeside(limit int, opt guard.Option) func(s *scene) {
+	return func(s *scene) {
+		s.each(2, func(ctx context.Context, g *guard.Guard, _ int) error {
+			g = g.With(opt)
+			ended := make(chan error, 2)
+			for range 2 {
+				go func() {
+					ran, err := g.TryDo(ctx, "k", func(ctx context.Context) error {
+						return s.do(ctx, stay{key: "k", limit: limit, hold: 100 * ms})
+					})
+					if !ran && err == nil && s.w.Calm() {
+						err = errors.New("REFUSED, though there is room")
+					}
+					ended <- err
+				}()
+				time.Sleep(ms)
+			}
+			return errors.Join(<-ended, <-ended)
+		})
+	}
 }
 
 // shared: two readers and a writer.
@@ -206,6 +217,38 @@ func several(s *scene) {
 		return times(2, func() error {
 			return g.DoAll(ctx, keys[i], func(ctx context.Context) error { return s.do(ctx, stay{key: "b"}) })
 		})
+	})
+}
+
+// briefly calls call, which may end without its key after 200 ms.
+func briefly(ctx context.Context, call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 200*ms)
+	defer cancel()
+	err := call(ctx)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrNotAcquired) {
+		return nil
+	}
+	return err
+}
+
+// threeAtOnce: A wants three keys, and B one of them, which B has first. Each
+// gives up once before it gets what it wants.
+func threeAtOnce(s *scene) {
+	y := stay{key: "b", hold: 500 * ms}
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		call := func(ctx context.Context) error { return s.under(ctx, g, y) }
+		if i == 0 {
+			call = func(ctx context.Context) error {
+				return g.DoAll(ctx, []string{"a", "b", "c"}, func(ctx context.Context) error { return s.do(ctx, y) })
+			}
+		} else if err := call(ctx); err != nil {
+			return err
+		}
+		time.Sleep(50 * ms)
+		if err := briefly(ctx, call); err != nil {
+			return err
+		}
+		return call(ctx)
 	})
 }
 
@@ -479,6 +522,85 @@ func closes(s *scene) {
 		return err
 	})
 }
+
+// closesWriter: A reads, and the guard of B, who waits to write, is closed. Then
+// A reads again.
+func closesWriter(s *scene) {
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 0 {
+			g = g.With(guard.WithShared())
+			return times(2, func() error {
+				return s.under(ctx, g, stay{key: "k", limit: locker.NoLimit, hold: 3 * time.Second})
+			})
+		}
+		time.Sleep(100 * ms)
+		ended := make(chan error, 1)
+		go func() { ended <- s.under(ctx, g, stay{key: "k"}) }() // ends with Close
+		time.Sleep(300 * ms)
+		err := g.Close(ctx)
+		if e := <-ended; e != nil && !errors.Is(e, guard.ErrClosed) {
+			err = errors.Join(err, e)
+		}
+		return err
+	})
+}
+
+// gaveUp: A has seen C wait, who gives up and ends. Then B, who was alone,
+// hands the key to A.
+func gaveUp(s *scene) {
+	s.each(3, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 1 {
+			return s.under(ctx, g, stay{key: "k", hold: 650 * ms})
+		}
+		time.Sleep(time.Duration(20+20*i) * ms)
+		if i == 2 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, 560*ms)
+			defer cancel()
+		}
+		err := s.under(ctx, g.With(guard.WithPermits(2)), stay{key: "k", limit: 2})
+		if i == 2 {
+			return nil
+		}
+		return err
+	})
+}
+
+// looksIn: an operator's calls end, though their ctx has no deadline.
+func looksIn(s *scene) {
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 0 {
+			return times(2, func() error { return s.under(ctx, g, stay{key: "k", hold: 500 * ms}) })
+		}
+		return times(3, func() error {
+			time.Sleep(300 * ms)
+			_, err := g.Inspect(ctx, "k")
+			for _, e := range g.List(ctx) {
+				err = errors.Join(err, e)
+			}
+			return err
+		})
+	})
+}
+
+// handsOver: A hands the key to B, and wants it again.
+func handsOver(s *scene) {
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 1 {
+			time.Sleep(10 * ms)
+			return s.under(ctx, g, stay{key: "k", hold: 4 * time.Second})
+		}
+		err := s.under(ctx, g, stay{key: "k", hold: 300 * ms})
+		return errors.Join(err, s.under(ctx, g, stay{key: "k"}))
+	})
+}
+
+// isRedis says of a store that it is no rows.
+func isRedis(k *rowKind) bool { return k == nil }
+
+// seenLate says of a store that others may see a write late, in which a message
+// tells of it then and its clock says when it was.
+func seenLate(k *rowKind) bool { return k != nil && k.clock && k.ears && !k.deaf }
 
 // closing: B's guard is closed while calls of B have the key and wait for it.
 func closing(s *scene) {

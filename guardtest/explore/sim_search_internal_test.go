@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -35,28 +36,64 @@ func (c *sim) hunt(t *testing.T, opts ...Option) *hunt {
 // singles tries one of so many single faults, and returns the story of the
 // first run that broke.
 func (h *hunt) singles(of int) (level []*result, story string) {
-	level = []*result{h.try(nil)}
+	var given plan
+	if h.c.given != "" {
+		var err error
+		if given, err = parse(h.c.given); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	level = []*result{h.try(given)}
 	if len(h.broken) > 0 {
 		return nil, h.report()
+	}
+	if left := level[0].left(); len(left) > 0 {
+		h.t.Fatalf("%s: %s does not come", h.c.name, left)
 	}
 	n := h.c.nth
 	return h.each(slices.DeleteFunc(h.next(level, 1), func(plan) bool { n++; return n%of != 0 }))
 }
 
-// pairs tries two faults at once until its time is over: first one plan of each
+// mostPairs is how many plans of two faults a search chooses from.
+const mostPairs = 1 << 18
+
+// pairs tries two faults at once, for so long or 0: first one plan of each
 // class, which is the same faults at the same steps, whatever their number.
-func (h *hunt) pairs(level []*result, seed uint64) (story string) {
-	plans := h.next(level, 2)
+func (h *hunt) pairs(level []*result, seed uint64, limit time.Duration) (story string) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	rng.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
-	round, rounds := make(map[string]int), make(map[string]int)
-	for _, p := range plans {
-		round[p.String()] = rounds[p.class()]
-		rounds[p.class()]++
+	var plans []plan
+	for _, r := range oneOfEach(rng, level, func(r *result) string { return r.plan.class() }) {
+		if len(plans) < mostPairs {
+			plans = append(plans, h.next([]*result{r}, 2)...)
+		}
 	}
-	slices.SortStableFunc(plans, func(a, b plan) int { return round[a.String()] - round[b.String()] })
-	_, story = h.each(plans)
+	if limit > 0 {
+		h.until = time.Now().Add(limit)
+	}
+	_, story = h.each(oneOfEach(rng, plans, plan.class))
 	return story
+}
+
+// oneOfEach returns all in a random order, but first one of each class, then
+// another one of each, and so on.
+func oneOfEach[T any](rng *rand.Rand, all []T, class func(T) string) (ordered []T) {
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	var classes []string
+	left := make(map[string][]T)
+	for _, x := range all {
+		c := class(x)
+		if left[c] == nil {
+			classes = append(classes, c)
+		}
+		left[c] = append(left[c], x)
+	}
+	for len(classes) > 0 {
+		classes = slices.DeleteFunc(classes, func(c string) bool {
+			ordered, left[c] = append(ordered, left[c][0]), left[c][1:]
+			return len(left[c]) == 0
+		})
+	}
+	return ordered
 }
 
 func (h *hunt) each(plans []plan) (level []*result, story string) {
@@ -101,7 +138,7 @@ func (f fault) step() (name string, nth int) {
 // next returns the plans with one fault more than those of level. It leaves
 // out most faults where a process comes again and again and nothing has
 // happened in between, as when it looks for its key. All kinds remain, each one
-// at some, and at fewer the longer it goes on.
+// at some, and at fewer the longer it goes on, and by day.
 func (h *hunt) next(level []*result, n int) []plan {
 	quiet := make(map[string]bool)
 	for _, r := range level {
@@ -111,10 +148,14 @@ func (h *hunt) next(level []*result, n int) []plan {
 			}
 		}
 	}
+	least := 3
+	if os.Getenv("SIM_LEVEL") == "" {
+		least = 5
+	}
 	return slices.DeleteFunc(h.plans(level, n), func(p plan) bool {
 		f := p[len(p)-1]
 		_, nth := f.step()
-		of := 1 << max(3, bits.Len(uint(nth))-2)
+		of := 1 << max(least, bits.Len(uint(nth))-2)
 		return quiet[p[:len(p)-1].String()+";"+f.id] && (nth+slices.Index(simplest, f.k))%of != 0
 	})
 }

@@ -40,15 +40,20 @@ type wires struct {
 
 	wireMu sync.Mutex             // guards the fields below; never held across a gate
 	out    map[*process]time.Time // until when a process does not reach the store
-	lostAt time.Time              // when the store last lost something
+	lostAt time.Time              // when the store last lost something, or will have
 }
 
 func newWires(w *World) *wires { return &wires{w: w, out: make(map[*process]time.Time)} }
 
-func (r *wires) loses() {
+func (r *wires) loses() { r.losesUntil(time.Now()) }
+
+// losesUntil notes that the store loses something now and until then.
+func (r *wires) losesUntil(t time.Time) {
 	r.wireMu.Lock()
 	defer r.wireMu.Unlock()
-	r.lostAt = time.Now()
+	if t.After(r.lostAt) {
+		r.lostAt = t
+	}
 }
 
 func (r *wires) lastLoss() time.Time {

@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -76,7 +77,7 @@ func ownOptions(o *redis.Options) *redis.Options {
 	if o.Addr == sentinelAddr {
 		size = patientPool
 	}
-	return &redis.Options{
+	return onePool(&redis.Options{
 		Network: o.Network, Addr: o.Addr, NodeAddress: o.NodeAddress, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: life,
@@ -87,11 +88,11 @@ func ownOptions(o *redis.Options) *redis.Options {
 		PoolSize: size, MaxIdleConns: poolSize, MaxConcurrentDials: poolSize, Protocol: 2, // no push notifications
 		DisableIdentity:          true, // saves a round trip in a handshake that a try may wait for
 		MaintNotificationsConfig: noMaintenance(),
-	}
+	})
 }
 
 func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
-	return &redis.ClusterOptions{
+	return onePool(&redis.ClusterOptions{
 		Addrs: o.Addrs, ClusterSlots: o.ClusterSlots, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
@@ -102,7 +103,19 @@ func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
 		PoolSize: poolSize, Protocol: 2, DisableIdentity: true,
 		ClusterStateReloadInterval: Reload,
 		MaintNotificationsConfig:   noMaintenance(),
+	})
+}
+
+// onePool makes a client send pipelines over the connections of all other
+// requests, which tries wait for, see [Conns.Ready]. Newer versions of go-redis
+// have a second pool for pipelines. Its connections would be opened within a
+// request's time, which is too short if the server is far away. The oldest
+// version that go.mod allows does not have the field.
+func onePool[O any](o *O) *O {
+	if size := reflect.ValueOf(o).Elem().FieldByName("PipelinePoolSize"); size.IsValid() {
+		size.SetInt(-1)
 	}
+	return o
 }
 
 // noMaintenance switches off the pauses in which go-redis would stretch its

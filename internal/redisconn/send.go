@@ -74,22 +74,6 @@ func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Comm
 	return failed
 }
 
-// SendPooled is Send over the connections that tries wait for, see
-// [Conns.Ready]. Newer versions of go-redis have other connections for
-// pipelines.
-func (c *Conns) SendPooled(ctx context.Context, name string, cmds []Command) []Command {
-	client, err := c.nodeClient(ctx, name)
-	if err != nil || client == nil || c.batcher.busy() {
-		return c.Send(ctx, cmds...)
-	}
-	c.batcher.enter()
-	defer c.batcher.leave()
-	conn := client.Conn()
-	defer func() { _ = conn.Close() }() // back to the pool
-	c.reloadOnMove(ctx, exchange(ctx, conn, cmds))
-	return cmds
-}
-
 // SendRenewals sends cmds to node as one request. It does not join the batches
 // of others, because it is a batch itself. After several of them in a row
 // without an answer, no connection to the node is used again that has carried

@@ -21,7 +21,7 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 	if o.DialTimeout > 0 {
 		dial = min(o.DialTimeout, dial)
 	}
-	return &redis.FailoverOptions{
+	return onePool(&redis.FailoverOptions{
 		MasterName: o.MasterName, SentinelAddrs: o.SentinelAddrs,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		Dialer: o.Dialer, TLSConfig: o.TLSConfig,
@@ -32,7 +32,7 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
 		DialTimeout: dial, DialerRetries: 1,
 		PoolSize: patientPool, MaxIdleConns: poolSize, MaxConcurrentDials: poolSize, Protocol: 2, DisableIdentity: true,
-	}
+	})
 }
 
 // patientPool is the pool size of a Sentinel client. After as many failed dials

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // Renewals of very many leases that take long must not keep a call from a
@@ -83,4 +84,48 @@ func locks(t *testing.T, statement string) (rollback func()) {
 		t.Fatal(err)
 	}
 	return func() { _ = conn.Close(context.WithoutCancel(t.Context())) }
+}
+
+// A change whose row is locked waits for it behind the others, and is done.
+func TestChangesWaitForTheirRowsBehindTheOthers(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	open(t, a, silent{})
+	change := func(key string, version int64) *rowlocker.Change {
+		row := rowlocker.Row{Key: key, Version: version, Value: []byte("o/{}"), KeepFor: time.Hour}
+		return &rowlocker.Change{Rows: []rowlocker.Row{row}}
+	}
+	free, locked, both := change("free", 0), change("locked", 0), change("both", 0)
+	if err := a.Swap(t.Context(), free, locked, both); err != nil || !free.Done || !locked.Done || !both.Done {
+		t.Fatal(err, free, locked, both)
+	}
+	rollback := locks(t, "SELECT FROM "+tableOf(a)+" WHERE k IN ('locked', 'both') FOR UPDATE")
+	defer rollback()
+	free, locked = change("free", free.Version), change("locked", locked.Version)
+	both = change("both", both.Version)
+	both.Rows = append(both.Rows, change("record", rowlocker.Any).Rows...)
+	refused := change("gone", 1)
+	refused.Rows = append(refused.Rows, change("another record", rowlocker.Any).Rows...)
+	var swap sync.WaitGroup
+	defer swap.Wait()
+	swap.Go(func() {
+		if err := a.Swap(t.Context(), both, refused, locked, free); err != nil {
+			t.Error(err)
+		}
+	})
+	others := pool(t)
+	until(t, "the one whose row is free is done", func() bool {
+		var done bool
+		err := others.QueryRow(t.Context(), "SELECT version > $1 FROM "+tableOf(a)+" WHERE k = 'free'",
+			free.Rows[0].Version).Scan(&done)
+		return err == nil && done
+	})
+	rollback()
+	swap.Wait()
+	if !free.Done || !locked.Done || !both.Done || both.Version == 0 {
+		t.Errorf("%+v, %+v, %+v, want them done", free, locked, both)
+	}
+	if refused.Done || refused.Err != nil || len(refused.Current) != 2 || refused.Current[0].Version != 0 {
+		t.Errorf("%+v, want it refused, because its row is gone", refused)
+	}
 }

@@ -6,7 +6,7 @@
 //	g, err := guard.New(l)
 //
 // The table is plain: a row for each key, without functions or triggers.
-// Package rowlocker decides what a row becomes, and one statement writes the
+// Package rowlocker decides what a row becomes, and one request writes the
 // rows of many calls. A release hands the key over in the update that ends the
 // lease, and tells the next process by NOTIFY. A key that a process takes and
 // gives back by itself costs a write that reaches the disk, which an advisory

@@ -171,24 +171,46 @@ func noticed(text string) (row rowlocker.Row, ok bool) {
 	return row, row.Version > 0
 }
 
-// tell sends the messages of changes that have waited for the disk. One that
-// gets lost is found by the next look.
-func (r *rows) tell(lines []line, changes []*rowlocker.Change) {
+// newsOf is the message of a row: VERSION and WRITTEN stand between.
+func newsOf(row *rowlocker.Row) (head, tail string) {
+	head, tail = "r "+encoded([]byte(row.Key)), " "+encoded(row.Value)
+	if len(head)+len(tail) > noticeMax {
+		tail = ""
+	}
+	return head, tail
+}
+
+// newsOfTicket is newsOf for a ticket.
+func newsOfTicket(j *rowlocker.Join) (head, tail string) {
+	return "t " + encoded([]byte(j.Key)), " " + ticketOf(j)
+}
+
+// tell sends the messages of the changes that were done, if they have waited for
+// the disk. One that gets lost is found by the next look. The changes of several
+// rows send none themselves.
+func (r *rows) tell(changes []*rowlocker.Change, firm bool) {
 	var channels, texts []string
-	for _, l := range lines {
-		c := changes[l.i]
-		if !c.Done || len(l.tell) == 0 {
+	for _, c := range changes {
+		if !c.Done || !firm && isSingle(c) {
 			continue
 		}
-		text := fmt.Sprintf("%s %d %d%s", l.head, c.Version, c.Written, l.tail)
-		for _, t := range c.Current[l.row].Tickets {
-			one := fmt.Sprintf(" %d/%s/%s", t.Version, t.Name, encoded(t.Value))
-			if l.kind == writes && l.tail != "" && len(text)+len(one) <= noticeMax {
-				text += one
-			}
+		add := func(to, head, tail string) {
+			channels = append(channels, channelOf(to))
+			texts = append(texts, fmt.Sprintf("%s %d %d%s", head, c.Version, c.Written, tail))
 		}
-		for _, to := range l.tell {
-			channels, texts = append(channels, channelOf(to)), append(texts, text)
+		if j := c.Join; j != nil && j.To != "" {
+			head, tail := newsOfTicket(j)
+			add(j.To, head, tail)
+		}
+		for _, m := range c.Tell {
+			head, tail := newsOf(&c.Rows[m.Row])
+			for _, t := range c.Current[0].Tickets {
+				one := fmt.Sprintf(" %d/%s/%s", t.Version, t.Name, encoded(t.Value))
+				if m.Row == 0 && tail != "" && len(head)+len(tail)+len(one) <= noticeMax-2*20 {
+					tail += one
+				}
+			}
+			add(m.To, head, tail)
 		}
 	}
 	if len(channels) == 0 {

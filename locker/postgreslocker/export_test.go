@@ -28,7 +28,7 @@ func (u unheard) Capabilities() locker.Capabilities {
 	return can
 }
 
-// Write returns the request that writes so many rows over those of a version.
+// Write returns the statement that writes so many rows over those of a version.
 func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) {
 	c := &rowlocker.Change{Loose: !firm}
 	for n := range rows {
@@ -36,10 +36,12 @@ func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) 
 			Key: "k" + strconv.Itoa(n), Version: old, Value: []byte("o/{}"), KeepFor: time.Second,
 		})
 	}
-	if sql = l.rows.sql.swap; rows == 1 {
-		sql = l.rows.sql.one
-	}
-	return sql, argsOf(linesOf([]*rowlocker.Change{c}, !firm))
+	return l.Statement(c)
+}
+
+// Statement returns what carries out a change.
+func (l *Locker) Statement(c *rowlocker.Change) (sql string, args []any) {
+	return l.rows.statement(c, false, !c.Loose)
 }
 
 // Translate returns the error of a request.
@@ -47,3 +49,8 @@ var Translate = translate
 
 // Sweep deletes the rows that mean nothing any more.
 func (l *Locker) Sweep(ctx context.Context) { l.rows.sweep(ctx, l.rows.sql.sweep) }
+
+// Swap sends changes.
+func (l *Locker) Swap(ctx context.Context, changes ...*rowlocker.Change) error {
+	return l.rows.Swap(ctx, changes)
+}

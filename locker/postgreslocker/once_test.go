@@ -16,7 +16,7 @@ import (
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
 
-// counter counts the statements that read or write rows.
+// counter counts the requests that read or write rows.
 type counter struct{ calls atomic.Int64 }
 
 func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
@@ -27,6 +27,13 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQ
 }
 
 func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *counter) TraceBatchStart(ctx context.Context, conn *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	return c.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: b.Batch.QueuedQueries[0].SQL})
+}
+
+func (*counter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 func TestACallOfOnceTakesFewRequests(t *testing.T) {
 	t.Parallel()

@@ -11,40 +11,41 @@ import (
 var (
 	//go:embed schema.sql
 	schemaSQL string
-	//go:embed swap.sql
-	swapSQL string
-	//go:embed changes.sql
-	changesSQL string
-	//go:embed one.sql
-	oneSQL string
+	//go:embed over.sql
+	overSQL string
+	//go:embed told.sql
+	toldSQL string
+	//go:embed into.sql
+	intoSQL string
+	//go:embed join.sql
+	joinSQL string
+	//go:embed all.sql
+	allSQL string
 )
 
 const (
 	seed  = 7310863 // of the advisory locks
 	clock = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
-	// What the two statements that write share, about c and the row t of its
-	// key: the version of the newest ticket, the tickets that stay, and whether
-	// the row may be written.
+	// What the statements that write share, about the row t: the version of its
+	// newest ticket, the tickets that stay, and whether the others are known.
 	lastSQL = `split_part(t.tickets[cardinality(t.tickets)], '/', 1)::bigint`
 	restSQL = `CASE t.tickets WHEN '{}' THEN t.tickets ELSE ARRAY(
-      SELECT e FROM unnest(t.tickets) AS e WHERE split_part(e, '/', 2) <> ALL (c.drops)) END`
-	okSQL = `coalesce(CASE
-      WHEN c.kind = 0 THEN c.old IN (-1, CASE t.value WHEN '' THEN 0 ELSE coalesce(t.version, 0) END) AND NOT EXISTS (
-        SELECT FROM unnest(t.tickets) AS e, split_part(e, '/', 1) AS v -- nobody is overlooked
-        WHERE split_part(e, '/', 2) <> ALL (c.drops)
-          AND (v::bigint > c.beside OR v::bigint < c.behind AND e NOT LIKE '%/m.%'))
-      WHEN t.value = '' THEN false
-      WHEN c.kind = 1 THEN get_byte(t.value, 0) NOT IN (33, 47) -- it begins with an owner id
-      ELSE get_byte(t.value, 0) = 33 AND (c.kind = 2 OR EXISTS ( -- it is open
-        SELECT FROM unnest(t.tickets) AS e WHERE split_part(e, '/', 2) = ANY (c.drops)))
-    END, false)`
-	// commitSQL lets a change that a crash may undo not wait for the disk.
-	commitSQL = `(SELECT set_config('synchronous_commit',
-      CASE WHEN NOT f.firm THEN 'off' WHEN f.was = 'off' THEN 'on' ELSE f.was END, true)
-    FROM (SELECT coalesce(bool_or(done AND firm), false), current_setting('synchronous_commit') FROM x) AS f(firm, was))`
-	notifySQL = `(SELECT count(pg_notify('guard:' || m.instance, concat(x.head, ' ', x.next, ' ', x.now, x.tail)))
-    FROM x, unnest(string_to_array(x.tell, ',')) AS m(instance) WHERE x.done)`
+    SELECT e FROM unnest(t.tickets) AS e WHERE split_part(e, '/', 2) <> ALL (string_to_array({DROPS}, ','))) END`
+	knownSQL = `(t.tickets = '{}' OR NOT EXISTS (
+    SELECT FROM unnest(t.tickets) AS e, split_part(e, '/', 1) AS v
+    WHERE split_part(e, '/', 2) <> ALL (string_to_array({DROPS}, ','))
+      AND (v::bigint > {BESIDE} OR v::bigint < {BEHIND} AND e NOT LIKE '%/m.%')))`
+	// freeSQL lets a request for many rows not wait for one that somebody else
+	// has locked, or has locked since it was written.
+	freeSQL = `(NOT $5 OR t.xmax = 0)`
+	// heardSQL refuses what must be heard by a process that is gone.
+	heardSQL = `AND NOT EXISTS (SELECT FROM unnest(string_to_array({MUST}, ',')) AS m(instance) WHERE NOT {ALIVE})`
+	// commitSQL lets changes that a crash may undo not wait for the disk.
+	commitSQL = `CASE WHEN NOT $4 THEN set_config('synchronous_commit', 'off', true)
+  WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`
+	notifySQL = `(SELECT count(pg_notify('guard:' || m.instance, concat({HEAD}::text, ' ', {NEXT}, ' ', {WRITTEN}, {TAIL}::text)))
+  FROM unnest(string_to_array({TELL}, ',')) AS m(instance))`
 
 	rowSQL = `coalesce(t.version, 0), coalesce(t.written, 0), t.value, t.tickets, {NOW}, ` +
 		`current_setting('transaction_read_only') = 'on'`
@@ -76,8 +77,8 @@ type statements struct {
 	tables []string // of rows, of processes
 	schema string
 
-	// swapFree leaves out the rows that somebody else has locked.
-	one, swap, swapFree, load, scan, beat, dead, sweep, bury string
+	over, told, into, join, all         string // which write
+	load, scan, beat, dead, sweep, bury string
 }
 
 // statementsFor returns the statements for a table, perhaps with its schema.
@@ -94,18 +95,24 @@ func statementsFor(name string) (*statements, error) {
 		return pgx.Identifier(of).Sanitize()
 	}
 	s := &statements{name: parts[len(parts)-1], tables: []string{ident(""), ident("_process")}}
-	fill := func(text string) string {
-		text = strings.NewReplacer("{CHANGES}", strings.TrimSpace(changesSQL), "{REST}", restSQL, "{OK}", okSQL,
-			"{LAST}", lastSQL, "{COMMIT}", commitSQL, "{NOTIFY}", notifySQL).Replace(text)
-		text = strings.ReplaceAll(text, "{ALIVE}", aliveSQL)
-		return strings.NewReplacer(
-			"{T}", s.tables[0], "{P}", s.tables[1], "{NOW}", clock, "{SEED}", strconv.Itoa(seed)).Replace(text)
+	fill := func(text string, with ...string) string {
+		names := strings.NewReplacer(append(with,
+			"{REST}", restSQL, "{KNOWN}", knownSQL, "{LAST}", lastSQL, "{FREE}", freeSQL, "{COMMIT}", commitSQL,
+			"{ALIVE}", aliveSQL, "{NOW}", clock, "{SEED}", strconv.Itoa(seed))...)
+		for before := ""; before != text; { // what stands for a name has names too
+			before, text = text, names.Replace(text)
+		}
+		return strings.NewReplacer("{T}", s.tables[0], "{P}", s.tables[1]).Replace(text)
 	}
 	s.schema, s.load, s.scan = fill(schemaSQL), fill(loadSQL), fill(scanSQL)
 	s.beat, s.dead, s.sweep, s.bury = fill(beatSQL), fill(deadSQL), fill(sweepSQL), fill(burySQL)
-	s.one = fill(oneSQL)
-	s.swap = fill(strings.NewReplacer("{SKIP}", "", "{SKIPPED}", "false").Replace(swapSQL))
-	s.swapFree = fill(strings.NewReplacer("{SKIP}", "SKIP LOCKED",
-		"{SKIPPED}", "(t.version IS NULL AND EXISTS (SELECT FROM {T} AS r WHERE r.k = c.k))").Replace(swapSQL))
+	s.over, s.into = fill(overSQL), fill(intoSQL)
+	s.told = fill(toldSQL, "{DROPS}", "$7", "{BESIDE}", "$8", "{BEHIND}", "$9", "{HEARD}", heardSQL, "{MUST}", "$10",
+		"{NOTIFY}", notifySQL, "{TELL}", "$11", "{HEAD}", "$12", "{TAIL}", "$13",
+		"{NEXT}", "t.version", "{WRITTEN}", "t.written")
+	s.join = fill(joinSQL, "{DROPS}", "$6", "{NOTIFY}", notifySQL, "{TELL}", "$9", "{HEAD}", "$10", "{TAIL}", "$11",
+		"{NEXT}", "coalesce({LAST}, {NOW})", "{WRITTEN}", "{NOW}")
+	s.all = fill(allSQL, "{DROPS}", "c.drops", "{BESIDE}", "c.beside", "{BEHIND}", "c.behind", "{HEARD}", heardSQL,
+		"{MUST}", "$9")
 	return s, nil
 }

@@ -135,21 +135,27 @@ func (s *server) on(ctx context.Context, in slots, f func(conn *pgxpool.Conn) er
 	return err
 }
 
-// collect sends a statement, again if the server asks for it or has not seen
-// it, and returns its rows.
+// send calls f with a connection, again if the server asks for it or has not
+// seen what f has sent.
+func (s *server) send(ctx context.Context, in slots, f func(conn *pgxpool.Conn) error) (err error) {
+	for n := 0; ; n++ {
+		err = s.on(ctx, in, f)
+		if err == nil || n == 2 || ctx.Err() != nil || !again(err) {
+			return err
+		}
+	}
+}
+
+// collect sends a statement, and returns its rows.
 func collect[T any](ctx context.Context, s *server, in slots, of pgx.RowToFunc[T], sql string, args ...any) (
 	found []T, err error,
 ) {
-	for n := 0; ; n++ {
-		err = s.on(ctx, in, func(conn *pgxpool.Conn) error {
-			rs, err := conn.Query(ctx, sql, args...)
-			if err == nil {
-				found, err = pgx.CollectRows(rs, of)
-			}
-			return err
-		})
-		if err == nil || n == 2 || ctx.Err() != nil || !again(err) {
-			return found, err
+	err = s.send(ctx, in, func(conn *pgxpool.Conn) error {
+		rs, err := conn.Query(ctx, sql, args...)
+		if err == nil {
+			found, err = pgx.CollectRows(rs, of)
 		}
-	}
+		return err
+	})
+	return found, err
 }

@@ -144,9 +144,7 @@ func (a *attempt) lock(ctx context.Context, by *redislock.Client) (taken bool, e
 // one command before it leaves the queue. Nobody can release the key in between
 // (law 2).
 func (a *attempt) takeAndLook(ctx context.Context) (locker.Answer, error) {
-	conn, name := a.conn, a.names.lock(a.claim.Key)
-	over := func(ctx context.Context, cmds ...command) []command { return conn.SendPooled(ctx, name, cmds) }
-	tr := &travel{way: over, whole: true, behind: []call{a.looking(lookScript)}}
+	tr := &travel{way: a.way, whole: true, behind: []call{a.looking(lookScript)}}
 	if a.claim.Fencing {
 		tr.behind = append(tr.behind, fenceCall(a.claim, a.state.keys, 0))
 	}
@@ -275,7 +273,7 @@ func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
 		for i := range calls {
 			whole[i] = calls[i].whole(ctx)
 		}
-		answers = a.conn.SendPooled(ctx, a.names.lock(a.claim.Key), whole)
+		answers = a.way(ctx, whole...)
 	} else {
 		answers = a.run(ctx, calls...)
 	}

@@ -131,11 +131,11 @@
 // Leases do not share the caller's connections, because behind busy ones they
 // would miss their renewals. The locker makes a small client of its own. This
 // client reaches the server and authenticates as the caller's client does. It
-// has at most 16 connections per node, and go-redis 9.23 adds up to 10 for
-// pipelines. One more is for the inbox. Connections are opened when needed. The
-// client does not retry, and it takes every time limit from the context. It
-// does not take over hooks (see [WithHook]), OnConnect, a Limiter, or routing
-// to replicas. Use [WithClient] if you need those.
+// has at most 16 connections per node, and one more for the inbox. Connections
+// are opened when needed. The client does not retry, and it takes every time
+// limit from the context. It does not take over hooks (see [WithHook]),
+// OnConnect, a Limiter, or routing to replicas. Use [WithClient] if you need
+// those.
 //
 // go-redis looks at the socket of a connection before it uses it. The locker's
 // connections skip this look for 10 ms after an answer, because it costs as

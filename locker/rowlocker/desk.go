@@ -22,7 +22,7 @@ const (
 	// batchLeast is the shortest limit of a batch. A batch has longer than an
 	// impatient call, because others travel with that call.
 	batchLeast = 100 * time.Millisecond
-	// batchMost is the limit of a batch with a call that has no deadline.
+	// batchMost is the limit of a request whose caller has no deadline.
 	batchMost = 10 * time.Second
 
 	// Renewals have workers of their own: a lease must not be lost because
@@ -56,6 +56,15 @@ type queue struct {
 
 func newQueue(lull time.Duration) *queue {
 	return &queue{make(calls, backlogMax), lull, make(chan struct{}, 1)}
+}
+
+// bounded returns ctx with a deadline, so that what a caller without one has
+// asked ends though the store is silent.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, batchMost)
 }
 
 // failed returns the reply of a request that was not answered.

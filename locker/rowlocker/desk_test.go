@@ -197,3 +197,68 @@ func TestAcquireAllWithoutAnAnswerReleasesNothing(t *testing.T) {
 		}
 	})
 }
+
+// silent are Rows that never answer.
+type silent struct{ mute }
+
+func (silent) Swap(ctx context.Context, _ []*Change) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (silent) Scan(ctx context.Context, _ string, _ int) ([]Row, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Planted: Inspect and List pass on the ctx of their caller as it is.
+func TestACallWithoutADeadlineEndsThoughTheStoreIsSilent(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, l *Locker, c *locker.Claim) error{
+		"Acquire": func(ctx context.Context, l *Locker, c *locker.Claim) error {
+			_, err := l.Acquire(ctx, c, locker.Try{Wait: true})
+			return err
+		},
+		"AcquireAll": func(ctx context.Context, l *Locker, c *locker.Claim) error {
+			_, _, err := l.AcquireAll(ctx, []*locker.Claim{c}, false)
+			return err
+		},
+		"Release": func(ctx context.Context, l *Locker, c *locker.Claim) error {
+			_, err := l.Release(ctx, c, locker.End{})
+			return err
+		},
+		"Forget": func(ctx context.Context, l *Locker, c *locker.Claim) error {
+			_, err := l.Forget(ctx, c.Key)
+			return err
+		},
+		"Inspect": func(ctx context.Context, l *Locker, c *locker.Claim) error {
+			_, err := l.Inspect(ctx, c.Key)
+			return err
+		},
+		"List": func(ctx context.Context, l *Locker, _ *locker.Claim) (err error) {
+			for _, e := range l.List(ctx) {
+				err = errors.Join(err, e)
+			}
+			return err
+		},
+		"ForceRelease": func(ctx context.Context, l *Locker, c *locker.Claim) error {
+			return l.ForceRelease(ctx, c.Key, c.Owner)
+		},
+		"Check": func(ctx context.Context, l *Locker, c *locker.Claim) error { return l.Check(ctx, c.TTL) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ls, _ := peers(t, 1, func(m *memRows) *Locker { return New(silent{mute{m}}) })
+				ended := make(chan error, 1)
+				go func() { ended <- call(t.Context(), ls[0], wants('a', 1)) }() // ends with its own limit, or with t
+				select {
+				case err := <-ended:
+					if err == nil {
+						t.Error("no error")
+					}
+				case <-time.After(time.Minute):
+					t.Error("not ended after a minute")
+				}
+			})
+		})
+	}
+}

@@ -22,6 +22,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 		return locker.KeyState{}, err
 	}
 	defer l.life.Leave()
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	rows, err := l.rows.Load(ctx, []string{key})
 	if err != nil {
 		return locker.KeyState{}, err
@@ -66,16 +68,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 
 func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bool) {
 	for after := ""; ; {
-		rows, err := l.rows.Scan(ctx, after, listPage)
+		rows, last, err := l.page(ctx, after)
 		if err != nil {
-			yield(locker.KeyState{}, err)
-			return
-		}
-		last, full := "", len(rows) == listPage
-		if full {
-			last = rows[len(rows)-1].Key
-		}
-		if rows, err = l.beside(ctx, rows); err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
@@ -85,11 +79,26 @@ func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bo
 				return
 			}
 		}
-		if !full {
+		if last == "" {
 			return
 		}
 		after = last
 	}
+}
+
+// page returns the rows of keys behind after, with their tickets. last is the
+// last that was scanned, or "" at the end of the list.
+func (l *Locker) page(ctx context.Context, after string) (rows []Row, last string, err error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if rows, err = l.rows.Scan(ctx, after, listPage); err != nil {
+		return nil, "", err
+	}
+	if len(rows) == listPage {
+		last = rows[len(rows)-1].Key
+	}
+	rows, err = l.beside(ctx, rows)
+	return rows, last, err
 }
 
 // beside returns the rows of keys among those of a scan, with their tickets.
@@ -132,6 +141,8 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.life.Leave()
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
 	most := lockerkit.MaxPace(ttl)
 	took, failed := lockerkit.Pace(min(lockerkit.Near, most), func() (time.Duration, error) {

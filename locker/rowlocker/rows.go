@@ -11,7 +11,8 @@ import (
 // package has the three laws that its author keeps.
 //
 // The methods are safe for concurrent use. Load, Swap, Scan and Check block
-// until the store has answered, and end when their ctx does.
+// until the store has answered, and end when their ctx does. That ctx has a
+// deadline, even if that of the caller has none.
 type Rows interface {
 	// Traits returns what the Locker must know of the store. It is called at
 	// any time, and returns the same always.

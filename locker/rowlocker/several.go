@@ -13,6 +13,8 @@ import (
 func (d *desk) together(
 	ctx context.Context, qs []*request, apply func(rows map[string]*row) []result,
 ) ([]result, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	ts := make([]*task, len(qs))
 	for i, q := range qs {
 		ts[i] = &task{key: q.key, qs: qs[i : i+1]}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -229,86 +228,6 @@ func TestSeveralKeysCostOneRequest(t *testing.T) {
 	c.costs(t, 2, "those in front of one that is held", together(some, true, 2))
 }
 
-// race lets each locker try at once to get the key for a claim of its own. It
-// returns the claims that own it, by the place of their lockers.
-func race(t *testing.T, cs []*counted, key string, limit int) map[int]*locker.Claim {
-	t.Helper()
-	var mu sync.Mutex // guards own
-	own := map[int]*locker.Claim{}
-	var all sync.WaitGroup
-	for i, c := range cs {
-		all.Go(func() {
-			cl := claimed(key, limit)
-			a, err := c.Acquire(t.Context(), cl, locker.Try{})
-			if err != nil {
-				t.Error(err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if a.Acquired {
-				own[i] = cl
-			}
-		})
-	}
-	all.Wait()
-	return own
-}
-
-func TestProcessesThatComeAtOnceGetNoMoreThanThePermits(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	cs := make([]*counted, 6)
-	for i := range cs {
-		cs[i] = newCounted(t, addr, prefix)
-	}
-	for round := range 30 {
-		key := fmt.Sprint("k", round)
-		owner := claimed(key, 3)
-		cs[0].mustAcquire(t, owner, locker.Try{}, owns)
-		if own := race(t, cs, key, 3); len(own) != 2 {
-			t.Fatalf("%d claims got the 2 permits that were left", len(own))
-		}
-		for limit, is := range map[int]string{1: "alone", locker.NoLimit: "shared"} {
-			if own := race(t, cs, key, limit); len(own) != 0 {
-				t.Fatalf("a claim that is %s owns the key beside all permits", is)
-			}
-		}
-	}
-}
-
-// Each of two owners that leave together must not rely on the other to hand the
-// key over.
-func TestOwnersThatLeaveTogetherHandOver(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	a, b, waits := newCounted(t, addr, prefix), newCounted(t, addr, prefix), newCounted(t, addr, prefix)
-	for round := range 40 {
-		key := fmt.Sprint("k", round)
-		one, two, alone := claimed(key, locker.NoLimit), claimed(key, locker.NoLimit), claimed(key, 0)
-		a.mustAcquire(t, one, locker.Try{}, owns)
-		b.mustAcquire(t, two, locker.Try{}, owns)
-		queued := time.Now()
-		waits.mustAcquire(t, alone, locker.Try{Wait: true}, queues)
-		var all sync.WaitGroup
-		for c, share := range map[*counted]*locker.Claim{a: one, b: two} {
-			all.Go(func() {
-				if _, err := c.Release(t.Context(), share, locker.End{}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if time.Since(queued) > locker.QueueLife/2 {
-			continue // the claim may leave the queue
-		}
-		select {
-		case <-waits.granted:
-		case <-time.After(patience):
-			t.Fatal("two owners have left together, and the claim that waits does not hear of it")
-		}
-	}
-}
-
 // until polls the store for what is wanted, in any goroutine. A server has no
 // virtual time.
 func until(t *testing.T, wanted string, seen func() (bool, error)) {
@@ -454,41 +373,6 @@ func TestPermitsThatAreHandedOverTogetherHaveTokensOfTheirOwn(t *testing.T) {
 	s, err := c.Inspect(t.Context(), "k")
 	if err != nil || s.Remaining > time.Second {
 		t.Errorf("%+v, %v, want others to see the offers end within 1 s", s, err)
-	}
-}
-
-func TestAClaimThatComesDuringAReleaseIsGranted(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	c, other := newCounted(t, addr, prefix), newCounted(t, addr, prefix)
-	owner, next := claimed("k", locker.NoLimit), claimed("k", locker.NoLimit)
-	c.mustAcquire(t, owner, locker.Try{}, owns)
-	c.beforeThe(1, func() { other.queued(t, 1, owner, 0) })
-	if r, err := c.Release(t.Context(), owner, locker.End{Next: next}); err != nil || !r.Handed {
-		t.Errorf("%+v, %v, want the claim that came to get the key", r, err)
-	}
-	other.hears(t, 1)
-}
-
-func TestAClaimThatLeavesDuringAReleaseIsNotGranted(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	c, other := newCounted(t, addr, prefix), newCounted(t, addr, prefix)
-	owner := claimed("k", locker.NoLimit)
-	c.mustAcquire(t, owner, locker.Try{}, owns)
-	alone := other.queued(t, 1, owner, 0)[0]
-	c.beforeThe(2, func() { // after the look
-		other.Abandon(alone, locker.End{}, false)
-		until(t, "the claim to leave", func() (bool, error) {
-			s, err := other.Inspect(t.Context(), "k")
-			return s.Waiting == 0, err
-		})
-	})
-	if r, err := c.Release(t.Context(), owner, locker.End{}); err != nil || r.Handed {
-		t.Errorf("%+v, %v, want nobody to get the key", r, err)
-	}
-	if s, err := c.Inspect(t.Context(), "k"); err != nil || s.Held {
-		t.Errorf("%+v, %v, want a free key", s, err)
 	}
 }
 

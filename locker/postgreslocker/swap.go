@@ -1,0 +1,311 @@
+package postgreslocker
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
+)
+
+// Swap sends the changes of one row, or of a ticket, in one request, which has
+// a statement for each. If there are several, a row that somebody else has
+// locked is left alone, and another request waits for it. The changes of
+// several rows have a request each.
+//
+// What has refused a change is read behind it, by a request for all of them.
+func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
+	r.ears.begin()
+	sorted := slices.Clone(changes) // two transactions lock rows in one order
+	slices.SortFunc(sorted, func(a, b *rowlocker.Change) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	var single []*rowlocker.Change
+	for _, c := range sorted {
+		if c.Done, c.Err, c.Current = false, nil, nil; isSingle(c) {
+			single = append(single, c)
+		}
+	}
+	free := len(changes) > 1
+	r.write(ctx, single, free)
+	left := r.refused(ctx, single)
+	if len(left) == 0 && len(single) == len(changes) {
+		return nil
+	}
+	if end, ok := ctx.Deadline(); ok && free { // the callers of the others wait too
+		limited, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = limited
+	}
+	r.write(ctx, left, false)
+	for _, c := range sorted {
+		if !isSingle(c) {
+			left = append(left, c)
+			r.write(ctx, []*rowlocker.Change{c}, false)
+		}
+	}
+	for _, c := range r.refused(ctx, left) {
+		c.Err = errChanging
+	}
+	return nil
+}
+
+var errChanging = errors.Join(locker.ErrUnavailable, locker.ErrUnsent,
+	errors.New("postgreslocker: what has refused the change is gone"))
+
+func keyOf(c *rowlocker.Change) string {
+	if c.Join != nil {
+		return c.Join.Key
+	}
+	return c.Rows[0].Key
+}
+
+// isSingle reports whether a change is one statement about one row.
+func isSingle(c *rowlocker.Change) bool {
+	if c.Join != nil {
+		return true
+	}
+	row := &c.Rows[0]
+	return len(c.Rows) == 1 && (row.Version > 0 || row.Version == 0 && row.Value != nil && len(c.Tell) == 0)
+}
+
+// write sends changes in one request, which is one transaction, and fills in
+// what became of those that were done, or the error.
+func (r *rows) write(ctx context.Context, changes []*rowlocker.Change, free bool) {
+	if len(changes) == 0 {
+		return
+	}
+	firm := slices.ContainsFunc(changes, func(c *rowlocker.Change) bool { return !c.Loose })
+	answers := make([]written, len(changes))
+	err := r.server.send(ctx, r.server.calls, func(conn *pgxpool.Conn) (err error) {
+		b := &pgx.Batch{}
+		for _, c := range changes {
+			sql, args := r.statement(c, free, firm)
+			b.Queue(sql, args...)
+		}
+		from := conn.SendBatch(ctx, b)
+		defer func() { err = errors.Join(err, from.Close()) }()
+		for i := range answers {
+			if err = answers[i].read(from); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for i, c := range changes {
+		switch a := &answers[i]; {
+		case err != nil:
+			c.Err = translate(err)
+		case a.version > 0:
+			c.Done, c.Version, c.Written = true, a.version, a.written
+			c.Current = []rowlocker.Row{{Tickets: ticketsOf(a.tickets)}}
+		}
+	}
+	r.tell(changes, firm)
+}
+
+// written is what a statement says that was done: nothing, if the version is 0.
+type written struct {
+	version, written int64
+	tickets          []string // that are left
+}
+
+// read reads the answer of the next statement.
+func (w *written) read(from pgx.BatchResults) error {
+	rs, err := from.Query()
+	if err != nil {
+		return err
+	}
+	defer rs.Close()
+	*w = written{}
+	if rs.Next() {
+		if err := rs.Scan(&w.version, &w.written, &w.tickets, nil, nil); err != nil {
+			return err
+		}
+	}
+	rs.Close()
+	return rs.Err()
+}
+
+// statement returns what carries out a change. Messages travel along if it does
+// not wait for the disk: transactions that notify wait for one another.
+func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args []any) {
+	along := ""
+	if !firm {
+		along = commas(hearers(c))
+	}
+	if j := c.Join; j != nil {
+		keep, goes := int64(0), ""
+		if j.Open { // the one that is there is replaced
+			keep, goes = j.KeepFor.Microseconds(), j.Name
+		}
+		head, tail := newsOfTicket(j)
+		return r.sql.join, []any{
+			[]byte(j.Key), keep, ticketOf(j), firm, free, goes, j.Open, j.Held, along, head, tail,
+		}
+	}
+	if !isSingle(c) {
+		return r.sql.all, argsOfAll(c, firm)
+	}
+	row := &c.Rows[0]
+	args = []any{[]byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), firm, free}
+	if row.Version == 0 {
+		return r.sql.into, args
+	}
+	args = append(args, row.Version)
+	if len(c.Tell) == 0 && len(row.Drop) == 0 && row.Beside == 0 && c.Current == nil {
+		return r.sql.over, args
+	}
+	drops, above, below := besides(row)
+	head, tail := newsOf(row)
+	return r.sql.told, append(args, drops, above, below, commas(must(c)), along, head, tail)
+}
+
+// argsOfAll are the arguments of all.sql.
+func argsOfAll(c *rowlocker.Change, firm bool) []any {
+	n := len(c.Rows)
+	keys, values, drops := make([][]byte, n), make([][]byte, n), make([]string, n)
+	keep, old, beside, behind := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		keys[i], keep[i], values[i], old[i] = []byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), row.Version
+		drops[i], beside[i], behind[i] = besides(row)
+	}
+	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(must(c))}
+}
+
+// valueOf returns the value of a row that is written. Empty is none.
+func valueOf(row *rowlocker.Row) []byte {
+	if row.Value == nil {
+		return []byte{}
+	}
+	return row.Value
+}
+
+// besides returns the names of the tickets that go, and which others refuse the
+// write of a row: those above one version, and claims below another, because
+// nobody who came before may be overlooked.
+func besides(row *rowlocker.Row) (drops string, above, below int64) {
+	names := make([]string, len(row.Drop))
+	for i, t := range row.Drop {
+		names[i], below = t.Name, max(below, t.Version)
+	}
+	if above = math.MaxInt64; row.Alone {
+		above = row.Beside
+	}
+	return commas(names), above, below
+}
+
+// ticketOf returns the ticket that a join adds: NAME/BASE64, or "".
+func ticketOf(j *rowlocker.Join) string {
+	if j.Leave {
+		return ""
+	}
+	return j.Name + "/" + encoded(j.Value)
+}
+
+// must returns the processes that must hear of a change.
+func must(c *rowlocker.Change) (instances []string) {
+	for _, m := range c.Tell {
+		if m.Must {
+			instances = append(instances, m.To)
+		}
+	}
+	return instances
+}
+
+// hearers returns the processes that a change is told to.
+func hearers(c *rowlocker.Change) (instances []string) {
+	if c.Join != nil && c.Join.To != "" {
+		return []string{c.Join.To}
+	}
+	for _, m := range c.Tell {
+		instances = append(instances, m.To)
+	}
+	return instances
+}
+
+// commas joins names, which have none.
+func commas(names []string) string { return strings.Join(names, ",") }
+
+func encoded(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
+
+// refused fills in what has refused those of changes that were not done. It
+// returns those that what is there now would not refuse.
+func (r *rows) refused(ctx context.Context, changes []*rowlocker.Change) (left []*rowlocker.Change) {
+	var keys, ears []string
+	var which []*rowlocker.Change
+	for _, c := range changes {
+		if c.Done || c.Err != nil {
+			continue
+		}
+		which, ears = append(which, c), append(ears, must(c)...)
+		if c.Join != nil {
+			keys = append(keys, c.Join.Key)
+		}
+		for _, row := range c.Rows {
+			keys = append(keys, row.Key)
+		}
+	}
+	if len(which) == 0 {
+		return nil
+	}
+	found, err := r.Load(ctx, keys)
+	var dead []string
+	if len(ears) > 0 && err == nil {
+		dead, err = r.Dead(ctx, ears)
+	}
+	for _, c := range which {
+		if err != nil {
+			c.Err = errors.Join(err, locker.ErrUnsent)
+			continue
+		}
+		n := max(len(c.Rows), 1)
+		c.Current, found = found[:n], found[n:]
+		c.Dead = nil
+		for _, to := range must(c) {
+			if slices.Contains(dead, to) {
+				c.Dead = append(c.Dead, to)
+			}
+		}
+		if len(c.Dead) == 0 && fits(c) {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// fits reports whether a change would be done on its Current.
+func fits(c *rowlocker.Change) bool {
+	if j := c.Join; j != nil {
+		now := &c.Current[0]
+		has := func(t rowlocker.Ticket) bool { return t.Name == j.Name }
+		switch {
+		case now.Version == 0:
+			return false
+		case !j.Open:
+			return now.Value[0] != '/' && now.Value[0] != '!'
+		}
+		return now.Value[0] == '!' && (!j.Held || slices.ContainsFunc(now.Tickets, has))
+	}
+	for i := range c.Rows {
+		row, now := &c.Rows[i], &c.Current[i]
+		if row.Version != rowlocker.Any && row.Version != now.Version {
+			return false
+		}
+		_, above, below := besides(row)
+		for _, t := range now.Tickets {
+			goes := slices.ContainsFunc(row.Drop, func(d rowlocker.Ticket) bool { return d.Name == t.Name })
+			if !goes && (t.Version > above || t.Version < below && !strings.HasPrefix(t.Name, "m.")) {
+				return false
+			}
+		}
+	}
+	return true
+}
