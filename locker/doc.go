@@ -194,9 +194,9 @@
 //     does not keep others from the queue for its sake. Claims that recall may
 //     wait while it comes to count, and find it by their next Acquire, which
 //     takes them out of the queue. A Release may hand them the key beside it,
-//     so the guard calls Begin before it relies on that key. A mark goes by its TTL, by the record or the Unmark
-//     of an End of its claim, or by Forget. Forget takes it away only while it
-//     counts.
+//     so the guard calls Begin before it relies on that key. A mark goes by its
+//     TTL, by the record or the Unmark of an End of its claim, or by Forget.
+//     Forget takes it away only while it counts.
 //
 // A store that can change two entries in one step hands over, even if it has
 // watches. A watch is then only the message. etcd, ZooKeeper, Consul and SQL

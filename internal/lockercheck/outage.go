@@ -37,7 +37,7 @@ var outage = []Check{
 	{"a share that was abandoned in an outage is freed alone", "law 9", abandonsShareAlone},
 	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
-	{"a Keep without an answer is done before the key is freed", "law 11", keepsBeforeFree},
+	{"a record without an answer is kept before the key is freed", "law 11", keepsBeforeFree},
 	{"a mark without an answer is removed", "law 12", unmarksAfterOutage},
 	{"after an outage the store serves as before", "Waker.WakeAll, law 4", servesAfterOutage},
 	{"who listens hears of what came in an outage", "Locker.Listens, Waker.WakeAll", hearsAfterOutage},
@@ -142,7 +142,7 @@ func (p *pair) deeds() []deed {
 		p.acquire(p.a, marked)
 		all = append(all,
 			deed{"Acquire by a claim that recalls", acquire(recalling("free", long), locker.Try{Wait: true})},
-			deed{"Keep", func(ctx context.Context) error {
+			deed{"Release with a record", func(ctx context.Context) error {
 				_, err := p.a.Release(ctx, kept, locker.End{Record: locker.Record{Value: "one", TTL: long}})
 				return err
 			}},

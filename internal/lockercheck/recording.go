@@ -15,7 +15,7 @@ var recording = []Check{
 	{"a record is found in place of the key", "law 11", findsRecord},
 	{"only the owner of a key keeps a record", "law 11", keepsForOwner},
 	{"a lease that has ended keeps no record", "law 11", keepsForLive},
-	{"a Keep may be repeated", "law 11", keepsAgain},
+	{"a release with a record may be repeated", "law 11", keepsAgain},
 	{"claims that recall leave the queue when there is a record", "law 11", leavesForRecord},
 	{"other claims are served when there is a record", "law 11", servesOthers},
 	{"a release without a record hands the key to a claim that recalls", "laws 5 and 7", servesRecalling},
@@ -51,12 +51,12 @@ func (p *pair) keep(s *side, c, next *locker.Claim, r locker.Record) locker.Rele
 // wantKeepLost keeps a record of c, which must not own its key.
 func (p *pair) wantKeepLost(what string, s *side, c *locker.Claim, r locker.Record) {
 	_, err := s.Release(p.ctx, c, locker.End{Record: r})
-	wantLost("Keep by "+what, err)
+	wantLost("Release with a record by "+what, err)
 }
 
 // records acquires key, and keeps value as its record. On a busy machine the
 // answer for a long one may come too late. Then records does what the guard
-// would do: it repeats the Keep (law 11).
+// would do: it repeats the Release (law 11).
 func (p *pair) records(s *side, key, value string) {
 	c := recalling(key, long)
 	p.acquire(s, c)
@@ -65,7 +65,7 @@ func (p *pair) records(s *side, key, value string) {
 		_, err = s.Release(p.ctx, c, locker.End{Record: locker.Record{Value: value, TTL: long}})
 	}
 	if err != nil {
-		fail("Keep of %q by its owner: %v, want success", c.Key, err)
+		fail("Release of %q with a record by its owner: %v, want success", c.Key, err)
 	}
 }
 
@@ -147,7 +147,7 @@ func keepsAgain(p *pair) {
 	p.closed(p.a)
 	p.has(p.b, other)
 	if a := p.try(p.b, recalling("k", long), locker.Try{}); a.Record != r.Value {
-		fail("Acquire after a second Keep: %+v, want the record", a)
+		fail("Acquire after a second Release with a record: %+v, want the record", a)
 	}
 }
 
@@ -165,7 +165,7 @@ func leavesForRecord(p *pair) {
 		p.hasNot(p.b, waiting)
 		released := p.keep(p.a, owner, nil, locker.Record{Value: "one", TTL: long})
 		if released.Handed {
-			fail("Keep handed the key to a claim that recalls: %+v", released)
+			fail("Release with a record handed the key to a claim that recalls: %+v", released)
 		}
 		p.hasNot(p.b, waiting)
 		told, err := p.toldOfRecord(p.b, waiting)
@@ -177,7 +177,7 @@ func leavesForRecord(p *pair) {
 		}
 		for _, c := range []*locker.Claim{waiting, other} {
 			if a := p.try(p.b, c, locker.Try{Wait: true, Queued: c == waiting}); a.Record != "one" || a.Queued {
-				fail("Acquire by a claim that recalls, after a Keep: %+v, want the record", a)
+				fail("Acquire by a claim that recalls, after a Release with a record: %+v, want the record", a)
 			}
 		}
 		p.free(key)
@@ -212,7 +212,7 @@ func servesOthers(p *pair) {
 		}
 		p.hasNot(p.b, recalls)
 		if a := p.try(p.b, recalls, locker.Try{Wait: true, Queued: true}); a.Record != "one" {
-			fail("Acquire by a claim that recalls, behind a Keep: %+v, want the record", a)
+			fail("Acquire by a claim that recalls, behind a Release with a record: %+v, want the record", a)
 		}
 		p.release(p.b, plain, nil)
 		return p.gets(p.a, next)

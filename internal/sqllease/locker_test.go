@@ -57,7 +57,7 @@ func TestARefusalTellsAHolderNothing(t *testing.T) {
 		"Begin":   func(ctx context.Context) error { _, err := l.Begin(ctx, c, r); return err },
 		"Fence":   func(ctx context.Context) error { _, err := l.Fence(ctx, c); return err },
 		"Forget":  func(ctx context.Context) error { _, err := l.Forget(ctx, c.Key); return err },
-		"Keep":    func(ctx context.Context) error { _, err := l.Release(ctx, c, locker.End{Record: r}); return err },
+		"Record":  func(ctx context.Context) error { _, err := l.Release(ctx, c, locker.End{Record: r}); return err },
 		"Release": func(ctx context.Context) error { _, err := l.Release(ctx, c, locker.End{}); return err },
 		"ReleaseAll": func(ctx context.Context) (failed error) {
 			l.ReleaseAll(ctx, []*locker.Claim{c}, []*locker.Claim{nil}, func(_ int, _ locker.Released, err error) {

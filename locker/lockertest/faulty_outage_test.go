@@ -21,8 +21,8 @@ var outageFaults = []fault{
 		func(m memory) locker.Locker { return waitsForStore{m} },
 	},
 	{
-		"frees the key of a Keep without an answer",
-		[]string{"a Keep without an answer is done before the key is freed"},
+		"frees the key of a record without an answer",
+		[]string{"a record without an answer is kept before the key is freed"},
 		func(m memory) locker.Locker { return freesFirst{m} },
 	},
 	{

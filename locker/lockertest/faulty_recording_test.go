@@ -12,7 +12,7 @@ var recordingFaults = []fault{
 	{
 		"never looks for a record",
 		[]string{
-			"a record is found in place of the key", "a Keep may be repeated",
+			"a record is found in place of the key", "a release with a record may be repeated",
 			"a record is any bytes, and up to MaxRecord of them",
 		},
 		func(m memory) locker.Locker {
@@ -35,8 +35,8 @@ var recordingFaults = []fault{
 		},
 	},
 	{
-		"answers a second Keep with a loss",
-		[]string{"a Keep may be repeated"},
+		"answers a second release with a record with a loss",
+		[]string{"a release with a record may be repeated"},
 		func(m memory) locker.Locker {
 			return keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
 				if !m.renewed(c) {
