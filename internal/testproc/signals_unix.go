@@ -4,5 +4,7 @@ package testproc
 
 import "syscall"
 
-// SigStop freezes a process, and SigCont lets it go on.
-const SigStop, SigCont = syscall.SIGSTOP, syscall.SIGCONT
+const (
+	SigStop = syscall.SIGSTOP // SigStop freezes a process.
+	SigCont = syscall.SIGCONT // SigCont lets it go on.
+)
