@@ -4,8 +4,8 @@ package testproc
 
 import "syscall"
 
-// There are no such signals here, so sending one fails.
+// SigStop and SigCont are no signals here, so sending one fails.
 const (
-	SigStop = syscall.Signal(-1) // SigStop freezes a process.
-	SigCont = syscall.Signal(-2) // SigCont lets it go on.
+	SigStop = syscall.Signal(-1)
+	SigCont = syscall.Signal(-2)
 )

@@ -4,7 +4,8 @@ package testproc
 
 import "syscall"
 
+// SigStop freezes a process, and SigCont lets it go on.
 const (
-	SigStop = syscall.SIGSTOP // SigStop freezes a process.
-	SigCont = syscall.SIGCONT // SigCont lets it go on.
+	SigStop = syscall.SIGSTOP
+	SigCont = syscall.SIGCONT
 )
