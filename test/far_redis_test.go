@@ -2,7 +2,7 @@ package guard_test
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -87,7 +87,7 @@ func farAndFree(t *testing.T, d redistest.Distance, client func(o *redis.Options
 				arrive := sync.OnceFunc(in.Done)
 				defer arrive() // without a turn, too
 				start := time.Now()
-				if err := g.Do(t.Context(), fmt.Sprint(i), func(context.Context) error {
+				if err := g.Do(t.Context(), strconv.Itoa(i), func(context.Context) error {
 					if took := time.Since(start); took > limit {
 						t.Errorf("round %d: a turn after %v, want %v at most", round, took, limit)
 					}

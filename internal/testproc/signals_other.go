@@ -4,5 +4,8 @@ package testproc
 
 import "syscall"
 
-// There are no such signals here, so sending one fails.
-const SigStop, SigCont = syscall.Signal(-1), syscall.Signal(-2)
+// SigStop and SigCont are no signals here, so sending one fails.
+const (
+	SigStop = syscall.Signal(-1)
+	SigCont = syscall.Signal(-2)
+)

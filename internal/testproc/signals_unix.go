@@ -5,4 +5,7 @@ package testproc
 import "syscall"
 
 // SigStop freezes a process, and SigCont lets it go on.
-const SigStop, SigCont = syscall.SIGSTOP, syscall.SIGCONT
+const (
+	SigStop = syscall.SIGSTOP
+	SigCont = syscall.SIGCONT
+)
