@@ -22,8 +22,8 @@ const undone kind = "undone"
 // unseenFor is how much later others see a write, with its messages and its
 // answer: less than an offer, and more.
 //
-// A store without a clock shows a write to all at once, or within less than an
-// offer. A waiter there would count the offer from a read that was behind.
+// A store without a clock shows a write to all looks at once, by its law of
+// Load. The short one is more than that law allows.
 var unseenFor = map[kind]time.Duration{"unseen-700ms": 700 * ms, unseenLong: 1500 * ms}
 
 const unseenLong kind = "unseen-1.5s"

@@ -39,7 +39,9 @@
 // A Load may be behind what others have been told. It is never behind what
 // refused a Swap of this process, nor behind what this process has written. A
 // Load thus reads from the primary, from a majority, or by the connection that
-// has written.
+// has written. With a [Pulse] and without Clock, it is not behind what was
+// written before it was sent either, because a claim that is told to wait
+// counts an offer from there.
 //
 // # Time
 //

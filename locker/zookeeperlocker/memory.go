@@ -70,12 +70,14 @@ func (m *memory) note(key string) (n *note, unlock func()) {
 	return n, m.mu.Unlock
 }
 
-// verify sends a request unless one was sent a moment ago that is answered.
+// verify has the server learn what the leader knows, unless it did a moment
+// ago. Without that a server that lags could tell a claim that it waits, while
+// others count its offer already. The events of watches have come then.
 func (r *rows) verify(ctx context.Context, now time.Time) error {
 	if v := r.verified.Load(); v != nil && now.Sub(*v) <= verifiedFor {
 		return nil
 	}
-	_, err := r.get(ctx, r.root, false)
+	err := r.sync(ctx, r.root)
 	if err == nil {
 		r.verified.Store(&now)
 	}

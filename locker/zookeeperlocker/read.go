@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,9 @@ import (
 
 // Load reads rows with all tickets.
 func (r *rows) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
+	if err := r.verify(ctx, time.Now()); err != nil {
+		return nil, tryError(err)
+	}
 	out := make([]rowlocker.Row, len(keys))
 	err := each(len(keys), func(i int) (err error) {
 		out[i], _, err = r.fetch(ctx, keys[i], how{})
@@ -33,17 +35,13 @@ func (r *rows) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error)
 func (r *rows) Glance(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
 	out := make([]rowlocker.Row, len(keys))
 	now, session := time.Now(), r.conn.SessionID()
-	verify := sync.OnceValue(func() error { return r.verify(ctx, now) })
+	if err := r.verify(ctx, now); err != nil {
+		return nil, tryError(err)
+	}
 	err := each(len(keys), func(i int) (err error) {
-		key := keys[i]
-		_, silent, watch := r.look(key, session, now)
-		if silent {
-			if err := verify(); err != nil {
-				return err
-			}
-			if out[i], silent, _ = r.look(key, session, now); silent {
-				return nil
-			}
+		key, silent, watch := keys[i], false, false
+		if out[i], silent, watch = r.look(key, session, now); silent {
+			return nil
 		}
 		row, node, err := r.fetch(ctx, key, how{glance: true, watch: watch})
 		if err == nil && watch && row.Tag != "" && r.conn.SessionID() == session {

@@ -163,6 +163,12 @@ func (s *servers) get(ctx context.Context, path string, watch bool) (node, error
 	}))
 }
 
+// sync returns when the server has what the leader had.
+func (s *servers) sync(ctx context.Context, path string) error {
+	_, err := call(ctx, s, func() (string, error) { return s.conn.Sync(path) })
+	return err
+}
+
 // children returns what stands below a node.
 func (s *servers) children(ctx context.Context, path string) (node, error) {
 	return found(call(ctx, s, func() (n node, err error) {
