@@ -301,9 +301,9 @@ func (l *Locker) AcquireAll(
 		return nil, 0, err
 	}
 	as = make([]locker.Answer, len(cs))
-	for i, r := range results {
-		if as[i] = r.answer(); r.ok {
-			l.owns(cs[i], sent)
+	for i, c := range cs {
+		if as[i] = results[i].answer(); results[i].ok {
+			l.owns(c, sent)
 		}
 	}
 	return as, held, nil

@@ -39,7 +39,8 @@ func (r *rows) Glance(ctx context.Context, keys []string) ([]rowlocker.Row, erro
 		return nil, tryError(err)
 	}
 	err := each(len(keys), func(i int) (err error) {
-		key, silent, watch := keys[i], false, false
+		var silent, watch bool
+		key := keys[i]
 		if out[i], silent, watch = r.look(key, session, now); silent {
 			return nil
 		}
