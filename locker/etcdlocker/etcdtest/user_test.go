@@ -209,7 +209,7 @@ func TestErrorsAndCheckSayThatEtcdIsFull(t *testing.T) {
 	if err := g.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	l, err := g.With(guard.WithTTL(20 * time.Second)).Acquire(t.Context(), "k") // time for answers that come late
+	l, err := g.With(guard.WithTTL(20*time.Second)).Acquire(t.Context(), "k") // time for answers that come late
 	if err != nil {
 		t.Fatal(err)
 	}
