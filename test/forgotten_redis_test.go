@@ -2,10 +2,8 @@ package guard_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -31,27 +30,13 @@ func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
 			p := redistest.NewProxy(t, redistest.Start(t).Addr)
 			g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr)), opt, guard.WithMaxWait(0)))
 			t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-			var wg sync.WaitGroup
-			for i := range 8 { // connections
-				wg.Go(func() { _, _ = g.TryDo(t.Context(), strconv.Itoa(i), nop) })
-			}
-			wg.Wait()
-			for round := range 2 {
-				time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
-				p.SilenceAll()
-				// A call for each connection would be refused if none told of
-				// the others. One may be on a busy machine, which opens the new
-				// connection too late. What that has left is on a key of its own.
-				for refused := 0; ; refused++ {
-					ran, err := g.TryDo(t.Context(), fmt.Sprint("k", round, refused), nop)
-					if ran && err == nil {
-						break
-					}
-					if refused == 3 {
-						t.Fatalf("ran %v, %v, as 3 calls before it", ran, err)
-					}
+			testguard.OutlivesForgottenConnections(t, p.SilenceAll, func(key string) error {
+				ran, err := g.TryDo(t.Context(), key, nop)
+				if !ran && err == nil {
+					err = guard.ErrNotAcquired
 				}
-			}
+				return err
+			})
 		})
 	}
 }
