@@ -16,9 +16,9 @@ import (
 // none.
 //
 // Free keys take one round trip for each 64 of them, if the store can do that,
-// see [locker.Several]. Otherwise each key has an attempt of its own, and so it has
-// in a mode or with WithFailOpen. Then the round trips of many free keys may
-// take longer than MaxWait.
+// see [locker.Several]. Otherwise each key has an attempt of its own, and so it
+// has in a mode or with WithFailOpen. Then the round trips of many free keys
+// may take longer than MaxWait.
 //
 // fn's context carries all the leases and ends with the first that is lost.
 // [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each, with

@@ -70,10 +70,10 @@ var (
 
 // The errors of [Once] beside those of [Guard.Do].
 var (
-	// ErrNotRecorded says that fn ran and had its lease to the end, and that the
-	// store did not confirm the result. It comes beside the result. It may yet
-	// be kept. If not, a later call runs fn again.
-	// After a failure of the codec, later calls get ErrResultGone instead.
+	// ErrNotRecorded says that fn ran and had its lease to the end, and that
+	// the store did not confirm the result. It comes beside the result. It may
+	// yet be kept. If not, a later call runs fn again. After a failure of the
+	// codec, later calls get ErrResultGone instead.
 	ErrNotRecorded = errors.New("guard: the result was not recorded")
 
 	// ErrOtherPayload says that the key has the result of a call with another
@@ -259,8 +259,9 @@ func afterRun(err error) error {
 	return errnote.With(err, errnote.Ran(true))
 }
 
-// known returns an error of the store that a caller may test for. What the store
-// says of itself alone, such as that a right is missing, is an ErrUnavailable.
+// known returns an error of the store that a caller may test for. What the
+// store says of itself alone, such as that a right is missing, is an
+// ErrUnavailable.
 func known(err error) error {
 	if err == nil || isRefusal(err) || errors.Is(err, errors.ErrUnsupported) {
 		return err

@@ -234,8 +234,8 @@ type Released struct {
 	// Handed says that another claim owns the key now, whatever its process
 	// answers: one of those that waited, or one that owned the key beside c.
 	Handed bool
-	// Queued says that End.Next was put into the queue. It may own the key already
-	// if its limit is above 1. Its process is told by Granted then.
+	// Queued says that End.Next was put into the queue. It may own the key
+	// already if its limit is above 1. Its process is told by Granted then.
 	Queued bool
 	Place  Place // its place there
 }

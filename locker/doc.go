@@ -34,8 +34,8 @@
 // rule decides for all of them (law 9): a claim that must be alone, permits,
 // and shared claims. In the table above, "nobody owns the key" then reads "law
 // 9 has room for it", and a Release, or the end of a lease, ends the claim's
-// own share of the key. Such claims need [Capabilities].Shares. All other stores
-// can skip laws 9 and 10.
+// own share of the key. Such claims need [Capabilities].Shares. All other
+// stores can skip laws 9 and 10.
 //
 // # Records
 //
@@ -65,10 +65,10 @@
 //     a whole, whether or not its tokens were used.
 //
 // What has ended must not stay for good, even if nobody ever comes back. It is
-// enough to drop it at the next call of anybody. Keys and claims that a failover
-// brings back end by their TTL. The owner id alone tells claims apart, never
-// process and key. Two lockers are two instances, even within one process. The
-// store may keep the pointer to a Claim until the claim is over.
+// enough to drop it at the next call of anybody. Keys and claims that a
+// failover brings back end by their TTL. The owner id alone tells claims apart,
+// never process and key. Two lockers are two instances, even within one
+// process. The store may keep the pointer to a Claim until the claim is over.
 //
 // An entry that does not vanish by itself has no effect once its time is over.
 // That is true in every method, and for its own owner too. A store that ends

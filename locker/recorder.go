@@ -31,8 +31,8 @@ type Record struct {
 // recall. If the claim does not own its key, no record changes. Release returns
 // nil if the record is there by an earlier Release of the same claim.
 //
-// A claim can also mark that a function runs under it (law 12). Each key has one
-// record, and a mark takes its place.
+// A claim can also mark that a function runs under it (law 12). Each key has
+// one record, and a mark takes its place.
 type Recorder interface {
 	// Begin marks the key of c, which owns it and recalls. The mark is r, of at
 	// most MaxMark bytes. It counts as the record of the key once c does not

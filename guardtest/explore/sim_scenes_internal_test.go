@@ -523,8 +523,8 @@ func closes(s *scene) {
 	})
 }
 
-// closesWriter: A reads, and the guard of B, who waits to write, is closed. Then
-// A reads again.
+// closesWriter: A reads, and the guard of B, who waits to write, is closed.
+// Then A reads again.
 func closesWriter(s *scene) {
 	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
 		if i == 0 {

@@ -24,8 +24,8 @@ var (
 	errNotTold = errors.New("Listens is true, and Wanted does not tell an owner that lingers of each look")
 )
 
-// listener returns the locker of s. If its keys cannot linger, listener ends the
-// check as skipped.
+// listener returns the locker of s. If its keys cannot linger, listener ends
+// the check as skipped.
 func (p *pair) listener(s *side) locker.Locker {
 	needs(p.can.Lingers, "Lingers")
 	return s.Locker

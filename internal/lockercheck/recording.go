@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The answers of a locker that keeps records. For other lockers these checks are
-// skipped.
+// The answers of a locker that keeps records. For other lockers these checks
+// are skipped.
 var recording = []Check{
 	{"a record is found in place of the key", "law 11", findsRecord},
 	{"only the owner of a key keeps a record", "law 11", keepsForOwner},

@@ -60,9 +60,9 @@
 // # Results
 //
 // The transaction that frees the key of a guard.Once writes the result, and
-// compares that the key is still ours, so no failover loses it. A result ends up to 6 s after its
-// TTL, never before. With a TTL of more than 50 minutes, a thousandth of the
-// TTL is added.
+// compares that the key is still ours, so no failover loses it. A result ends
+// up to 6 s after its TTL, never before. With a TTL of more than 50 minutes, a
+// thousandth of the TTL is added.
 //
 // A result of 1 MiB, the most that a guard can be told to keep, fits into the
 // 1.5 MiB of a request that etcd takes by default. All results are in etcd's

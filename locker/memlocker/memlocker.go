@@ -188,8 +188,8 @@ func (l *Locker) Listens() bool {
 // [guard.WithAcceptedFindings].
 const FindingProcess = "process" // other processes are not excluded
 
-// findings has the names of redislocker and redlock too, because a Locker stands
-// in for those in tests, with the same options.
+// findings has the names of redislocker and redlock too, because a Locker
+// stands in for those in tests, with the same options.
 var findings = []string{
 	FindingProcess, "client", "eviction", "restart-delay", "list", "messages", "node", "replicas",
 	"rights", "round-trip", "scripts", "twin", "writers",

@@ -8,8 +8,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// record is what the last Release or Begin has left beside a key. It counts while
-// its owner does not own the key (law 12).
+// record is what the last Release or Begin has left beside a key. It counts
+// while its owner does not own the key (law 12).
 type record struct {
 	value string
 	owner string // of the claim that left it

@@ -185,9 +185,9 @@ func newsOfTicket(j *rowlocker.Join) (head, tail string) {
 	return "t " + encoded([]byte(j.Key)), " " + ticketOf(j)
 }
 
-// tell sends the messages of the changes that were done, if they have waited for
-// the disk. One that gets lost is found by the next look. The changes of several
-// rows send none themselves.
+// tell sends the messages of the changes that were done, if they have waited
+// for the disk. One that gets lost is found by the next look. The changes of
+// several rows send none themselves.
 func (r *rows) tell(changes []*rowlocker.Change, firm bool) {
 	var channels, texts []string
 	for _, c := range changes {

@@ -96,9 +96,9 @@ func (st *state) renew() call {
 	return newCall(renewScript, 1, st.keys.lock, st.owner, st.claim.TTL.Milliseconds())
 }
 
-// end frees the key by owner id alone, or hands it on, and does what e says. own
-// is the claim's entry, which leaves the queue and the crowd. next is the entry
-// of e.Next, which is queued behind all others. Both may be "".
+// end frees the key by owner id alone, or hands it on, and does what e says.
+// own is the claim's entry, which leaves the queue and the crowd. next is the
+// entry of e.Next, which is queued behind all others. Both may be "".
 func (st *state) end(e locker.End, own, next string) call {
 	switch r := e.Record; {
 	case r.Value != "":

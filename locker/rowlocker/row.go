@@ -70,8 +70,8 @@ type term struct {
 
 func (r *row) termOf(d int64) term { return term{length: r.grain + d, ends: r.now + r.grain + d} }
 
-// record is what the last Release or Begin has left beside a key, see laws 11 and
-// 12 of package locker. The record lies in the row of its key, so that both
+// record is what the last Release or Begin has left beside a key, see laws 11
+// and 12 of package locker. The record lies in the row of its key, so that both
 // change in one step.
 type record struct {
 	owner string // of the claim that left it; "" is none

@@ -106,8 +106,8 @@ func NewCluster(ctx context.Context, n int, dir string, s Settings) ([]*Member, 
 	return members, err
 }
 
-// Start starts the server, which is not running, on its data. It waits until the
-// server serves.
+// Start starts the server, which is not running, on its data. It waits until
+// the server serves.
 func (m *Member) Start(ctx context.Context) error {
 	config, err := json.Marshal(m.config)
 	if err != nil {

@@ -176,7 +176,8 @@ func TestRequests(t *testing.T) {
 		want    int
 	}{
 		{"that is new", func(string) {}, 2},
-		// the marker of the deletion refuses the first try, and is read, unless it has gone
+		// the marker of the deletion refuses the first try, and is read, unless
+		// it has gone
 		{"that was free just now", func(key string) { turn(key) }, 4},
 		{"whose marker is gone", func(key string) { turn(key); markerGone(t, s, name, key) }, 2},
 	} {

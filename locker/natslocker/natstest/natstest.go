@@ -68,8 +68,8 @@ func New(ctx context.Context, n int, dir string, s Settings) (servers []*Server,
 	return servers, errors.Join(errs...)
 }
 
-// Start starts the server, which is not running, on its data. It waits until the
-// server takes connections.
+// Start starts the server, which is not running, on its data. It waits until
+// the server takes connections.
 func (s *Server) Start(ctx context.Context) error { return s.Serve(ctx, s.program, s.config) }
 
 // Leads reports whether the server leads a bucket.
