@@ -1,10 +1,12 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/go-lockguard/guard/locker"
@@ -56,36 +58,41 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 			}
 		}
 	}
-	s.Waiting, s.Waiters = queue(said)
+	s.Waiting, s.Waiters = l.queue(said)
 	if i := slices.IndexFunc(s.Waiters, func(w locker.Waiter) bool { return s.Held && w.Owner == s.Owner }); i >= 0 {
 		s.Waiters, s.Waiting = slices.Delete(s.Waiters, i, i+1), s.Waiting-1 // queued at a node that it lacks
 	}
 	return s, nil
 }
 
-// queue returns the longest of the queues. If several are equally long, it
-// takes the one that most nodes have. They may differ because claims may reach
-// a late node in another order.
-func queue(said []*locker.KeyState) (waiting int, waiters []locker.Waiter) {
-	most := 0
-	for _, n := range said {
-		if n == nil || n.Waiting < waiting || n.Waiting == 0 {
+// queue returns the claims that wait at any of the nodes. A claim has the place
+// that a quorum gives it, because claims may reach a late node in another
+// order. Those that fewer nodes have come last.
+func (l *Locker) queue(said []*locker.KeyState) (waiting int, waiters []locker.Waiter) {
+	places := make(map[string][]int) // of each owner, the best first
+	for i, n := range said {
+		if n == nil {
 			continue
 		}
-		same := 0
-		for _, other := range said {
-			if other != nil && n.Waiting == other.Waiting && slices.EqualFunc(n.Waiters, other.Waiters, sameOwner) {
-				same++
+		waiting = max(waiting, n.Waiting)
+		for place, w := range n.Waiters {
+			of := places[w.Owner]
+			if of == nil {
+				of = slices.Repeat([]int{math.MaxInt}, len(said))
+				places[w.Owner], waiters = of, append(waiters, w)
 			}
-		}
-		if n.Waiting > waiting || same > most {
-			waiting, waiters, most = n.Waiting, n.Waiters, same
+			of[i] = place
 		}
 	}
-	return waiting, waiters
+	for _, of := range places {
+		slices.Sort(of)
+	}
+	slices.SortStableFunc(waiters, func(a, b locker.Waiter) int {
+		a1, b1 := places[a.Owner], places[b.Owner]
+		return cmp.Or(cmp.Compare(a1[l.quorum-1], b1[l.quorum-1]), cmp.Compare(a1[0], b1[0]))
+	})
+	return max(waiting, len(waiters)), waiters[:min(len(waiters), locker.MaxListed)]
 }
-
-func sameOwner(a, b locker.Waiter) bool { return a.Owner == b.Owner }
 
 // everywhere calls ask for every node at once and returns the error of each. It
 // returns an error of its own if no quorum has answered.

@@ -7,7 +7,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-func TestTheQueueIsTheLongestInTheOrderThatMostNodesHave(t *testing.T) {
+// A claim that a quorum queued before another came is ahead of it, also if it
+// reached a late node after the other.
+func TestAWaiterHasThePlaceThatAQuorumGivesIt(t *testing.T) {
 	said := func(queue string) *locker.KeyState {
 		s := &locker.KeyState{Waiting: len(queue)}
 		for owner := range strings.SplitSeq(queue, "") {
@@ -15,16 +17,21 @@ func TestTheQueueIsTheLongestInTheOrderThatMostNodesHave(t *testing.T) {
 		}
 		return s
 	}
+	l := &Locker{quorum: 2}
 	for _, c := range []struct {
 		said []*locker.KeyState
 		want string
 	}{
 		{[]*locker.KeyState{said("ba"), said("ab"), said("ab")}, "ab"},
-		{[]*locker.KeyState{said("ab"), nil, said("b")}, "ab"},
-		{[]*locker.KeyState{said("b"), said("b"), said("ab")}, "ab"},
+		{[]*locker.KeyState{said("a"), said("ab"), said("ba")}, "ab"},
+		{[]*locker.KeyState{said("ba"), said("a"), said("ab")}, "ab"},
+		{[]*locker.KeyState{said("ba"), said("ab"), said("a")}, "ab"},
+		{[]*locker.KeyState{said("abc"), said("cab"), said("ab")}, "abc"},
+		{[]*locker.KeyState{said("ab"), nil, said("b")}, "ba"}, // a is at one node alone
+		{[]*locker.KeyState{said("a"), said(""), said("b")}, "ab"},
 		{[]*locker.KeyState{said(""), nil, nil}, ""},
 	} {
-		waiting, waiters := queue(c.said)
+		waiting, waiters := l.queue(c.said)
 		var owners []string
 		for _, w := range waiters {
 			owners = append(owners, w.Owner)
