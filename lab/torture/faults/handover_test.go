@@ -81,11 +81,7 @@ func TestFault42InACluster(t *testing.T) {
 	begin(t)
 	p := inACluster(t)
 	const lasts = 400 * time.Millisecond
-	for _, after := range []time.Duration{0, 30 * time.Millisecond, 150 * time.Millisecond} {
-		if lost := lostInAStop(t, p, after, lasts); lost > 0 {
-			t.Errorf("%d leases were lost when the servers stopped for %v, %v after the hand-over", lost, lasts, after)
-		}
-	}
+	stops(t, p, lasts)
 	const long = 2500 * time.Millisecond
 	kept, shared := stoppedTaker(t, p, long, true)
 	if kept+shared > handed {
@@ -101,24 +97,39 @@ func TestFault42InACluster(t *testing.T) {
 // keys, right afterwards.
 func pauses(t *testing.T, p *place, servers ...time.Duration) {
 	t.Helper()
-	for _, after := range []time.Duration{0, 30 * time.Millisecond, 150 * time.Millisecond} {
-		for _, lasts := range servers {
-			if lost := lostInAStop(t, p, after, lasts); lost > 0 {
-				t.Errorf("%d leases were lost when the server stopped for %v, %v after the hand-over", lost,
-					lasts, after)
-			}
-		}
-	}
+	stops(t, p, servers...)
 	clients := []time.Duration{time.Second, 2 * time.Second}
 	for _, lasts := range clients {
-		if kept, shared := stoppedTaker(t, p, lasts, false); kept != handed || shared > 0 {
-			t.Errorf("a client that stopped for %v right after the hand-over: it kept %d of %d, and another had %d of "+
-				"its keys", lasts, kept, handed, shared)
-		}
+		judged(t, func() string {
+			kept, shared := stoppedTaker(t, p, lasts, false)
+			if kept == handed && shared == 0 {
+				return ""
+			}
+			return fmt.Sprintf("a client that stopped for %v right after the hand-over: it kept %d of %d, and another "+
+				"had %d of its keys", lasts, kept, handed, shared)
+		})
 	}
 	keeps(t, "%s: no lease of %d was lost or shared in %d stops of the server (up to %v) and %d of the "+
 		"client (up to %v), TTL %v",
 		p.name, handed, 3*len(servers), slices.Max(servers), len(clients), slices.Max(clients), handedTTL)
+}
+
+// stops stops the servers for each of the times, at several moments after a
+// hand-over. No lease may be lost.
+func stops(t *testing.T, p *place, times ...time.Duration) {
+	t.Helper()
+	for _, after := range []time.Duration{0, 30 * time.Millisecond, 150 * time.Millisecond} {
+		for _, lasts := range times {
+			judged(t, func() string {
+				lost := lostInAStop(t, p, after, lasts)
+				if lost == 0 {
+					return ""
+				}
+				return fmt.Sprintf("%d leases were lost when the servers stopped for %v, %v after the hand-over",
+					lost, lasts, after)
+			})
+		}
+	}
 }
 
 // lostInAStop hands all keys over and stops the servers a while after that. It
@@ -172,6 +183,8 @@ func stoppedTaker(t *testing.T, p *place, lasts time.Duration, has bool) (kept, 
 		said()
 	}
 	taker.Stop()
+	goesOn := time.AfterFunc(lasts, func() { _ = taker.Cmd.Process.Signal(syscall.SIGCONT) })
+	defer goesOn.Stop()
 	others := map[string]bool{}
 	for start := time.Now(); time.Since(start) < lasts; time.Sleep(10 * time.Millisecond) {
 		for i := range handed {
@@ -181,7 +194,6 @@ func stoppedTaker(t *testing.T, p *place, lasts time.Duration, has bool) (kept, 
 			}
 		}
 	}
-	_ = taker.Cmd.Process.Signal(syscall.SIGCONT)
 	if !has {
 		said()
 	}
