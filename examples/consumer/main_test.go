@@ -75,7 +75,7 @@ func TestEachOrderIsWorkedOnByOneConsumerAtATimeAndNoMessageIsLost(t *testing.T)
 	}
 	defer wg.Wait()
 	defer cancel()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		p, err := rdb.XPending(t.Context(), stream, group).Result()
 		if err != nil {
 			t.Fatal(err)

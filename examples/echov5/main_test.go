@@ -69,7 +69,7 @@ func TestAPanicLeavesTheKeyFree(t *testing.T) {
 }
 
 func TestAStreamLearnsOfTheLoss(t *testing.T) {
-	g := guardtest.New(t, guard.WithTTL(2*time.Second))
+	g := guardtest.New(t, guard.WithTTL(3*time.Second))
 	status, body := post(t, g, func(c *echo.Context) error {
 		_, _ = io.WriteString(c.Response(), "first ")
 		if err := http.NewResponseController(c.Response()).Flush(); err != nil {

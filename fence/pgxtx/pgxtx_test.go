@@ -262,7 +262,7 @@ func TestATransactionThatCannotEndWellIsRolledBack(t *testing.T) {
 func TestNothingIsCommittedUnderALostLease(t *testing.T) {
 	c := newTill(t)
 	l := memlocker.New()
-	g, err := guard.New(l, guard.WithTTL(time.Second), guard.WithLogger(slog.New(slog.DiscardHandler)))
+	g, err := guard.New(l, guard.WithTTL(3*time.Second), guard.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func tickProcess(t *testing.T) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(redisEnv)})
 	ledger := jobtest.Open(rdb)
-	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(time.Second))
+	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(4*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

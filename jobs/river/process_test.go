@@ -60,7 +60,7 @@ func connect(t *testing.T, url string) *pgxpool.Pool {
 func work(t *testing.T) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(redisEnv)})
-	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(3*time.Second))
+	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(5*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,17 +172,30 @@ func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 	for _, w := range smoked() {
 		switch w.name {
 		case "hot-1x100", "hot-4x25", "hot-8x1", "overload", "takeover", "waiters", "cut":
-			_, err := w.measure(b, call{ctx: t.Context(), workload: w.name, library: ours})
-			if !errors.Is(err, errViolation) {
-				t.Errorf("%s: %v, want a violation", w.name, err)
-			}
+			caught(t, w.name, func() error {
+				_, err := w.measure(b, call{ctx: t.Context(), workload: w.name, library: ours})
+				return err
+			})
 		}
 	}
 	b.plan.Open = time.Second
-	if _, err := b.rung(call{ctx: t.Context(), workload: "open-4x", library: ours},
-		5000); !errors.Is(err, errViolation) {
-		t.Errorf("open-4x: %v, want a violation", err)
+	caught(t, "open-4x", func() error {
+		_, err := b.rung(call{ctx: t.Context(), workload: "open-4x", library: ours}, 5000)
+		return err
+	})
+}
+
+// caught measures until there is a violation, ten times at most, because a busy
+// machine may let no two sections run in the time of one.
+func caught(t *testing.T, what string, measure func() error) {
+	t.Helper()
+	var err error
+	for range 10 {
+		if err = measure(); errors.Is(err, errViolation) {
+			return
+		}
 	}
+	t.Errorf("%s: %v, want a violation", what, err)
 }
 
 func TestLostUpdateWithoutAnOverlapIsCaught(t *testing.T) {
@@ -208,10 +221,13 @@ func TestViolationIsTheExitStatusAndNothingElseIs(t *testing.T) {
 		t.Errorf("exit status %d, want 0 whatever bars are met\n%s", code, &out)
 	}
 	t.Setenv(plantEnv, "1")
-	out.Reset()
-	if code := command(args, &out, t.Output()); code != exitFailed || !strings.Contains(out.String(), "VIOLATION") {
-		t.Errorf("exit status %d, want %d\n%s", code, exitFailed, &out)
-	}
+	caught(t, "the command", func() error {
+		out.Reset()
+		if code := command(args, &out, t.Output()); code != exitFailed || !strings.Contains(out.String(), "VIOLATION") {
+			return fmt.Errorf("exit status %d, want %d\n%s", code, exitFailed, &out)
+		}
+		return errViolation
+	})
 }
 
 func TestChildThatFailsIsReportedWithItsReason(t *testing.T) {

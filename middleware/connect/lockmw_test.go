@@ -84,7 +84,7 @@ func TestTheHandlersContextCarriesTheLease(t *testing.T) {
 }
 
 func TestALostLeaseEndsTheHandlersContext(t *testing.T) {
-	g := guardtest.New(t, guard.WithTTL(600*time.Millisecond), quiet)
+	g := guardtest.New(t, guard.WithTTL(3*time.Second), quiet)
 	s := serve(t, func(ctx context.Context, _ string) error {
 		g.Lose(guard.Key("stock", "42"))
 		<-ctx.Done()

@@ -176,7 +176,7 @@ func TestCallsOfOneKeyRunOneAtATimeInAllProtocols(t *testing.T) {
 // A call with one response has none if the lease was lost, though its handler
 // has sent it.
 func TestALostLeaseEndsTheHandlersContext(t *testing.T) {
-	g := guardtest.New(t, guard.WithTTL(600*time.Millisecond), quiet)
+	g := guardtest.New(t, guard.WithTTL(3*time.Second), quiet)
 	clients := serve(t, func(ctx context.Context, sku string) error {
 		g.Lose(guard.Key("stock", sku))
 		<-ctx.Done()

@@ -185,7 +185,7 @@ func TestUnaryCallsOfOneKeyRunOneAtATime(t *testing.T) {
 
 func TestEveryErrorHasItsStatus(t *testing.T) {
 	mem := memlocker.New()
-	g := newGuard(t, mem, guard.WithMaxWait(50*time.Millisecond), guard.WithTTL(200*time.Millisecond))
+	g := newGuard(t, mem, guard.WithMaxWait(50*time.Millisecond), guard.WithTTL(3*time.Second))
 	var fails error
 	s := &shop{buy: func(context.Context) error { return fails }}
 	c := dial(t, g, s)
@@ -324,7 +324,7 @@ func TestAStreamHoldsTheKeyOfItsFirstMessageUntilItsHandlerReturns(t *testing.T)
 
 func TestAStreamThatLosesItsLeaseEndsWithThat(t *testing.T) {
 	mem := memlocker.New()
-	g := newGuard(t, mem, guard.WithTTL(200*time.Millisecond))
+	g := newGuard(t, mem, guard.WithTTL(3*time.Second))
 	c := dial(t, g, &shop{stream: func(ss grpc.ServerStream) error {
 		m := new(message)
 		if err := ss.RecvMsg(m); err != nil {

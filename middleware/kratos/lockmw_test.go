@@ -273,7 +273,7 @@ func TestAPanicLeavesTheKeyFree(t *testing.T) {
 }
 
 func TestALostLeaseEndsTheHandlersContext(t *testing.T) {
-	g := guardtest.New(t, guard.WithTTL(600*time.Millisecond), guard.WithLogger(slog.New(slog.DiscardHandler)))
+	g := guardtest.New(t, guard.WithTTL(3*time.Second), guard.WithLogger(slog.New(slog.DiscardHandler)))
 	h := func(ctx context.Context) error {
 		g.Lose(guard.Key("stock", "42"))
 		<-ctx.Done()

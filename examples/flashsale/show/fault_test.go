@@ -242,7 +242,7 @@ func startProgramIn(t *testing.T, dir, redisAddr string, requests int) *program 
 // zombie, which only init can bury, has gone.
 func (p *program) awaitChildrenGone(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for len(p.addrs) > 0 && ctx.Err() == nil {
 		p.addrs = slices.DeleteFunc(p.addrs, func(addr string) bool {

@@ -99,7 +99,7 @@ func TestAPanicLeavesTheKeyFree(t *testing.T) {
 }
 
 func TestALostLeaseIsAlwaysAnswered(t *testing.T) {
-	g := guardtest.New(t, guard.WithTTL(2*time.Second))
+	g := guardtest.New(t, guard.WithTTL(3*time.Second))
 	addr := serve(t, g, func(c fiber.Ctx) error {
 		_, _ = io.WriteString(c, "done")
 		g.Lose(key)

@@ -279,7 +279,7 @@ func TestARollbackLeavesNothing(t *testing.T) {
 func TestALostLeaseRollsBack(t *testing.T) {
 	onDatabases(t, func(t *testing.T, d database, db *gorm.DB) {
 		t.Helper()
-		g := guardtest.New(t, guard.WithTTL(600*time.Millisecond), guard.WithLogger(slog.New(slog.DiscardHandler)))
+		g := guardtest.New(t, guard.WithTTL(3*time.Second), guard.WithLogger(slog.New(slog.DiscardHandler)))
 		s := stocked(t, d, db, g.Guard, 5, "42")
 		lose := func(tx *gorm.DB) {
 			g.Lose(guard.Key("stock", "42"))

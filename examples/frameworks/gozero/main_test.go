@@ -194,7 +194,7 @@ func TestAPanicLeavesTheKeyFree(t *testing.T) {
 }
 
 func TestALostLeaseIsAnswered(t *testing.T) {
-	g := guardtest.New(t, guard.WithTTL(600*time.Millisecond), quiet)
+	g := guardtest.New(t, guard.WithTTL(3*time.Second), quiet)
 	base := serve(t, g, time.Minute, func(_ http.ResponseWriter, r *http.Request) {
 		g.Lose(key)
 		<-r.Context().Done()

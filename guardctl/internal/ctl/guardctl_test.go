@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -54,13 +55,14 @@ func mustRun(t *testing.T, s *redistest.Server, args ...string) string {
 // instance is a guard as in another process.
 func instance(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	opts = append(opts, guard.WithLogger(slog.New(slog.DiscardHandler)))
-	g, err := guard.New(redislocker.New(rdb), opts...)
+	g, err := guard.New(redislocker.New(rdb), append([]guard.Option{
+		guard.WithLogger(slog.New(slog.DiscardHandler)), guard.WithMaxWait(testguard.Patience), guard.WithMaxHold(0),
+	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testguard.Patience)
 		defer cancel()
 		_ = g.Close(ctx)
 	})
@@ -90,7 +92,7 @@ func hang(t *testing.T, g *guard.Guard, key string) (lost <-chan error) {
 
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(testguard.Patience); !so(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it never came to be:", what)
 		}

@@ -3,6 +3,7 @@ package ctl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"sync/atomic"
 	"testing"
@@ -42,11 +43,12 @@ func TestAnIdleKeyIsSeenAndReleased(t *testing.T) {
 	}
 	eventually(t, "show --json says that it lingers", idle)
 	for _, args := range [][]string{{"show", "stock:42"}, {"ls"}} {
-		idle()
-		if text := mustRun(t, s, args...); lines(text, `(^held by|lingers) +.*`+regexp.QuoteMeta(process(state.Holder))+
-			`, may be idle`) != 1 || lines(text, "may be idle") != 1 {
-			t.Errorf("%v:\n%s", args, text)
-		}
+		eventually(t, fmt.Sprint(args, " says so"), func() bool {
+			idle()
+			text := mustRun(t, s, args...)
+			return lines(text, `(^held by|lingers) +.*`+regexp.QuoteMeta(process(state.Holder))+`, may be idle`) == 1 &&
+				lines(text, "may be idle") == 1
+		})
 	}
 
 	eventually(t, "an idle key is released", func() bool {

@@ -13,8 +13,14 @@ func TestARoundCountsSections(t *testing.T) {
 	mem := memlocker.New()
 	open := opener(func(int) (locker.Locker, func(), error) { return mem.Peer(), func() {}, nil })
 	for _, c := range contests {
-		if n, err := c.round(50*time.Millisecond, withGuard(open)); n == 0 || err != nil {
-			t.Errorf("%s: %d sections a second, %v", c.name, n, err)
+		for i := 0; ; i++ { // a busy machine may let no section end in this short time
+			n, err := c.round(50*time.Millisecond, withGuard(open))
+			if err != nil || i == 20 {
+				t.Errorf("%s: %d sections a second, %v", c.name, n, err)
+			}
+			if n > 0 || err != nil || i == 20 {
+				break
+			}
 		}
 	}
 	if err := modes(t.Context(), open, 50*time.Millisecond, 1); err != nil {

@@ -11,8 +11,9 @@ import (
 // control sleeps for a tick again and again, beside all tests. If it wakes late
 // the machine is too busy to time anything.
 type control struct {
-	mu   sync.Mutex // guards late
-	late []lateness
+	mu      sync.Mutex // guards late and ticking
+	late    []lateness
+	ticking time.Time // when the tick began that has not ended
 
 	stop chan struct{} // closed to end run
 	done sync.WaitGroup
@@ -36,6 +37,9 @@ func (c *control) run() {
 	c.done.Go(func() {
 		for {
 			start := time.Now()
+			c.mu.Lock()
+			c.ticking = start
+			c.mu.Unlock()
 			select {
 			case <-c.stop:
 				return
@@ -63,6 +67,9 @@ func (c *control) since(start time.Time) (most time.Duration) {
 		if l.at.After(start) {
 			most = max(most, l.by)
 		}
+	}
+	if by := time.Since(c.ticking) - tick; by > quite {
+		most = max(most, by)
 	}
 	return most
 }

@@ -34,6 +34,10 @@ type rush struct {
 	idle     time.Duration // the longest time without a section
 }
 
+// rushTTL is so long that no offer, of a third of it, ends while a busy machine
+// stands still.
+const rushTTL = 8 * time.Second
+
 // startRush lets these guards contend for one key, until it is stopped.
 func startRush(t *testing.T, gs ...*guard.Guard) *rush {
 	t.Helper()
@@ -110,7 +114,7 @@ func TestFault48AProxyThatSplitsReadsCostsTimeOnly(t *testing.T) {
 	p.Split(replica.Addr)
 	gs := make([]*guard.Guard, 4)
 	for i := range gs {
-		gs[i] = on(t, p.Addr, guard.WithTTL(3*time.Second), guard.WithMaxWait(long),
+		gs[i] = on(t, p.Addr, guard.WithTTL(rushTTL), guard.WithMaxWait(long),
 			guard.WithBackoff(time.Millisecond, 20*time.Millisecond))
 		warm(t, gs[i])
 	}
@@ -131,7 +135,7 @@ func TestFault49AFailoverBehindAnAddressLetsNobodyElseIn(t *testing.T) {
 	var gs []*guard.Guard
 	for range 4 {
 		way, rdb := rig.NewRoute(t, primary.Addr)
-		g := newGuard(t, rdb, guard.WithTTL(3*time.Second), guard.WithMaxWait(long),
+		g := newGuard(t, rdb, guard.WithTTL(rushTTL), guard.WithMaxWait(long),
 			guard.WithBackoff(time.Millisecond, 20*time.Millisecond))
 		warm(t, g)
 		ways, gs = append(ways, way), append(gs, g)
@@ -173,7 +177,7 @@ func TestFault50APrimaryThatSentinelsReplaceIsLeftByAll(t *testing.T) {
 	for i := range gs {
 		gs[i] = newGuardOn(t, redislocker.New(nil, redislocker.WithSentinel(&redis.FailoverOptions{
 			MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs(),
-		})), guard.WithTTL(3*time.Second), guard.WithMaxWait(long))
+		})), guard.WithTTL(rushTTL), guard.WithMaxWait(long))
 		warm(t, gs[i])
 		time.Sleep(25 * time.Millisecond) // each asks the sentinels at its own time
 	}
@@ -198,7 +202,7 @@ func TestFault51AFailoverOfAClusterLetsNobodyElseIn(t *testing.T) {
 	for range 4 {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 		t.Cleanup(func() { _ = rdb.Close() })
-		g := newGuard(t, rdb, guard.WithTTL(3*time.Second), guard.WithMaxWait(long))
+		g := newGuard(t, rdb, guard.WithTTL(rushTTL), guard.WithMaxWait(long))
 		warm(t, g)
 		gs = append(gs, g)
 	}

@@ -80,7 +80,7 @@ func newcomers(t *testing.T, n *network, kind string) time.Duration {
 	}
 	turns := make([]time.Duration, count)
 	for i := range count {
-		g := on(t, n.Addr, guard.WithMaxWait(8*time.Second))
+		g := on(t, n.Addr)
 		come.Go(func() { turns[i] = turnWithin(t, g, fmt.Sprint(kind, i), firstTurn+slow) })
 	}
 	come.Wait()
@@ -105,20 +105,32 @@ func TestFault41ATryOverAColdConnectionIsBounded(t *testing.T) {
 	begin(t)
 	n := newNetwork(t)
 	n.Far(redistest.Distance{RoundTrip: 250 * time.Millisecond, Opening: opening})
-	g := on(t, n.Addr, guard.WithMaxWait(0))
-	start := time.Now()
-	_, err := g.TryAcquire(t.Context(), key)
-	wantErr(t, err, guard.ErrUnavailable)
-	took(t, "TryAcquire", start, 500*time.Millisecond+slow)
-	start = time.Now()
-	wantErr(t, g.Do(t.Context(), key, nop), guard.ErrUnavailable)
-	cold := took(t, "Do with a MaxWait of 0", start, 500*time.Millisecond+slow)
-	rig.Eventually(t, "a connection is there", func() bool {
-		list := n.direct.ClientList(t.Context()).Val()
-		return strings.Contains(list, "name=guard ")
+	var g *guard.Guard
+	var cold time.Duration
+	judged(t, func() string {
+		g = on(t, n.Addr, guard.WithMaxWait(0))
+		start := time.Now()
+		l, err := g.TryAcquire(t.Context(), key)
+		took(t, "TryAcquire", start, 500*time.Millisecond+slow)
+		if l != nil {
+			mustRelease(t, l)
+		}
+		start = time.Now()
+		err2 := g.Do(t.Context(), key, nop)
+		cold = took(t, "Do with a MaxWait of 0", start, 500*time.Millisecond+slow)
+		if !errors.Is(err, guard.ErrUnavailable) || !errors.Is(err2, guard.ErrUnavailable) {
+			return fmt.Sprintf("%v and %v, want ErrUnavailable twice", err, err2)
+		}
+		return ""
 	})
-	time.Sleep(250 * time.Millisecond) // until the client has heard of it too
-	mustRelease(t, acquire(t, g, key))
+	rig.Eventually(t, "the connection is there, and the key", func() bool {
+		l, err := g.TryAcquire(t.Context(), key)
+		if err != nil {
+			return false
+		}
+		mustRelease(t, l)
+		return true
+	})
 	keeps(t, "`TryAcquire` and a `MaxWait` of 0 at first: `ErrUnavailable` after %v, and the key once the "+
 		"connection is there", cold)
 }
@@ -128,14 +140,11 @@ func TestFault41ALineThatJittersGivesItsKeys(t *testing.T) {
 	n := newNetwork(t)
 	const jitter = 300 * time.Millisecond
 	n.Far(redistest.Distance{RoundTrip: 50 * time.Millisecond, Jitter: jitter, Opening: 1})
-	const ttl = 6 * time.Second // after a first try that was late, the lease begins as an offer of a third
-	l := acquire(t, on(t, n.Addr, guard.WithTTL(ttl), guard.WithMaxWait(long)), "held")
+	const ttl = 9 * time.Second // after a first try that was late, the lease begins as an offer of a third
+	var renewals renewed
+	l := acquire(t, on(t, n.Addr, guard.WithTTL(ttl), guard.WithMaxWait(long), guard.WithObserver(&renewals)), "held")
 	free, hot := newcomers(t, n, "free"), newcomers(t, n, "hot")
-	select {
-	case <-l.Context().Done():
-		t.Errorf("a lease beside them: %v", context.Cause(l.Context()))
-	case <-time.After(ttl): // some renewals
-	}
+	renewals.await(t, l, "the jitter")
 	mustRelease(t, l)
 	keeps(t, "with %v of jitter in each direction: %v and %v, and no lease of %v is lost", jitter, free, hot, ttl)
 }
@@ -160,7 +169,7 @@ func TestFault41FarSentinelsAndClustersGiveTheirKeys(t *testing.T) {
 			}
 			first := func(t *testing.T, where string, l guard.Locker) {
 				t.Helper()
-				g := newGuardOn(t, l, guard.WithMaxWait(long))
+				g := newGuardOn(t, l)
 				d := turnWithin(t, g, key+at, time.Duration(far.Opening+1)*firstTurn+slow)
 				mu.Lock()
 				defer mu.Unlock()

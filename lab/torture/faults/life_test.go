@@ -75,7 +75,7 @@ func TestFault38ATTLThatRedisCannotKeepIsRefused(t *testing.T) {
 			t.Errorf("a TTL of %v became %v", ttl, left)
 		}
 		_ = l.Release(t.Context())
-		rig.Eventually(t, "the key is free", func() bool { return !has(t, rdb, key) })
+		isFree(t, rdb, key)
 	}
 	keeps(t, "`ErrInvalidOption` below 100 ms and for parts of a millisecond")
 }
@@ -124,13 +124,13 @@ func TestFault40NothingIsLeftAfterClose(t *testing.T) {
 	before := rig.Running(t.Name())
 	for range 5 {
 		rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
-		g := newGuard(t, rdb, guard.WithTTL(time.Second), guard.WithFencing(), guard.WithMaxWait(200*time.Millisecond))
+		g := newGuard(t, rdb, guard.WithTTL(long), guard.WithFencing(), guard.WithMaxWait(200*time.Millisecond))
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() { _ = g.Do(t.Context(), fmt.Sprint(key, i%4), nop) })
 			wg.Go(func() { _ = g.Do(t.Context(), "theirs", nop) }) // waits in vain
 		}
-		l := acquire(t, g, "held")
+		l := acquire(t, eager(g), "held")
 		wg.Wait()
 		mustRelease(t, l)
 		if err := g.Close(t.Context()); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
 )
 
@@ -31,10 +32,10 @@ func begin(t *testing.T) {
 	})
 }
 
-// settled calls find until it returns nothing, for at most 10 s. It returns the
-// last leftovers.
+// settled calls find until it returns nothing, for at most a minute. It returns
+// the last leftovers.
 func settled(find func() []string) []string {
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(testguard.Patience)
 	for {
 		left := find()
 		if len(left) == 0 || time.Now().After(end) {

@@ -23,14 +23,15 @@ import (
 func TestFault04AServerThatForgetsScriptsCostsNoCall(t *testing.T) {
 	begin(t)
 	n := newNetwork(t)
-	g := on(t, n.server.Addr, guard.WithTTL(time.Second), guard.WithFencing())
+	var renewals renewed
+	g := on(t, n.server.Addr, guard.WithTTL(4*time.Second), guard.WithFencing(), guard.WithObserver(&renewals))
 	warm(t, g)
-	until := time.Now().Add(1500 * time.Millisecond)
+	flushing, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	var calls, flushes atomic.Int64
 	for i := range 8 {
 		wg.Go(func() {
-			for time.Now().Before(until) {
+			for flushing.Err() == nil {
 				err := g.Do(t.Context(), fmt.Sprint(key, i), func(context.Context) error {
 					time.Sleep(2 * time.Millisecond)
 					return nil
@@ -43,16 +44,13 @@ func TestFault04AServerThatForgetsScriptsCostsNoCall(t *testing.T) {
 		})
 	}
 	l := acquire(t, g, "renewed")
-	for time.Now().Before(until) {
+	rig.Eventually(t, "many calls, flushes and a renewal", func() bool {
 		n.direct.ScriptFlush(t.Context())
-		flushes.Add(1)
-		time.Sleep(5 * time.Millisecond)
-	}
+		return flushes.Add(1) >= 200 && calls.Load() >= 50 && renewals.Load() > 0
+	})
+	stop()
 	wg.Wait()
 	mustRelease(t, l)
-	if flushes.Load() < 20 || calls.Load() < 50 {
-		t.Errorf("%d calls, %d flushes: too few to say", calls.Load(), flushes.Load())
-	}
 	keeps(t, "%d calls while the scripts were flushed %d times: no error", calls.Load(), flushes.Load())
 }
 
@@ -97,7 +95,7 @@ func TestFault07ARefusalThatStaysIsToldAtOnce(t *testing.T) {
 func TestFault27AnEvictedLeaseIsLostAndCheckWarns(t *testing.T) {
 	begin(t)
 	n := newNetwork(t, "--maxmemory", "4mb", "--maxmemory-policy", "volatile-ttl")
-	g := on(t, n.server.Addr, guard.WithTTL(3*time.Second))
+	g := on(t, n.server.Addr, guard.WithTTL(6*time.Second))
 	if err := g.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "noeviction") {
 		t.Errorf("Check: %v, want it to say what to change", err)
 	}
@@ -123,24 +121,22 @@ func TestFault28AHolderRenewsAndReleasesWithoutMemory(t *testing.T) {
 	begin(t)
 	n := newNetwork(t)
 	var renewals renewed
-	g := on(t, n.server.Addr, guard.WithTTL(600*time.Millisecond), guard.WithMaxWait(100*time.Millisecond),
+	g := on(t, n.server.Addr, guard.WithTTL(4*time.Second), guard.WithMaxWait(100*time.Millisecond),
 		guard.WithObserver(&renewals))
-	l := acquire(t, g.With(guard.WithMaxWait(long)), key)
+	l := acquire(t, eager(g), key)
 	command(t, n.direct, "config", "set", "maxmemory", "1")
 	wantErr(t, g.Do(t.Context(), "another", nop), guard.ErrUnavailable)
 	before := renewals.Load()
-	rig.Eventually(t, "it was renewed some times", func() bool { return renewals.Load() >= before+3 })
+	rig.Eventually(t, "it was renewed some times", func() bool { return renewals.Load() >= before+2 })
 	mustRelease(t, l)
-	if has(t, n.direct, key) {
-		t.Error("the key is left")
-	}
+	isFree(t, n.direct, key)
 	keeps(t, "acquiring: `ErrUnavailable`; leases are renewed and released as always")
 }
 
 func TestFault29ADeletedKeyIsNoticedAndNotMadeAgain(t *testing.T) {
 	begin(t)
 	n := newNetwork(t)
-	const ttl = 3 * time.Second
+	const ttl = 6 * time.Second
 	var worst time.Duration
 	g := on(t, n.server.Addr, guard.WithTTL(ttl))
 	for _, how := range [][]any{{"flushall"}, {"del", lock(key)}, {"flushall"}, {"unlink", lock(key)}} {
@@ -158,15 +154,18 @@ func TestFault29ADeletedKeyIsNoticedAndNotMadeAgain(t *testing.T) {
 
 func TestFault30ARestartIsSurvivedOrNoticed(t *testing.T) {
 	begin(t)
-	const ttl = 4 * time.Second
-	opts := []guard.Option{guard.WithTTL(ttl), guard.WithFencing(), guard.WithMaxWait(long)}
+	const ttl = 8 * time.Second
+	var renewals renewed
+	opts := []guard.Option{
+		guard.WithTTL(ttl), guard.WithFencing(), guard.WithMaxWait(long), guard.WithObserver(&renewals),
+	}
 
 	bare := serve(t)
 	g := on(t, bare.Addr, opts...)
 	a := acquire(t, g, key)
 	last := token(t, a)
 	bare.Restart() // kill -9 and without a memory
-	lost(t, a, ttl+slow)
+	lost(t, a, long)
 	b := acquire(t, g, key)
 	if token(t, b) <= last {
 		t.Error("the token fell")
@@ -178,11 +177,7 @@ func TestFault30ARestartIsSurvivedOrNoticed(t *testing.T) {
 	g = on(t, kept.Addr, opts...)
 	l := acquire(t, g, key)
 	kept.Restart() // writes are in the kernel's pages, not on the disk, so kill -9 costs nothing
-	select {
-	case <-l.Context().Done():
-		t.Errorf("a restart with its data cost a lease: %v", context.Cause(l.Context()))
-	case <-time.After(ttl):
-	}
+	renewals.await(t, l, "a restart with its data")
 	if !has(t, redistest.Client(t, kept.Addr), key) {
 		t.Error("the key has gone")
 	}
@@ -198,7 +193,7 @@ func TestFault30ARestartIsSurvivedOrNoticed(t *testing.T) {
 		}
 	}
 	kept.Restart()
-	lost(t, l, ttl+slow)
+	lost(t, l, long)
 	_ = l.Release(t.Context())
 	next := acquire(t, g, key)
 	if token(t, next) <= last {

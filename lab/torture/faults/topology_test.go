@@ -22,8 +22,8 @@ func TestFault05ASlotThatMovesCostsNoCall(t *testing.T) {
 	c := startCluster(t, false)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	g := newGuard(t, rdb, guard.WithTTL(2*time.Second), guard.WithFencing(), guard.WithMaxWait(long))
-	other := newGuard(t, rdb, guard.WithTTL(2*time.Second), guard.WithFencing(), guard.WithMaxWait(long))
+	g := newGuard(t, rdb, guard.WithTTL(6*time.Second), guard.WithFencing(), guard.WithMaxWait(long))
+	other := newGuard(t, rdb, guard.WithTTL(6*time.Second), guard.WithFencing(), guard.WithMaxWait(long))
 	const braces = "a{b}c}{"
 	for _, k := range []string{key, braces} {
 		mustRelease(t, acquire(t, g, k))
@@ -101,7 +101,7 @@ func follower(t *testing.T, s *redistest.Server) (*redistest.Server, *redistest.
 
 func TestFault08ALostFailoverIsNoticedAndTokensRise(t *testing.T) {
 	begin(t)
-	const ttl = 3 * time.Second
+	const ttl = 5 * time.Second
 	primary := serve(t, "--repl-diskless-sync-delay", "0")
 	replica, link := follower(t, primary)
 	way, rdb := rig.NewRoute(t, primary.Addr)
@@ -126,7 +126,7 @@ func TestFault08ALostFailoverIsNoticedAndTokensRise(t *testing.T) {
 	if n := token(t, next); n <= last {
 		t.Errorf("token %d, and the one before had %d", n, last)
 	}
-	lost(t, l, ttl+slow)
+	lost(t, l, long)
 	d := took(t, "to notice", failed, ttl+slow)
 	_ = l.Release(t.Context())
 	if next.Err() != nil || !has(t, redistest.Client(t, replica.Addr), key) {

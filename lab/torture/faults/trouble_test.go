@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -120,13 +121,16 @@ func TestFault06AServerInTroubleIsUnavailableAndWaitedFor(t *testing.T) {
 	for _, trouble := range troubles { // one after the other: the end is about all
 		t.Run(trouble.code, func(t *testing.T) {
 			n := newNetwork(t, trouble.args...)
-			g := on(t, n.server.Addr, guard.WithTTL(8*time.Second), guard.WithMaxWait(long))
+			g := on(t, n.server.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
 			l := acquire(t, g, "held")
 			trouble.begin(t, n.server, n.direct)
-			err := g.With(guard.WithMaxWait(100*time.Millisecond)).Do(t.Context(), key, nop)
-			if !errors.Is(err, guard.ErrUnavailable) || !strings.Contains(err.Error(), trouble.code) {
-				t.Errorf("%v, want ErrUnavailable that says %s", err, trouble.code)
-			}
+			judged(t, func() string {
+				err := g.With(guard.WithMaxWait(100*time.Millisecond)).Do(t.Context(), key, nop)
+				if errors.Is(err, guard.ErrUnavailable) && strings.Contains(err.Error(), trouble.code) {
+					return ""
+				}
+				return fmt.Sprintf("%v, want ErrUnavailable that says %s", err, trouble.code)
+			})
 			waited := make(chan error, 1)
 			go func() { waited <- g.Do(t.Context(), key, nop) }() // ends when the trouble does
 			if err := l.Err(); err != nil {

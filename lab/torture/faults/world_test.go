@@ -78,12 +78,15 @@ func has(t *testing.T, rdb redis.UniversalClient, key string) bool {
 func lock(key string) string { return "guard:{" + key + "}" }
 
 // warm lets g connect and load its scripts. On a busy machine a call that makes
-// one attempt may be over before it has a connection. The next call finds it.
+// one attempt may be over before it has a connection, or its lease. The next
+// call finds the connection, once the key that the last may have left is free.
 func warm(t *testing.T, g *guard.Guard) {
 	t.Helper()
 	rig.Eventually(t, "the guard is connected", func() bool {
 		err := g.Do(t.Context(), "warm", nop)
-		if err != nil && !errors.Is(err, guard.ErrUnavailable) {
+		busy := errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrNotAcquired) ||
+			errors.Is(err, guard.ErrLeaseLost)
+		if err != nil && !busy {
 			t.Fatal(err)
 		}
 		return err == nil
@@ -99,11 +102,22 @@ func acquire(t *testing.T, g *guard.Guard, key string) *guard.Lease {
 	return l
 }
 
+// eager returns g with a MaxWait of long.
+func eager(g *guard.Guard) *guard.Guard { return g.With(guard.WithMaxWait(long)) }
+
+// mustRelease releases l. If a busy machine answers too late, the release is
+// sent again by itself.
 func mustRelease(t *testing.T, l *guard.Lease) {
 	t.Helper()
-	if err := l.Release(t.Context()); err != nil {
+	if err := l.Release(t.Context()); err != nil && !errors.Is(err, guard.ErrUnavailable) {
 		t.Fatalf("Release: %v", err)
 	}
+}
+
+// isFree waits until the server does not have the lock of key any more.
+func isFree(t *testing.T, rdb redis.UniversalClient, key string) {
+	t.Helper()
+	rig.Eventually(t, key+" is free", func() bool { return !has(t, rdb, key) })
 }
 
 func token(t *testing.T, l *guard.Lease) uint64 {
@@ -139,7 +153,7 @@ func lost(t *testing.T, l *guard.Lease, limit time.Duration) time.Time {
 
 // lostByRenewal waits until the lease's context has ended because a renewal did
 // not find the key. It fails t if the deadline, which is later, was the cause.
-// It returns the time since start. TTLs are so long that a busy machine has 2 s
+// It returns the time since start. TTLs are so long that a busy machine has 3 s
 // for it.
 func lostByRenewal(t *testing.T, l *guard.Lease, start time.Time) time.Duration {
 	t.Helper()

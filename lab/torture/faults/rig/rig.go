@@ -21,10 +21,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
-// Long is the TTL of a lease that must not end in a test.
-const Long = 30 * time.Second
+// Long is the TTL of a lease that must not end in a test. It is longer than
+// [Eventually] waits, so that a key which is not released stays.
+const Long = 2 * testguard.Patience
 
 // Slow is the extra time that a test allows for a busy machine.
 const Slow = 2 * time.Second
@@ -78,7 +80,7 @@ func Spawn(t *testing.T, role, addr string) *Process {
 // Says waits until the process prints a line with that beginning.
 func (p *Process) Says(what string) string {
 	p.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(testguard.Patience)
 	for {
 		select {
 		case line, ok := <-p.Lines:
@@ -108,10 +110,10 @@ func (p *Process) Stop() {
 	})
 }
 
-// Eventually waits until the condition is true, and fails t after 20 s.
+// Eventually waits until the condition is true, and fails t after a minute.
 func Eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(testguard.Patience); !so(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it never came to be: %s", what)
 		}
