@@ -153,7 +153,7 @@ func TestTasksOfFewKeysDoNotComeBackOneByOne(t *testing.T) {
 	<-all
 	t.Logf("%d tasks took %v, in %d tries; ideal: %v", tasks, time.Since(start), tries.Load(), tasks/users*turn)
 	srv.Shutdown()
-	if tries.Load() > 2*tasks {
+	if tries.Load() > 3*tasks { // more than 2 tries for each if the machine stands still during the waits
 		t.Errorf("%d tasks needed %d tries", tasks, tries.Load())
 	}
 }

@@ -74,7 +74,7 @@ func TestAnAnswerAfterATimeoutInsideIsGone(t *testing.T) {
 			return c.Status(http.StatusRequestTimeout).SendString("Request Timeout")
 		}},
 	} {
-		own.Timeout = time.Millisecond
+		own.Timeout = 100 * time.Millisecond
 		var runs atomic.Int32
 		goOn, done := make(chan struct{}), make(chan struct{}) // closed by the test, and by the handler
 		app := fiber.New()
@@ -116,10 +116,10 @@ func TestATimeoutInsideALockIsLoggedOnce(t *testing.T) {
 	slow := timeout.New(func(fiber.Ctx) error {
 		<-goOn
 		return errors.New("late")
-	}, timeout.Config{Timeout: time.Millisecond})
+	}, timeout.Config{Timeout: 100 * time.Millisecond})
 	app.Post("/inside", lockmw.Static(newGuard(t, logger), "a"), slow)
 	app.Post("/outside", timeout.New(func(c fiber.Ctx) error { return c.Next() },
-		timeout.Config{Timeout: time.Millisecond}), lockmw.Static(newGuard(t, logger), "b"), func(fiber.Ctx) error {
+		timeout.Config{Timeout: 100 * time.Millisecond}), lockmw.Static(newGuard(t, logger), "b"), func(fiber.Ctx) error {
 		<-goOn
 		return errors.New("late")
 	})

@@ -61,7 +61,7 @@ func TestHalfOfTheWorkIsNotCommitted(t *testing.T) {
 			<-goOn
 			done <- struct{}{}
 			return nil
-		}, timeout.Config{Timeout: time.Millisecond}))
+		}, timeout.Config{Timeout: 100 * time.Millisecond}))
 		url, runs := listen(t, app), 0
 		for range 2 { // the next try runs the handler too
 			status, body, _, err := pay(t, url)

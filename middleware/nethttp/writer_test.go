@@ -125,7 +125,7 @@ func TestReadTimeoutFreesTheKeyOfAClientThatSendsNothing(t *testing.T) {
 			_, err := io.Copy(io.Discard, r.Body)
 			ended <- err
 		})))
-	s.Config.ReadTimeout = 50 * time.Millisecond
+	s.Config.ReadTimeout = 2 * time.Second // for the head, too, on a busy machine
 	s.Start()
 	defer s.Close()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
@@ -141,7 +141,7 @@ func TestReadTimeoutFreesTheKeyOfAClientThatSendsNothing(t *testing.T) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the read ended with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the handler still reads")
 	}
 	if err := g.Do(t.Context(), "all", func(context.Context) error { return nil }); err != nil {

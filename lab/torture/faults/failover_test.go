@@ -27,7 +27,7 @@ type rush struct {
 	stop func() // ends it and waits
 
 	mu       sync.Mutex // guards the fields below
-	inside   map[context.Context]bool
+	inside   map[*guard.Lease]bool
 	sections int
 	overlaps int
 	last     time.Time     // when the last section ended
@@ -35,13 +35,13 @@ type rush struct {
 }
 
 // rushTTL is so long that no offer, of a third of it, ends while a busy machine
-// stands still.
-const rushTTL = 8 * time.Second
+// stands still. A lost message costs an offer.
+const rushTTL = 4 * time.Second
 
 // startRush lets these guards contend for one key, until it is stopped.
 func startRush(t *testing.T, gs ...*guard.Guard) *rush {
 	t.Helper()
-	r := &rush{inside: map[context.Context]bool{}}
+	r := &rush{inside: map[*guard.Lease]bool{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, g := range gs {
@@ -59,16 +59,16 @@ func startRush(t *testing.T, gs ...*guard.Guard) *rush {
 	return r
 }
 
-// section is one turn. It overlaps with each other one whose holder was not told
-// that its lease is lost.
+// section is one turn. It overlaps with each other one whose lease is not lost.
 func (r *rush) section(ctx context.Context) {
+	lease, _ := guard.LeaseFrom(ctx)
 	r.mu.Lock()
 	for other := range r.inside {
 		if other.Err() == nil {
 			r.overlaps++
 		}
 	}
-	r.inside[ctx] = true
+	r.inside[lease] = true
 	if now := time.Now(); !r.last.IsZero() {
 		r.idle = max(r.idle, now.Sub(r.last))
 	}
@@ -76,7 +76,7 @@ func (r *rush) section(ctx context.Context) {
 	time.Sleep(2 * time.Millisecond)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.inside, ctx)
+	delete(r.inside, lease)
 	r.sections++
 	r.last = time.Now()
 }
