@@ -250,11 +250,17 @@ func (l checker) checkPace(ctx context.Context, ttl time.Duration) error {
 	if found := l.checkTrip(trip, ttl); found != nil {
 		return found
 	}
-	dial, login, err := l.conn.MeasureConnection(ctx, l.names.lock(probeKey()))
-	if err != nil {
-		return unclear(err)
+	var found error
+	for range 3 { // one slow answer raises no alarm
+		dial, login, err := l.conn.MeasureConnection(ctx, l.names.lock(probeKey()))
+		if err != nil {
+			return unclear(err)
+		}
+		if found = l.checkConnection(trip, dial, login, ttl); found == nil {
+			return nil
+		}
 	}
-	return l.checkConnection(trip, dial, login, ttl)
+	return found
 }
 
 // measureTrip returns the shortest of a few round trips, so that one slow

@@ -1,12 +1,16 @@
 package redislocker_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -321,6 +325,27 @@ func TestCheckMeasuresANewConnection(t *testing.T) {
 		text := wantFinding(t, err, redislocker.FindingRoundTrip, locker.Warn)
 		if !strings.Contains(text, "takes 800ms") || !strings.Contains(text, "500ms of a try to acquire") {
 			t.Errorf("%q, want it to say that a login takes 800 ms, and what a try has", text)
+		}
+	})
+}
+
+func TestCheckRaisesNoAlarmForOneSlowConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var measured atomic.Int64
+		_, opts := redistest.InMemory(t.Cleanup)
+		dial := opts.Dialer
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			// Others must not wait: go-redis holds a mutex while it dials.
+			if strings.Contains(string(debug.Stack()), "MeasureConnection") && measured.Add(1) == 1 {
+				time.Sleep(700 * time.Millisecond)
+			}
+			return dial(ctx, network, addr)
+		}
+		rdb := redis.NewClient(opts)
+		t.Cleanup(func() { _ = rdb.Close() })
+		wantContent(t, open(t, rdb).Check(t.Context(), time.Minute))
+		if n := measured.Load(); n != 2 {
+			t.Errorf("measured %d connections, want a slow one and another", n)
 		}
 	})
 }
