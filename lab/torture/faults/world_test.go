@@ -120,12 +120,17 @@ func isFree(t *testing.T, rdb redis.UniversalClient, key string) {
 	rig.Eventually(t, key+" is free", func() bool { return !has(t, rdb, key) })
 }
 
-func token(t *testing.T, l *guard.Lease) uint64 {
+// token returns the token of l. Without WithFencing it asks a server, which may
+// be busy.
+func token(t *testing.T, l *guard.Lease) (n uint64) {
 	t.Helper()
-	n, err := l.FencingToken(t.Context())
-	if err != nil {
-		t.Fatalf("FencingToken: %v", err)
-	}
+	rig.Eventually(t, "the token is told", func() (told bool) {
+		var err error
+		if n, err = l.FencingToken(t.Context()); err != nil && !errors.Is(err, guard.ErrUnavailable) {
+			t.Fatalf("FencingToken: %v", err)
+		}
+		return err == nil
+	})
 	return n
 }
 
