@@ -113,16 +113,14 @@ func TestATimeoutInsideALockIsLoggedOnce(t *testing.T) {
 	var text lines
 	logger := guard.WithLogger(slog.New(slog.NewTextHandler(&text, nil)))
 	app, goOn := fiber.New(), make(chan struct{})
-	slow := timeout.New(func(fiber.Ctx) error {
+	limit := timeout.Config{Timeout: 100 * time.Millisecond} // in which even a busy machine gives the key
+	late := func(fiber.Ctx) error {
 		<-goOn
 		return errors.New("late")
-	}, timeout.Config{Timeout: 100 * time.Millisecond})
-	app.Post("/inside", lockmw.Static(newGuard(t, logger), "a"), slow)
-	app.Post("/outside", timeout.New(func(c fiber.Ctx) error { return c.Next() },
-		timeout.Config{Timeout: 100 * time.Millisecond}), lockmw.Static(newGuard(t, logger), "b"), func(fiber.Ctx) error {
-		<-goOn
-		return errors.New("late")
-	})
+	}
+	app.Post("/inside", lockmw.Static(newGuard(t, logger), "a"), timeout.New(late, limit))
+	app.Post("/outside", timeout.New(func(c fiber.Ctx) error { return c.Next() }, limit),
+		lockmw.Static(newGuard(t, logger), "b"), late)
 	url := listen(t, app)
 	defer close(goOn)
 	for _, path := range []string{"/inside", "/inside", "/outside"} {

@@ -56,7 +56,8 @@ func mustRun(t *testing.T, s *redistest.Server, args ...string) string {
 func instance(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(redislocker.New(rdb), append([]guard.Option{
-		guard.WithLogger(slog.New(slog.DiscardHandler)), guard.WithMaxWait(testguard.Patience), guard.WithMaxHold(time.Hour),
+		guard.WithLogger(slog.New(slog.DiscardHandler)), guard.WithMaxWait(testguard.Patience),
+		guard.WithMaxHold(time.Hour),
 	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
