@@ -119,9 +119,10 @@ func versionOf(t *testing.T, s *redisproc.Server) string {
 func TestFault40NothingIsLeftAfterClose(t *testing.T) {
 	begin(t)
 	s := serve(t)
-	other := on(t, s.Addr, guard.WithTTL(long))
-	theirs := acquire(t, other, "theirs")
 	before := rig.Running(t.Name())
+	client := redis.NewClient(&redis.Options{Addr: s.Addr})
+	other := newGuard(t, client, guard.WithTTL(long))
+	theirs := acquire(t, other, "theirs")
 	for range 5 {
 		rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
 		g := newGuard(t, rdb, guard.WithTTL(long), guard.WithFencing(), guard.WithMaxWait(200*time.Millisecond))
@@ -138,6 +139,11 @@ func TestFault40NothingIsLeftAfterClose(t *testing.T) {
 		}
 		_ = rdb.Close()
 	}
+	mustRelease(t, theirs)
+	if err := other.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_ = client.Close()
 	left := settled(func() []string {
 		if rig.Running(t.Name()) > before {
 			return rig.Goroutines(t.Name())
@@ -146,10 +152,6 @@ func TestFault40NothingIsLeftAfterClose(t *testing.T) {
 	})
 	if len(left) > 0 {
 		t.Errorf("more goroutines than the %d before:\n%s", before, strings.Join(left, "\n\n"))
-	}
-	mustRelease(t, theirs)
-	if err := other.Close(t.Context()); err != nil {
-		t.Fatal(err)
 	}
 	keeps(t, "no goroutine, no connection in `CLIENT LIST`, no key without a TTL")
 }
