@@ -29,11 +29,7 @@ type Locker struct{ *rowlocker.Locker }
 // New returns a Locker in the bucket, and sends nothing. The connection stays
 // open when the Locker is closed.
 func New(nc *nats.Conn, bucket string) *Locker {
-	return newLocker(bucket, func() (*nats.Conn, error) { return nc, nil }, func(*nats.Conn) {})
-}
-
-func newLocker(bucket string, dial func() (*nats.Conn, error), end func(*nats.Conn)) *Locker {
-	return &Locker{rowlocker.New(&rows{bucket: bucket, dial: dial, end: end, ready: make(chan struct{})})}
+	return &Locker{rowlocker.New(&rows{bucket: bucket, nc: nc, ready: make(chan struct{})})}
 }
 
 const (
@@ -48,8 +44,7 @@ const (
 // without data marks a deletion: there is no row then, but a Tag.
 type rows struct {
 	bucket string
-	dial   func() (*nats.Conn, error)
-	end    func(*nats.Conn)
+	dial   func() (*nats.Conn, error) // makes nc, of which the locker is then the owner; nil: it is the caller's
 
 	ready    chan struct{} // closed when nc or err is set
 	nc       *nats.Conn
@@ -67,8 +62,14 @@ func (*rows) Traits() rowlocker.Traits {
 
 func (r *rows) Open() error {
 	if r.bucket == "" || encode(r.bucket) != r.bucket {
-		return fmt.Errorf("%w: natslocker: the bucket needs a name of letters, digits, '-' and '_'",
-			locker.ErrInvalidOption)
+		return lockerkit.Invalid("natslocker", "the bucket needs a name of letters, digits, '-' and '_'")
+	}
+	if r.dial == nil {
+		if r.nc == nil {
+			return lockerkit.Invalid("natslocker", "the connection is nil")
+		}
+		close(r.ready)
+		return nil
 	}
 	go func() {
 		r.nc, r.err = r.dial()
@@ -78,8 +79,8 @@ func (r *rows) Open() error {
 }
 
 func (r *rows) Close() {
-	if <-r.ready; r.nc != nil {
-		r.end(r.nc)
+	if <-r.ready; r.dial != nil && r.nc != nil {
+		r.nc.Close()
 	}
 }
 
