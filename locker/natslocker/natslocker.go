@@ -37,6 +37,8 @@ const (
 	held     = "Guard-Held"          // header: for how long the key may be owned
 	waitMost = 50 * time.Millisecond // the longest pause before a write is tried again
 	underWay = 10164                 // code of a refusal by a write that is under way
+
+	connectPause = 5 * time.Millisecond // between two looks whether there is a connection
 )
 
 // rows are those of a bucket. A row is the last message on the subject of its
@@ -112,17 +114,9 @@ type answer struct {
 
 // ask sends m.
 func (r *rows) ask(ctx context.Context, m *nats.Msg) (is answer, err error) {
-	select {
-	case <-r.ready:
-	case <-ctx.Done():
-	}
 	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
-	if ctx.Err() != nil {
-		return is, fmt.Errorf("natslocker: there was no time to ask: %w: %w", unsent, ctx.Err())
-	} else if r.err != nil {
-		return is, fmt.Errorf("natslocker: no client can be made: %w", r.err)
-	} else if !r.nc.IsConnected() {
-		return is, fmt.Errorf("natslocker: there is no connection: %w: %w", unsent, locker.ErrSilent)
+	if err := r.connected(ctx); err != nil {
+		return is, err
 	}
 	got, err := r.nc.RequestMsgWithContext(ctx, m)
 	if err == nil {
@@ -142,6 +136,29 @@ func (r *rows) ask(ctx context.Context, m *nats.Msg) (is answer, err error) {
 		err = fmt.Errorf("natslocker: the server refused a request: %w", is.Error)
 	}
 	return is, err
+}
+
+// connected waits for a connection. That none comes in time is silence.
+func (r *rows) connected(ctx context.Context) error {
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("natslocker: there was no time to ask: %w: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
+	} else if r.err != nil {
+		return fmt.Errorf("natslocker: no client can be made: %w", r.err)
+	}
+	for !r.nc.IsConnected() {
+		if r.nc.IsClosed() {
+			return fmt.Errorf("natslocker: the connection is closed: %w: %w", locker.ErrUnavailable, locker.ErrUnsent)
+		}
+		if !lockerkit.Pause(connectPause, ctx.Done()) {
+			return fmt.Errorf("natslocker: there is no connection: %w: %w: %w", locker.ErrUnavailable, locker.ErrSilent,
+				ctx.Err())
+		}
+	}
+	return nil
 }
 
 // code returns the code of the error of an answer, or 0.
