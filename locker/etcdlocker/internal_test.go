@@ -106,7 +106,8 @@ func TestALeaseThatNobodyGrantsIsSilence(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	c := &rowlocker.Change{Rows: []rowlocker.Row{{Key: "k", Value: []byte("o/{}"), KeepFor: time.Second}}}
-	if err := r.Swap(ctx, []*rowlocker.Change{c}); !errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent) {
+	err = r.Swap(ctx, []*rowlocker.Change{c})
+	if !errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent) {
 		t.Errorf("%v, want ErrSilent without ErrUnsent", err)
 	}
 }

@@ -144,14 +144,15 @@ func (r *rows) connected(ctx context.Context) error {
 	case <-r.ready:
 	case <-ctx.Done():
 	}
+	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("natslocker: there was no time to ask: %w: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
+		return fmt.Errorf("natslocker: there was no time to ask: %w: %w", unsent, err)
 	} else if r.err != nil {
 		return fmt.Errorf("natslocker: no client can be made: %w", r.err)
 	}
 	for !r.nc.IsConnected() {
 		if r.nc.IsClosed() {
-			return fmt.Errorf("natslocker: the connection is closed: %w: %w", locker.ErrUnavailable, locker.ErrUnsent)
+			return fmt.Errorf("natslocker: the connection is closed: %w", unsent)
 		}
 		if !lockerkit.Pause(connectPause, ctx.Done()) {
 			return fmt.Errorf("natslocker: there is no connection: %w: %w: %w", locker.ErrUnavailable, locker.ErrSilent,

@@ -140,15 +140,16 @@ func TestNothingListensThroughAPooler(t *testing.T) {
 }
 
 func TestKeysLingerOnlyWhereMessagesCome(t *testing.T) {
-	p := pool(t)
+	p, pooler := pool(t), postgreslocker.WithPooler()
+	type options = []postgreslocker.Option
 	for name, c := range map[string]struct {
-		opts    []postgreslocker.Option
+		opts    options
 		lingers bool
 	}{
 		"listens":                    {nil, true},
-		"polls":                      {[]postgreslocker.Option{postgreslocker.WithPollOnly()}, false},
-		"behind a pooler":            {[]postgreslocker.Option{postgreslocker.WithPooler()}, false},
-		"listens beside that pooler": {[]postgreslocker.Option{postgreslocker.WithPooler(), postgreslocker.WithListen(server.URL)}, true},
+		"polls":                      {options{postgreslocker.WithPollOnly()}, false},
+		"behind a pooler":            {options{pooler}, false},
+		"listens beside that pooler": {options{pooler, postgreslocker.WithListen(server.URL)}, true},
 	} {
 		l := postgreslocker.New(p, c.opts...)
 		g, err := guard.New(l, guard.WithLinger(time.Second))
