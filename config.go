@@ -167,7 +167,7 @@ func (c *config) checkLingers(lingers bool) error {
 	if lingers || c.set.Linger == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w: WithLinger needs redislocker or memlocker: "+
+	return fmt.Errorf("%w: %w: WithLinger needs a store with messages: "+
 		"with this locker a process does not hear at once that others want its keys",
 		ErrInvalidOption, errors.ErrUnsupported)
 }

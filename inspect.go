@@ -16,7 +16,7 @@ import (
 // With Lingers the key may be idle, see [WithLinger]. Limit and Owners are of a
 // key that several have. Record has the size of the result of [Once] in bytes,
 // and how long it is kept, or that of the mark of an interrupted call. Then its
-// Interrupted is true, unless the store cannot tell, as MySQL and SQLite.
+// Interrupted is true.
 //
 // Key is the key as the verbs take it, unless it is too long for the store. The
 // store has only a hash of such a key. The hash begins with "%sha256:", and

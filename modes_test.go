@@ -161,7 +161,7 @@ func TestLinger_IsRefusedWithAdvice(t *testing.T) {
 		{nil, []guard.Option{guard.WithLinger(-1)}, "want 0 or at least 1ms"},
 		{nil, []guard.Option{guard.WithLinger(1667 * time.Millisecond)}, "want at most 1.6665s with a TTL of 10s"},
 		{nil, []guard.Option{second, guard.WithTTL(time.Second)}, "want at most 500ms with a TTL of 1s"},
-		{bare, []guard.Option{second}, "needs redislocker or memlocker"},
+		{bare, []guard.Option{second}, "needs a store with messages"},
 	} {
 		if c.locker == nil {
 			c.locker = memlocker.New()

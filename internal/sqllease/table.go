@@ -214,7 +214,7 @@ func (t *table) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 }
 
 // write writes rows in one statement, in the order of their keys, so that two
-// processes lock rows in one order.
+// processes lock rows in one order. Another deletes the rows of old records.
 func (t *table) write(ctx context.Context, changes []*rowlocker.Change) error {
 	var rows []rowlocker.Row
 	var gone []any
@@ -247,10 +247,14 @@ func (t *table) write(ctx context.Context, changes []*rowlocker.Change) error {
 			return err
 		}
 	}
-	if len(gone) > 0 {
-		return t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+commas("?", len(gone))+")", gone)
+	if len(gone) == 0 {
+		return nil
 	}
-	return nil
+	err := t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+commas("?", len(gone))+")", gone)
+	if len(rows) > 0 { // they are written, and none names a record that stays: that is swept
+		return nil
+	}
+	return err
 }
 
 // failure is an error of the driver, sorted.

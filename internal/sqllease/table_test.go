@@ -5,7 +5,11 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // stale is a connector whose first connections are broken when they are used.
@@ -54,5 +58,40 @@ func TestAStatementIsDoneHoweverManyIdleConnectionsBroke(t *testing.T) {
 	tb := &table{Dialect: &Dialect{Judge: func(error) Verdict { return Unavailable }}, db: db}
 	if err := tb.exec(t.Context(), "x", nil); err != nil {
 		t.Errorf("%v after %d dials, want the statement done on a new connection", err, s.dialed)
+	}
+}
+
+// busy is a connector to a database where somebody else writes when a row is to
+// be deleted.
+type busy struct{ staleConn }
+
+func (b *busy) Connect(context.Context) (driver.Conn, error) { return b, nil }
+func (b *busy) Driver() driver.Driver                        { return nil }
+
+func (b *busy) ExecContext(_ context.Context, query string, _ []driver.NamedValue) (driver.Result, error) {
+	if strings.HasPrefix(query, "DELETE") {
+		return nil, errors.New("busy")
+	}
+	return driver.RowsAffected(1), nil
+}
+
+// What a row of a long record leaves behind is found by nobody, and swept. That
+// it stays must not undo the answer to what was written, nor to other changes.
+func TestAChangeIsDoneThoughAnOldRecordStays(t *testing.T) {
+	db := sql.OpenDB(&busy{})
+	defer db.Close()
+	tb := &table{Dialect: &Dialect{Judge: func(error) Verdict { return Again }, Values: "%s"}, db: db, name: "t"}
+	row := func(key string) rowlocker.Row {
+		return rowlocker.Row{Key: key, Version: 1, Value: []byte("/{}"), KeepFor: time.Second}
+	}
+	a, b := &rowlocker.Change{Rows: []rowlocker.Row{row("a")}}, &rowlocker.Change{
+		Rows: []rowlocker.Row{row("b"), {Key: "b%record", Version: rowlocker.Any}},
+	}
+	if err := tb.Swap(t.Context(), []*rowlocker.Change{a, b}); err != nil || !a.Done || !b.Done {
+		t.Errorf("done %v and %v, %v", a.Done, b.Done, err)
+	}
+	alone := &rowlocker.Change{Rows: []rowlocker.Row{{Key: "c", Version: rowlocker.Any}}}
+	if err := tb.Swap(t.Context(), []*rowlocker.Change{alone}); err == nil {
+		t.Error("a deletion alone is done, want an error")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 // deaf is a Waker that no claim needs.
@@ -87,6 +88,27 @@ func TestOnlyTheSilenceOfAllMembersIsSilence(t *testing.T) {
 	l.heard()
 	if errors.Is(l.tryError(gone), locker.ErrSilent) {
 		t.Error("a member answered")
+	}
+}
+
+// A write asks for an etcd lease first. The guard takes what was not sent for no
+// silence.
+func TestALeaseThatNobodyGrantsIsSilence(t *testing.T) {
+	l, err := locker.FromDSN("etcd://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := l.(*Locker).rows
+	if err := r.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	c := &rowlocker.Change{Rows: []rowlocker.Row{{Key: "k", Value: []byte("o/{}"), KeepFor: time.Second}}}
+	err = r.Swap(ctx, []*rowlocker.Change{c})
+	if !errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent) {
+		t.Errorf("%v, want ErrSilent without ErrUnsent", err)
 	}
 }
 

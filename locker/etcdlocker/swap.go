@@ -40,8 +40,12 @@ func (r *rows) swap(ctx context.Context, changes []*rowlocker.Change) (err error
 		parts := make([]part, len(changes))
 		for i, c := range changes {
 			s.part = &parts[i]
-			if err := s.plan(c); err != nil {
-				return fmt.Errorf("%w: %w", locker.ErrUnsent, r.tryError(err))
+			if err := r.tryError(s.plan(c)); err != nil {
+				// The guard takes what was not sent for no silence.
+				if !errors.Is(err, locker.ErrSilent) {
+					err = fmt.Errorf("%w: %w", locker.ErrUnsent, err)
+				}
+				return err
 			}
 		}
 		if err = r.send(ctx, parts, changes); !noLease(err) {

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
 func init() { locker.RegisterDSN("nats", fromDSN) }
@@ -48,5 +49,5 @@ func fromDSN(dsn string) (locker.Locker, error) {
 		}
 	}
 	dial := func() (*nats.Conn, error) { return nats.Connect(strings.Join(servers, ","), settings...) }
-	return newLocker(bucket, dial, (*nats.Conn).Close), nil
+	return &Locker{rowlocker.New(&rows{bucket: bucket, dial: dial, ready: make(chan struct{})})}, nil
 }

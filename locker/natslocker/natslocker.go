@@ -29,11 +29,7 @@ type Locker struct{ *rowlocker.Locker }
 // New returns a Locker in the bucket, and sends nothing. The connection stays
 // open when the Locker is closed.
 func New(nc *nats.Conn, bucket string) *Locker {
-	return newLocker(bucket, func() (*nats.Conn, error) { return nc, nil }, func(*nats.Conn) {})
-}
-
-func newLocker(bucket string, dial func() (*nats.Conn, error), end func(*nats.Conn)) *Locker {
-	return &Locker{rowlocker.New(&rows{bucket: bucket, dial: dial, end: end, ready: make(chan struct{})})}
+	return &Locker{rowlocker.New(&rows{bucket: bucket, nc: nc, ready: make(chan struct{})})}
 }
 
 const (
@@ -41,6 +37,8 @@ const (
 	held     = "Guard-Held"          // header: for how long the key may be owned
 	waitMost = 50 * time.Millisecond // the longest pause before a write is tried again
 	underWay = 10164                 // code of a refusal by a write that is under way
+
+	connectPause = 5 * time.Millisecond // between two looks whether there is a connection
 )
 
 // rows are those of a bucket. A row is the last message on the subject of its
@@ -48,8 +46,7 @@ const (
 // without data marks a deletion: there is no row then, but a Tag.
 type rows struct {
 	bucket string
-	dial   func() (*nats.Conn, error)
-	end    func(*nats.Conn)
+	dial   func() (*nats.Conn, error) // makes nc, of which the locker is then the owner; nil: it is the caller's
 
 	ready    chan struct{} // closed when nc or err is set
 	nc       *nats.Conn
@@ -67,8 +64,14 @@ func (*rows) Traits() rowlocker.Traits {
 
 func (r *rows) Open() error {
 	if r.bucket == "" || encode(r.bucket) != r.bucket {
-		return fmt.Errorf("%w: natslocker: the bucket needs a name of letters, digits, '-' and '_'",
-			locker.ErrInvalidOption)
+		return lockerkit.Invalid("natslocker", "the bucket needs a name of letters, digits, '-' and '_'")
+	}
+	if r.dial == nil {
+		if r.nc == nil {
+			return lockerkit.Invalid("natslocker", "the connection is nil")
+		}
+		close(r.ready)
+		return nil
 	}
 	go func() {
 		r.nc, r.err = r.dial()
@@ -78,8 +81,8 @@ func (r *rows) Open() error {
 }
 
 func (r *rows) Close() {
-	if <-r.ready; r.nc != nil {
-		r.end(r.nc)
+	if <-r.ready; r.dial != nil && r.nc != nil {
+		r.nc.Close()
 	}
 }
 
@@ -111,17 +114,9 @@ type answer struct {
 
 // ask sends m.
 func (r *rows) ask(ctx context.Context, m *nats.Msg) (is answer, err error) {
-	select {
-	case <-r.ready:
-	case <-ctx.Done():
-	}
 	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
-	if ctx.Err() != nil {
-		return is, fmt.Errorf("natslocker: there was no time to ask: %w: %w", unsent, ctx.Err())
-	} else if r.err != nil {
-		return is, fmt.Errorf("natslocker: no client can be made: %w", r.err)
-	} else if !r.nc.IsConnected() {
-		return is, fmt.Errorf("natslocker: there is no connection: %w: %w", unsent, locker.ErrSilent)
+	if err := r.connected(ctx); err != nil {
+		return is, err
 	}
 	got, err := r.nc.RequestMsgWithContext(ctx, m)
 	if err == nil {
@@ -141,6 +136,30 @@ func (r *rows) ask(ctx context.Context, m *nats.Msg) (is answer, err error) {
 		err = fmt.Errorf("natslocker: the server refused a request: %w", is.Error)
 	}
 	return is, err
+}
+
+// connected waits for a connection. That none comes in time is silence.
+func (r *rows) connected(ctx context.Context) error {
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+	}
+	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("natslocker: there was no time to ask: %w: %w", unsent, err)
+	} else if r.err != nil {
+		return fmt.Errorf("natslocker: no client can be made: %w", r.err)
+	}
+	for !r.nc.IsConnected() {
+		if r.nc.IsClosed() {
+			return fmt.Errorf("natslocker: the connection is closed: %w", unsent)
+		}
+		if !lockerkit.Pause(connectPause, ctx.Done()) {
+			return fmt.Errorf("natslocker: there is no connection: %w: %w: %w", locker.ErrUnavailable, locker.ErrSilent,
+				ctx.Err())
+		}
+	}
+	return nil
 }
 
 // code returns the code of the error of an answer, or 0.

@@ -108,6 +108,9 @@ func (r *rows) ping(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	var readOnly string
 	err := conn.QueryRow(ctx, "SHOW transaction_read_only", pgx.QueryExecModeSimpleProtocol).Scan(&readOnly)
+	if err == nil {
+		r.server.heard()
+	}
 	if err == nil && readOnly == "on" {
 		r.server.pool.Reset()
 		return errReadOnly

@@ -70,18 +70,25 @@ func translate(err error) error {
 	return fmt.Errorf("postgreslocker: %s (%s)%s", refusal.Message, refusal.Code, advice(refusal))
 }
 
+// errOthers is with an error that is no silence of the server.
+var errOthers = errors.New("the server answers other requests: does a transaction lock the row?")
+
 // Unanswered implements [rowlocker.Explaining].
-func (*rows) Unanswered(time.Time, error) error {
+func (r *rows) Unanswered(since time.Time, _ error) error {
+	if r.server.answers(since) {
+		return fmt.Errorf("%w: postgreslocker: no answer in time: %w", locker.ErrUnavailable, errOthers)
+	}
 	return fmt.Errorf("%w: postgreslocker: %w: no answer in time", locker.ErrUnavailable, locker.ErrSilent)
 }
 
 // unanswered describes an err that is no answer of the server, without the
 // server's address, which has its user.
 func unanswered(err error) error {
+	others := errors.Is(err, errOthers)
 	if connect := (*pgconn.ConnectError)(nil); errors.As(err, &connect) {
 		err = fmt.Errorf("cannot connect: %w", connect.Unwrap())
 	}
-	if lockerkit.Silent(err) {
+	if lockerkit.Silent(err) && !others {
 		return fmt.Errorf("%w: %w", locker.ErrSilent, err)
 	}
 	return err

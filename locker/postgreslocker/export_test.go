@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
@@ -16,17 +15,6 @@ func (l *Locker) Hears() bool { return l.rows.ears.hears.Load() }
 
 // ListenAt is the configuration of the connection that listens, or nil.
 func (l *Locker) ListenAt() *pgxpool.Config { return l.rows.ears.at }
-
-// Base is l without that it listens.
-func (l *Locker) Base() locker.Locker { return unheard{l.base} }
-
-type unheard struct{ *base }
-
-func (u unheard) Capabilities() locker.Capabilities {
-	can := u.base.Capabilities()
-	can.Lingers = false
-	return can
-}
 
 // Write returns the statement that writes so many rows over those of a version.
 func (l *Locker) Write(rows int, old int64, firm bool) (sql string, args []any) {

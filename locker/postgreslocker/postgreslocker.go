@@ -57,6 +57,14 @@ func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 	return &Locker{rowlocker.New(r), r}
 }
 
+// Capabilities return what a Locker with these settings can do. Keys linger
+// only where messages come.
+func (l *Locker) Capabilities() locker.Capabilities {
+	can := l.base.Capabilities()
+	can.Lingers = l.rows.ears.at != nil
+	return can
+}
+
 // Listens reports whether messages arrive here, and sees to it that they will.
 // It does not block.
 func (l *Locker) Listens() bool {
@@ -87,7 +95,10 @@ func (r *rows) prepare(s *settings) error {
 		}
 		complete(r.ears.at.ConnConfig)
 	case !s.pollOnly && !s.pooler:
-		r.ears.at = config.Copy()
+		r.ears.at = config
+	}
+	if r.ears.at != nil {
+		r.ears.at = r.server.wired(r.ears.at)
 	}
 	if s.pooler {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec

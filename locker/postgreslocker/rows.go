@@ -54,9 +54,6 @@ func (r *rows) Open() error {
 	if r.wrong != nil {
 		return r.wrong
 	}
-	if r.ears.at != nil {
-		r.ears.at = r.server.wired(r.ears.at)
-	}
 	return r.server.open()
 }
 

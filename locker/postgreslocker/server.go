@@ -2,7 +2,9 @@ package postgreslocker
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +30,14 @@ type server struct {
 	pages  slots           // for pages, which may take long
 	wire   context.Context // of the connections, which end with it
 	cut    context.CancelFunc
+	last   atomic.Int64 // when the server last answered, in ns
 }
+
+// heard notes an answer of the server.
+func (s *server) heard() { s.last.Store(time.Now().UnixNano()) }
+
+// answers reports whether the server has answered anybody since then.
+func (s *server) answers(since time.Time) bool { return s.last.Load() > since.UnixNano() }
 
 // newServer owns config.
 func newServer(config *pgxpool.Config) *server {
@@ -128,7 +137,14 @@ func (s *server) on(ctx context.Context, in slots, f func(conn *pgxpool.Conn) er
 	case <-ctx.Done():
 		return errUnsent
 	}
+	began := time.Now()
 	err := s.pool.AcquireFunc(ctx, f)
+	switch {
+	case err == nil, code(err) != "":
+		s.heard()
+	case s.answers(began):
+		err = fmt.Errorf("%w: %w", errOthers, err)
+	}
 	if code(err) == "25006" { // it takes no writes, and has done nothing
 		s.pool.Reset()
 	}

@@ -139,6 +139,29 @@ func TestNothingListensThroughAPooler(t *testing.T) {
 	}
 }
 
+func TestKeysLingerOnlyWhereMessagesCome(t *testing.T) {
+	p, pooler := pool(t), postgreslocker.WithPooler()
+	type options = []postgreslocker.Option
+	for name, c := range map[string]struct {
+		opts    options
+		lingers bool
+	}{
+		"listens":                    {nil, true},
+		"polls":                      {options{postgreslocker.WithPollOnly()}, false},
+		"behind a pooler":            {options{pooler}, false},
+		"listens beside that pooler": {options{pooler, postgreslocker.WithListen(server.URL)}, true},
+	} {
+		l := postgreslocker.New(p, c.opts...)
+		g, err := guard.New(l, guard.WithLinger(time.Second))
+		if err == nil {
+			_ = g.Close(t.Context())
+		}
+		if can := l.Capabilities().Lingers; can != c.lingers || errors.Is(err, errors.ErrUnsupported) == c.lingers {
+			t.Errorf("%s: keys linger: %v, New with WithLinger: %v", name, can, err)
+		}
+	}
+}
+
 func TestARefusalSaysWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		code, message, want string

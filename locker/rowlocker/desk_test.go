@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -155,6 +156,33 @@ func TestTheStoreExplainsThatNoAnswerCame(t *testing.T) {
 			t.Errorf("%+v, want what the store says", r)
 		}
 	})
+}
+
+// unread are Rows of which no read is answered.
+type unread struct {
+	*memRows
+	err error
+}
+
+func (u unread) Load(context.Context, []string) ([]Row, error) { return nil, u.err }
+
+// The guard takes no silence for one if the try was not sent. Nothing is
+// written behind a read that was asked in vain, but the store was asked.
+func TestAReadWithoutAnAnswerIsSilence(t *testing.T) {
+	silence := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrSilent)
+	for err, want := range map[error]bool{silence: true, locker.ErrUnavailable: false} {
+		rows := unread{&memRows{w: newWorld(), clock: true}, err} // whose time is not known yet
+		d := newDesk(rows, rows.Traits(), "i")
+		q := asks("a", true)
+		r := replies(t, d, *q)[0]
+		if !errors.Is(r.err, err) || errors.Is(r.err, locker.ErrUnsent) == want || r.unsent == want {
+			t.Errorf("an acquire: %v, unsent %v", r.err, r.unsent)
+		}
+		_, err := d.together(t.Context(), []*request{q}, nil)
+		if errors.Is(err, locker.ErrUnsent) == want {
+			t.Errorf("several keys: %v", err)
+		}
+	}
 }
 
 func TestLooksOfAProcessTravelTogether(t *testing.T) {

@@ -130,8 +130,9 @@
 // revisions and time-to-live has all that is needed: a create for Version 0, an
 // update for another, a delete by revision, and a put for Any. It must delete
 // by revision too, or a stale process deletes the row of a new owner. If the
-// revision of a key that was deleted begins anew, the store breaks law 2, and
-// writes an empty row in place of the delete.
+// revision of a key that was deleted begins anew, the store would break law 2.
+// It writes an empty row in place of the delete, and reads that as a Row of
+// Version 0 with a Tag.
 //
 // If a request has no answer, the store may have carried it out. It says
 // ErrUnavailable, and does not try again by itself: a second try would be

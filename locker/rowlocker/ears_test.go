@@ -1,6 +1,7 @@
 package rowlocker
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -103,6 +104,33 @@ func TestAHolderHearsAtOnceThatItsKeyWasReleasedByForce(t *testing.T) {
 			}
 		}
 	}
+}
+
+// memHollow hears of a deleted row with an empty Value, as of a message of NATS.
+type memHollow struct{ memEars }
+
+func (m memHollow) Listen(ctx context.Context, instance string, hear func(Row), awake func()) {
+	m.memEars.Listen(ctx, instance, func(r Row) {
+		if r.Value == nil && r.Version > 0 {
+			r.Value = []byte{}
+		}
+		hear(r)
+	}, awake)
+}
+
+func TestAnEmptyMessageTellsOfADeletedRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls, es := peers(t, 2, func(m *memRows) *Locker { return New(memHollow{memEars{m}}) })
+		a := wants('a', 1)
+		take(t, ls[0], a)
+		if err := ls[1].ForceRelease(t.Context(), a.Key, a.Owner); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := es[0].told(); !slices.Equal(got, []string{"k " + a.Owner}) {
+			t.Errorf("the guard hears %q", got)
+		}
+	})
 }
 
 func TestTheGuardIsWokenWhenMessagesBreakOffAndComeAgain(t *testing.T) {

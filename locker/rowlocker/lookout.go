@@ -82,7 +82,7 @@ func (l *lookout) heard(src Row) {
 		return
 	}
 	at := src.Version
-	if src.Value == nil {
+	if len(src.Value) == 0 {
 		ctx, cancel := context.WithTimeout(l.life.Context(), pollLimit)
 		defer cancel()
 		rows, err := l.desk.rows.Load(ctx, []string{src.Key})

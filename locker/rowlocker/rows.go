@@ -100,8 +100,9 @@ type Row struct {
 
 	// Value is the Locker's. It begins with the owner id and a '/' if one claim
 	// owns the key alone. It is nil or not empty. Of a Row to be written, nil
-	// deletes it. A Row that was read may be empty and have a Version, if the
-	// store leaves something behind: its key is free.
+	// deletes it. If the store leaves something behind then, a Row that was read
+	// has Version 0 all the same, and may have a Tag. One with a Version and
+	// without a Value that the Locker can read is held for good.
 	Value []byte
 
 	// Tag is the store's own, for a store that compares something other than

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/go-lockguard/guard/locker"
 )
 
 // together applies requests for different keys as one step. apply is called
@@ -21,7 +19,7 @@ func (d *desk) together(
 	}
 	for {
 		if err := d.load(ctx, ts); err != nil {
-			return nil, errors.Join(err, locker.ErrUnsent)
+			return nil, unwritten(err)
 		}
 		rows, again := map[string]*row{}, false
 		for _, t := range ts {

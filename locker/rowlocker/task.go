@@ -118,7 +118,7 @@ func (d *desk) knows(t *task, src Row) {
 func (d *desk) attempt(ctx context.Context, all []*task) (rest []*task) {
 	if err := d.load(ctx, all); err != nil {
 		for _, t := range all {
-			t.done(errors.Join(err, locker.ErrUnsent)) // nothing of this task was written
+			t.done(unwritten(err))
 		}
 		return nil
 	}
@@ -153,6 +153,15 @@ func (d *desk) attempt(ctx context.Context, all []*task) (rest []*task) {
 	return append(rest, d.swap(ctx, sent)...)
 }
 
+// unwritten returns the error of a task that asked in vain before it wrote
+// anything. The guard takes what was not sent for no silence of the store.
+func unwritten(err error) error {
+	if errors.Is(err, locker.ErrSilent) {
+		return err
+	}
+	return errors.Join(err, locker.ErrUnsent)
+}
+
 // swap sends the changes of the tasks, and returns those that were refused.
 func (d *desk) swap(ctx context.Context, sent []*task) (rest []*task) {
 	began, changes := time.Now(), make([]*Change, len(sent))
@@ -161,7 +170,7 @@ func (d *desk) swap(ctx context.Context, sent []*task) (rest []*task) {
 	}
 	err := d.beat(ctx, sent...)
 	if err != nil {
-		err = errors.Join(err, locker.ErrUnsent)
+		err = unwritten(err)
 	} else {
 		err = d.rows.Swap(ctx, changes)
 	}

@@ -59,6 +59,18 @@ func TestACallOfOnceWritesAsRarelyAsDo(t *testing.T) {
 	}
 }
 
+func TestAnInterruptedCallIsSeen(t *testing.T) {
+	g := guardOn(t, open(t, newFile(t)), guard.WithAtMostOnce())
+	failed := errors.New("failed")
+	fails := func(context.Context) (string, error) { return "", failed }
+	if _, err := guard.Once(t.Context(), g, "k", time.Hour, fails); !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	if s, err := g.Inspect(t.Context(), "k"); err != nil || !s.Record.Interrupted {
+		t.Errorf("the state is %+v, %v, want an interrupted call", s.Record, err)
+	}
+}
+
 func TestOnlyRowsThatNobodyUsesAreSwept(t *testing.T) {
 	db := open(t, newFile(t))
 	l := sqlitelocker.New(db)

@@ -32,7 +32,7 @@ guard, its age, and its owner id, which release --owner takes. All readers of a 
 
 A key with a result of guard.Once has a line with its size and how long it is kept. In --json it is "record", with "size" and
 "remaining_ns". The result itself is not shown. "interrupted", also in "record", is a call under guard.WithAtMostOnce that began and left no
-result: its process died, or it failed. Nobody runs the function again until guardctl forget. MySQL and SQLite show it as a result.
+result: its process died, or it failed. Nobody runs the function again until guardctl forget.
 
 Redis does not know everything. Calls that queue in the holder's own process are not counted: "waiting 0" may hide them. A key
 that guard.WithMinHold keeps looks held after its function has returned. "may be idle" says that guard.WithLinger may keep

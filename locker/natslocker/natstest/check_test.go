@@ -113,6 +113,18 @@ func TestCheckOfAServer(t *testing.T) {
 	}
 }
 
+func TestOpenRefusesSettingsThatCannotWork(t *testing.T) {
+	for want, l := range map[string]*natslocker.Locker{
+		"the connection is nil": natslocker.New(nil, "b"),
+		"the bucket needs":      natslocker.New(new(nats.Conn), "a b"),
+	} {
+		err := l.Open(waker{})
+		if !errors.Is(err, locker.ErrInvalidOption) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Open: %v, want %q", err, want)
+		}
+	}
+}
+
 func TestDSN(t *testing.T) {
 	s := start(t, func(o *server.Options) { o.Username, o.Password = "user", "secret" })
 	host := s.Addr().String()
