@@ -40,12 +40,7 @@ func lingering(key string) *locker.Claim {
 
 // hears waits until s hears more than before.
 func (p *pair) hears(before int, heard func() int) bool {
-	for start := time.Now(); time.Since(start) < p.hearing; pause() {
-		if heard() > before {
-			return true
-		}
-	}
-	return false
+	return comesTrue(p.hearing, func() bool { return heard() > before })
 }
 
 func toldAtEachLook(p *pair) {
@@ -132,7 +127,7 @@ func hearsAfterOutage(p *pair) {
 		if !l.Listens() {
 			return errDeaf
 		}
-		c, d := lingering(key), lingering(key+" after")
+		c, d, start := lingering(key), lingering(key+" after"), time.Now()
 		p.acquire(p.a, c)
 		p.acquire(p.a, d)
 		heard := func(key string) func() int {
@@ -145,6 +140,9 @@ func hearsAfterOutage(p *pair) {
 				return err
 			})
 		})
+		if time.Since(start) > c.First()/2 {
+			return errTooSlow
+		}
 		if _, err := p.look(p.b, claim(d.Key, long), locker.Try{}); err != nil {
 			return err
 		}

@@ -250,7 +250,7 @@ func closeFreesAfterOutage(p *pair) {
 		time.Sleep(2 * short)
 	})
 	p.closed(p.a)
-	if !p.try(p.b, claim("k", long), locker.Try{}).Acquired {
+	if !p.settled(p.b, claim("k", long), locker.Try{}, acquired).Acquired {
 		fail("Close returned nil after an outage and left a claim that was abandoned during it, want it freed before")
 	}
 }
