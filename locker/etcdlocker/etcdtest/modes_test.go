@@ -413,7 +413,7 @@ func TestSeveralKeysAreFreeWhenTheTTLOfAProcessThatIsGoneEnds(t *testing.T) {
 func TestAHoldThatGoesOnDuringALookIsNotTakenAway(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
-	const ttl = 500 * time.Millisecond
+	const ttl = 3 * time.Second
 	client, found := left(t, addr, prefix, ttl)
 	c := newCounted(t, addr, prefix)
 	cs := []*locker.Claim{claimed("j", 0), claimed("k", 0)}

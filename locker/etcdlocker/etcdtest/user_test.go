@@ -225,6 +225,9 @@ func TestErrorsAndCheckSayThatEtcdIsFull(t *testing.T) {
 	<-l.Context().Done()
 	_ = l.Release(t.Context()) // it was lost
 	_, tried := g.TryDo(t.Context(), "k2", nothing)
+	for n := 0; n < 10 && tried != nil && strings.Contains(tried.Error(), "no answer"); n++ { // in time: a busy machine
+		_, tried = g.TryDo(t.Context(), "k2", nothing)
+	}
 	for what, err := range map[string]error{"a lease that was lost": context.Cause(l.Context()), "TryDo": tried} {
 		if err == nil || !strings.Contains(err.Error(), "etcd answers, but is full") ||
 			strings.Contains(err.Error(), "no answer") || !strings.Contains(err.Error(), "alarm disarm") {
@@ -286,7 +289,7 @@ func TestHeldIsTrueForEachThatSharesAKey(t *testing.T) {
 		var lockers [3]*etcdlocker.Locker
 		for i := range all {
 			var g *guard.Guard
-			g, lockers[i] = newGuard(t, c, prefix, guard.WithMaxWait(patience), guard.WithTTL(time.Second))
+			g, lockers[i] = newGuard(t, c, prefix, guard.WithMaxWait(patience), guard.WithTTL(6*time.Second))
 			var err error
 			if all[i], err = g.With(opt).Acquire(t.Context(), name); err != nil {
 				t.Fatal(err)
