@@ -124,7 +124,7 @@ func TestTwoHungNodesOfThreeBoundATry(t *testing.T) {
 
 func TestALeaseGrowsToAllNodes(t *testing.T) {
 	servers := redistest.StartN(t, 5)
-	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(100*time.Millisecond))
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(2*time.Second))
 	mustAcquire(t, l, claim("warm"))
 	for _, s := range servers[3:] {
 		s.Stop()
@@ -152,7 +152,7 @@ func TestALeaseGrowsToAllNodes(t *testing.T) {
 
 func TestALateTryIsCleanedUp(t *testing.T) {
 	servers := redistest.StartN(t, 3)
-	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(50*time.Millisecond))
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(2*time.Second))
 	mustAcquire(t, l, claim("warm"))
 	servers[0].Stop()
 	c := claim("k")
