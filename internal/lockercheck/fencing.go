@@ -147,7 +147,7 @@ func above(last uint64, how string, token uint64) uint64 {
 }
 
 func (p *pair) wantFenceLost(what string, s *side, c *locker.Claim) {
-	wantLost(what, heard(c, func() error {
+	wantLost(what, heard(func() error {
 		_, err := s.Fence(p.ctx, c)
 		return err
 	}))

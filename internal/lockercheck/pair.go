@@ -95,11 +95,12 @@ func fencedClaim(key string, ttl time.Duration) *locker.Claim {
 }
 
 // heard makes a request for c that must have an answer. On a busy machine an
-// answer may come too late for a short TTL, or if it brings a record. Then
-// heard does what the guard would do: it tries again.
-func heard(c *locker.Claim, request func() error) error {
+// answer may come too late for a short TTL, or if it brings a record, or because
+// a client has taken the server for dead. Then heard does what the guard would
+// do: it tries again.
+func heard(request func() error) error {
 	err := request()
-	for n := 0; n < 10 && (c.TTL <= short || c.Recall) && errors.Is(err, locker.ErrUnavailable); n++ {
+	for n := 0; n < 10 && errors.Is(err, locker.ErrUnavailable); n++ {
 		time.Sleep(short)
 		err = request()
 	}
@@ -109,7 +110,7 @@ func heard(c *locker.Claim, request func() error) error {
 // try tries to acquire c. It must have an answer.
 func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	p.note(s, c)
-	err := heard(c, func() (err error) {
+	err := heard(func() (err error) {
 		a, err = s.Acquire(p.ctx, c, t)
 		return err
 	})
@@ -193,7 +194,7 @@ func (p *pair) end(s *side, c *locker.Claim, e locker.End) locker.Released {
 
 // renew renews one claim and returns its answer.
 func (p *pair) renew(s *side, c *locker.Claim) error {
-	return heard(c, func() error { return p.renewAll(s, []*locker.Claim{c})[0] })
+	return heard(func() error { return p.renewAll(s, []*locker.Claim{c})[0] })
 }
 
 // renewAll renews the claims and returns their answers. Each claim must have

@@ -201,11 +201,11 @@ func queueLives(p *pair) {
 			time.Sleep(locker.QueueLife / 4)
 			sent := time.Now()
 			_, err := p.look(p.b, next, locker.Try{Queued: true})
-			if took := time.Since(seen); took > locker.QueueLife/2 {
+			switch took := time.Since(seen); {
+			case err != nil && took > locker.QueueLife/2:
 				return fmt.Errorf("%v passed from look to look, one every %v and an Acquire, too long to tell",
 					took, locker.QueueLife/4)
-			}
-			if err != nil {
+			case err != nil:
 				fail("a claim left the queue though it is seen every %v", locker.QueueLife/4)
 			}
 			seen = sent

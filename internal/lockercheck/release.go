@@ -11,7 +11,7 @@ var release = []Check{
 }
 
 func (p *pair) wantReleaseLost(what string, s *side, c *locker.Claim) {
-	wantLost(what, heard(c, func() error {
+	wantLost(what, heard(func() error {
 		_, err := s.Release(p.ctx, c, locker.End{})
 		return err
 	}))
