@@ -207,7 +207,7 @@ func schedulerProcess(t *testing.T, g *guard.Guard) {
 				sayOf(asked, "ran %d %d %d", tick, job, time.Now().UnixNano())
 				return nil
 			})
-			if err != nil && !(errors.Is(err, guard.ErrUnavailable) && time.Since(asked) > onTime) {
+			if err != nil && (!errors.Is(err, guard.ErrUnavailable) || time.Since(asked) <= onTime) {
 				say("error %d %d: %v", tick, job, err)
 			}
 		}
