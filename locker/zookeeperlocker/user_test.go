@@ -94,7 +94,7 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 				err := others.Do(t.Context(), key, func(context.Context) error {
 					got <- time.Now()
 					if l.Err() == nil {
-						t.Errorf("the next began in the lease of the holder, which ends in %v", time.Until(l.Deadline()))
+						t.Errorf("the next began in the holder's lease, which ends in %v", time.Until(l.Deadline()))
 					}
 					return nil
 				})
