@@ -86,8 +86,8 @@ func endsInTime(p *pair) {
 				break
 			}
 			if late := sent.Sub(first) - ttl; late > p.can.Limits.Late+rounding {
-				return orFail(slow, "a lease with a TTL of %v keeps a key from others %v after it has ended, want %v at most",
-					ttl, late, p.can.Limits.Late)
+				return orFail(slow, "a lease with a TTL of %v keeps a key from others %v after it has ended, "+
+					"want %v at most", ttl, late, p.can.Limits.Late)
 			}
 			time.Sleep(short / 8)
 		}
@@ -95,8 +95,8 @@ func endsInTime(p *pair) {
 		if p.try(p.b, claim(passed, long), locker.Try{}).Acquired {
 			return nil
 		}
-		return orFail(slow, "a lease with a TTL of %v keeps a key from who has not tried before, %v after it has ended, "+
-			"want %v at most",
+		return orFail(slow, "a lease with a TTL of %v keeps a key from who has not tried before, %v after it has "+
+			"ended, want %v at most",
 			ttl, time.Since(first)-ttl, p.can.Limits.LateForOthers)
 	})
 }

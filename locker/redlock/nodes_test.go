@@ -270,8 +270,8 @@ func TestCheckRefusesANodeThatIsOneOfSeveralWriters(t *testing.T) {
 		all = slices.DeleteFunc(all, func(f locker.Finding) bool { // a server in memory has no word on it
 			return f.Name == redislocker.FindingEviction
 		})
-		if err != nil || len(all) != 1 || all[0].Name != redislocker.FindingWriters || all[0].Severity != locker.Refuse ||
-			!strings.Contains(all[0].Text, "node 2") {
+		if err != nil || len(all) != 1 || all[0].Name != redislocker.FindingWriters ||
+			all[0].Severity != locker.Refuse || !strings.Contains(all[0].Text, "node 2") {
 			t.Errorf("got %+v, %v", all, err)
 		}
 	})
