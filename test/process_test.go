@@ -5,6 +5,7 @@ package guard_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -47,7 +48,9 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-const processTTL = 2 * time.Second
+// processTTL is so long that a process which stands still for a second keeps
+// its lease.
+const processTTL = 4 * time.Second
 
 func say(what string, args ...any) { sayOf(time.Now(), what, args...) }
 
@@ -90,7 +93,7 @@ func spawn(t *testing.T, role, addr string, env ...string) *process {
 // process may say before that it works.
 func (p *process) next(what string) time.Time {
 	p.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		select {
 		case line, ok := <-p.lines:
@@ -186,6 +189,7 @@ func TestLead_AStoppedLeaderHasEndedWhenItGoesOn(t *testing.T) {
 const (
 	jobs, every, apart = 20, time.Second, 100 * time.Millisecond
 	minHold            = 600 * time.Millisecond
+	onTime             = (every - minHold) / 2 // what all jobs of a tick take on a machine that is well
 )
 
 func schedulerProcess(t *testing.T, g *guard.Guard) {
@@ -195,28 +199,33 @@ func schedulerProcess(t *testing.T, g *guard.Guard) {
 	g = g.With(guard.WithMinHold(minHold))
 	for tick := range int(*schedule / every) {
 		ahead = -ahead // the two processes take turns to be first
-		time.Sleep(time.Until(time.Unix(0, start-ahead).Add(time.Duration(tick) * every)))
+		due := time.Unix(0, start-ahead).Add(time.Duration(tick) * every)
+		time.Sleep(time.Until(due))
 		for job := range jobs {
 			asked := time.Now()
 			_, err := g.TryDo(t.Context(), guard.Key("job", job), func(context.Context) error {
 				sayOf(asked, "ran %d %d %d", tick, job, time.Now().UnixNano())
 				return nil
 			})
-			if err != nil {
+			if err != nil && (!errors.Is(err, guard.ErrUnavailable) || time.Since(asked) <= onTime) {
 				say("error %d %d: %v", tick, job, err)
 			}
+		}
+		if time.Since(due) > onTime {
+			say("late %d", tick)
 		}
 	}
 }
 
 // A process that is late by more than the least hold runs a job again. On a busy
-// machine that happens, so the test asks whether the hold lasted.
+// machine that happens, so the test asks whether the hold lasted. A late run may
+// hold the key still at the next tick, which then need not run.
 func TestTryDo_EachTickRunsOnceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	type run struct{ asked, began time.Time }
 	addr := redistest.Start(t).Addr
 	start := time.Now().Add(2 * time.Second).UnixNano() // both processes are up then
-	ran := map[[2]int][]run{}
+	ran, late := map[[2]int][]run{}, map[int]bool{}     // late: by tick
 	var ps [2]*process
 	for i := range ps {
 		ps[i] = spawn(t, "scheduler", addr, fmt.Sprintf("GUARD_TEST_CLOCK=%d %d", start, i*int(apart)))
@@ -226,6 +235,10 @@ func TestTryDo_EachTickRunsOnceAcrossProcesses(t *testing.T) {
 			at, said := parse(line)
 			var id [2]int
 			var began int64
+			if _, err := fmt.Sscanf(said, "late %d", &id[0]); err == nil {
+				late[id[0]], late[id[0]+1] = true, true
+				continue
+			}
 			if _, err := fmt.Sscanf(said, "ran %d %d %d", &id[0], &id[1], &began); err != nil {
 				t.Errorf("it said %q", said)
 				continue
@@ -238,7 +251,7 @@ func TestTryDo_EachTickRunsOnceAcrossProcesses(t *testing.T) {
 		for job := range jobs {
 			runs := ran[[2]int{tick, job}]
 			slices.SortFunc(runs, func(a, b run) int { return a.began.Compare(b.began) })
-			if len(runs) == 0 {
+			if len(runs) == 0 && !late[tick] {
 				t.Errorf("tick %d of job %d did not run", tick, job)
 			}
 			for i := 1; i < len(runs); i++ {

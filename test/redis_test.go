@@ -42,9 +42,13 @@ func TestDo_AnUncontendedCallIsTwoRoundTripsAndNoGoroutine(t *testing.T) {
 			if err := g.Do(t.Context(), key, nop); err != nil { // connects, and loads the scripts
 				t.Fatal(err)
 			}
-			p.Reset()
-			more := 0 // calls that had a goroutine; one of the proxy may begin late
-			for range 10 {
+			// Each call has a goroutine of its own or none has. One of the
+			// proxy may begin late, and a busy machine adds round trips: the
+			// least of several rounds counts.
+			const rounds = 10
+			more, trips := rounds, 1000
+			for n := 0; n < rounds && (more > 0 || trips > 2); n++ {
+				p.Reset()
 				before := runtime.NumGoroutine()
 				err := g.Do(t.Context(), key, func(ctx context.Context) error {
 					if opts != nil {
@@ -52,20 +56,19 @@ func TestDo_AnUncontendedCallIsTwoRoundTripsAndNoGoroutine(t *testing.T) {
 							return err
 						}
 					}
-					if runtime.NumGoroutine() > before {
-						more++
-					}
+					more = min(more, max(runtime.NumGoroutine()-before, 0))
 					return nil
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
+				trips = min(trips, p.RoundTrips())
 			}
-			if more == 10 {
+			if more > 0 {
 				t.Error("each call has a goroutine of its own")
 			}
-			if n := p.RoundTrips(); n != 20 {
-				t.Errorf("%d round trips for 10 calls: %v", n, p.Commands())
+			if trips != 2 {
+				t.Errorf("%d round trips for a call: %v", trips, p.Commands())
 			}
 		})
 	}
@@ -107,7 +110,7 @@ func TestDo_ABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
-	g := newGuard(t, redislocker.New(rdb), guard.WithTTL(2*time.Second))
+	g := newGuard(t, redislocker.New(rdb), guard.WithTTL(6*time.Second))
 	var wg sync.WaitGroup
 	busy, stop := context.WithCancel(t.Context())
 	for range 3 {
@@ -118,12 +121,16 @@ func TestDo_ABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
 		})
 	}
 	err := g.Do(t.Context(), key, func(ctx context.Context) error {
-		select {
-		case <-time.After(4 * time.Second):
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		l, _ := guard.LeaseFrom(ctx)
+		for renewed, end := 0, l.Deadline(); renewed < 2; time.Sleep(10 * time.Millisecond) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if d := l.Deadline(); d.After(end) {
+				renewed, end = renewed+1, d
+			}
 		}
+		return nil
 	})
 	if err != nil {
 		t.Errorf("the lease did not last: %v", err)
@@ -140,7 +147,7 @@ func TestDo_AHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 	if err := g.With(guard.WithMaxWait(10*time.Second)).Do(t.Context(), "warm", nop); err != nil {
 		t.Fatal(err)
 	}
-	held := must(g.Acquire(t.Context(), "held"))
+	held := must(g.With(guard.WithMaxWait(10*time.Second)).Acquire(t.Context(), "held"))
 	s.Stop()
 	// Each returns before the server goes on.
 	wantErr(t, g.Do(t.Context(), "k1", nop), guard.ErrUnavailable)
@@ -154,7 +161,7 @@ func TestDo_AHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 		wantErr(t, err, guard.ErrUnavailable)
 	}
 	s.Cont()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		left := rdb.Keys(t.Context(), "guard:{*}").Val()
 		if len(left) == 0 {

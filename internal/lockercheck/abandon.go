@@ -60,7 +60,7 @@ func abandonFreesAgain(p *pair) {
 func closeFreesLate(p *pair) {
 	key := p.comesLate()
 	p.closed(p.a)
-	if !p.try(p.b, claim(key, long), locker.Try{}).Acquired {
+	if !p.settled(p.b, claim(key, long), locker.Try{}, acquired).Acquired {
 		fail("Close returned nil and left a claim that acquired its key again after Abandon(c, late=true), want " +
 			"it freed before")
 	}

@@ -41,8 +41,7 @@ var ErrSkipped = errors.New("not checked")
 
 // Test opens a and b, which are two lockers on one new store, checks the
 // promise, and closes them. It returns nil, an ErrSkipped, or the fault that it
-// found. It blocks for about a minute at most, if the lockers heed their
-// contexts.
+// found. It blocks for some minutes at most, if the lockers heed their contexts.
 func (c Check) Test(a, b locker.Locker) error {
 	return c.on(&pair{a: newSide("a", a), b: newSide("b", b)})
 }
@@ -55,7 +54,7 @@ func (c Check) on(p *pair) error {
 }
 
 func (c Check) check(p *pair) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	p.ctx, p.can = ctx, p.a.Capabilities()
 	for _, s := range []*side{p.a, p.b} {

@@ -40,12 +40,7 @@ func lingering(key string) *locker.Claim {
 
 // hears waits until s hears more than before.
 func (p *pair) hears(before int, heard func() int) bool {
-	for start := time.Now(); time.Since(start) < p.hearing; pause() {
-		if heard() > before {
-			return true
-		}
-	}
-	return false
+	return comesTrue(p.hearing, func() bool { return heard() > before })
 }
 
 func toldAtEachLook(p *pair) {
@@ -132,7 +127,7 @@ func hearsAfterOutage(p *pair) {
 		if !l.Listens() {
 			return errDeaf
 		}
-		c, d := lingering(key), lingering(key+" after")
+		c, d, start := lingering(key), lingering(key+" after"), time.Now()
 		p.acquire(p.a, c)
 		p.acquire(p.a, d)
 		heard := func(key string) func() int {
@@ -145,12 +140,21 @@ func hearsAfterOutage(p *pair) {
 				return err
 			})
 		})
+		if time.Since(start) > c.First()/2 {
+			return errTooSlow
+		}
 		if _, err := p.look(p.b, claim(d.Key, long), locker.Try{}); err != nil {
 			return err
 		}
 		p.hearing = time.Second // less than QueueLife
 		const silent = "a claim was queued %s an outage, and neither Wanted nor WakeAll told its owner, which lingers"
-		if told := p.hears(before, heard(key)); p.release(p.a, c, nil).Waiting > 0 && !told {
+		told := p.hears(before, heard(key))
+		switch r, err := p.a.Release(p.ctx, c, locker.End{}); {
+		case err != nil && time.Since(start) > c.First():
+			return errTooSlow
+		case err != nil:
+			fail("Release of %q by its owner: %v, want success", key, err)
+		case r.Waiting > 0 && !told:
 			fail(silent, "in")
 		}
 		if told := p.hears(before, heard(d.Key)); !told {

@@ -221,7 +221,11 @@ func markEnds(p *pair) {
 	if _, err := m.Begin(p.ctx, c, locker.Record{Value: "mark", TTL: short}); err != nil {
 		fail("Begin by the owner: %v", err)
 	}
-	time.Sleep(2*short + max(p.can.Limits.Late, p.can.Limits.LateForOthers))
+	time.Sleep(2 * short)
 	p.release(p.a, c, nil)
-	p.finds("k", "")
+	for _, s := range []*side{p.a, p.b} {
+		c := recalling("k", long)
+		p.comes(s, c, locker.Try{})
+		p.release(s, c, nil)
+	}
 }

@@ -22,6 +22,12 @@ const (
 	// long, so that waiting for the TTL is no way to pass.
 	patience = 20 * time.Second
 
+	// someTries give the store and its messages time to catch up.
+	someTries = 20
+
+	// fewRounds are not enough to blame the store, however long they took.
+	fewRounds = 5
+
 	// rounding is the part of a TTL that a store may lose by keeping whole
 	// milliseconds.
 	rounding = 2 * time.Millisecond
@@ -116,10 +122,37 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	return a
 }
 
+// comesTrue waits until so returns true. It tries for d, and then some more
+// times, because the machine may have stood still meanwhile.
+func comesTrue(d time.Duration, so func() bool) bool {
+	for start, more := time.Now(), someTries; more > 0; pause() {
+		if so() {
+			return true
+		}
+		if time.Since(start) > d {
+			more--
+		}
+	}
+	return false
+}
+
+// settled tries to acquire c until the answer is as wanted. A store may read a
+// moment behind what another process was told, see package rowlocker. That is
+// over before a short lease would be.
+func (p *pair) settled(s *side, c *locker.Claim, t locker.Try, wanted func(locker.Answer) bool) (a locker.Answer) {
+	comesTrue(short/2, func() bool {
+		a = p.try(s, c, t)
+		return wanted(a)
+	})
+	return a
+}
+
+func acquired(a locker.Answer) bool { return a.Acquired }
+
 // acquire acquires c, which must succeed. It returns the fencing token, or 0
 // without Fencing.
 func (p *pair) acquire(s *side, c *locker.Claim) uint64 {
-	a := p.try(s, c, locker.Try{})
+	a := p.settled(s, c, locker.Try{}, acquired)
 	if !a.Acquired {
 		fail("Acquire of %q, which nobody else owns: refused, want success; "+
 			"the Answer's holder is Name %q, Instance %q (was a claim queued that was refused without Try.Wait?)",
@@ -201,16 +234,10 @@ func (p *pair) owns(s *side, c *locker.Claim) {
 	}
 }
 
-// free checks that nobody owns key. A store may read a moment behind what p.a
-// was told, see package rowlocker. That is over before a short lease would be.
+// free checks that nobody owns key.
 func (p *pair) free(key string) {
-	c, start := claim(key, long), time.Now()
-	for !p.try(p.b, c, locker.Try{}).Acquired {
-		if pause(); time.Since(start) > short/2 {
-			p.acquire(p.b, c)
-			break
-		}
-	}
+	c := claim(key, long)
+	p.acquire(p.b, c)
 	p.release(p.b, c, nil)
 }
 
@@ -266,7 +293,7 @@ func (p *pair) rounds(round func(key string) error) {
 		if err == nil {
 			return
 		}
-		if time.Since(start) > patience {
+		if n >= fewRounds && time.Since(start) > patience {
 			fail("%w, in each of %d tries", err, n+1)
 		}
 		pause()
@@ -278,6 +305,30 @@ func needs(has bool, what string) {
 	if !has {
 		fail("%w: Capabilities have no %s", ErrSkipped, what)
 	}
+}
+
+// sleep waits, and returns errStood if the machine stood still meanwhile. What
+// the store has sent before may have come that much later.
+func sleep(d time.Duration) error {
+	var stood time.Duration
+	for end := time.Now().Add(d); time.Until(end) > 0; {
+		start := time.Now()
+		pause()
+		stood += max(0, time.Since(start)-short/4)
+	}
+	if stood > 0 {
+		return errStood
+	}
+	return nil
+}
+
+// orFail ends a round with slow, which says why a mistake is no proof. If slow
+// is nil, orFail ends the check.
+func orFail(slow error, format string, args ...any) error {
+	if slow == nil {
+		fail(format, args...)
+	}
+	return slow
 }
 
 // pause is the time between two looks at the same thing.

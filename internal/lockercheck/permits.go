@@ -93,8 +93,8 @@ func endedPermitGoesOn(p *pair) {
 		}
 		time.Sleep(2 * short)
 		if p.try(p.b, second, locker.Try{Wait: true, Queued: true}).Acquired {
-			if time.Since(queued) >= min(locker.QueueLife, first.ShortOffer()) {
-				return errTooSlow // the first may have left the queue, or its offer has ended
+			if time.Since(queued) > 3*short {
+				return errTooSlow // the first may have left the queue, or its process be taken for dead
 			}
 			fail("the second in the queue has the permit that ended, want the first to have it")
 		}

@@ -201,11 +201,11 @@ func queueLives(p *pair) {
 			time.Sleep(locker.QueueLife / 4)
 			sent := time.Now()
 			_, err := p.look(p.b, next, locker.Try{Queued: true})
-			if took := time.Since(seen); took > locker.QueueLife/2 {
+			switch took := time.Since(seen); {
+			case err != nil && took > locker.QueueLife/2:
 				return fmt.Errorf("%v passed from look to look, one every %v and an Acquire, too long to tell",
 					took, locker.QueueLife/4)
-			}
-			if err != nil {
+			case err != nil:
 				fail("a claim left the queue though it is seen every %v", locker.QueueLife/4)
 			}
 			seen = sent
@@ -221,9 +221,10 @@ func queueEnds(p *pair) {
 		if err != nil {
 			return err
 		}
-		time.Sleep(locker.QueueLife + short)
+		slow := sleep(locker.QueueLife + short)
 		if r := p.release(p.a, c, nil); r.Handed {
-			fail("a claim was granted the key that nobody saw in the queue for more than %v", locker.QueueLife)
+			return orFail(slow, "a claim was granted the key that nobody saw in the queue for more than %v",
+				locker.QueueLife)
 		}
 		p.free(key)
 		return nil
@@ -238,14 +239,16 @@ func unseenEnds(p *pair) {
 		if err != nil {
 			return err
 		}
-		for start := time.Now(); time.Since(start) < locker.QueueLife+short; time.Sleep(locker.QueueLife / 8) {
+		var slow error
+		for start := time.Now(); time.Since(start) < locker.QueueLife+short; {
 			if _, err := p.look(p.a, seen, locker.Try{Queued: true}); err != nil {
 				return err
 			}
+			slow = errors.Join(slow, sleep(locker.QueueLife/8))
 		}
 		_, err = p.handOver(p.a, c, p.a, seen)
 		if _, ok := p.b.ear.granted(unseen); ok {
-			fail("a claim was granted the key that was not seen for more than %v, because another "+
+			return orFail(slow, "a claim was granted the key that was not seen for more than %v, because another "+
 				"looked at the queue", locker.QueueLife)
 		}
 		return err

@@ -76,7 +76,9 @@ func (p *pair) finds(key, value string) {
 	for _, s := range []*side{p.a, p.b} {
 		for _, t := range []locker.Try{{}, {Wait: true}, {Wait: true, Held: true}} {
 			c := recalling(key, long)
-			a := p.try(s, c, t)
+			a := p.settled(s, c, t, func(a locker.Answer) bool {
+				return a.Acquired || value != "" && a.Record == value
+			})
 			switch {
 			case value == "" && a.Acquired:
 				p.release(s, c, nil)

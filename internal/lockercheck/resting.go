@@ -86,12 +86,13 @@ func restEnds(p *pair) {
 		if _, err := p.rests(p.b, rested, locker.Try{Queued: true}); err != nil {
 			return err
 		}
-		time.Sleep(locker.Life(rest) + short)
+		slow := sleep(locker.Life(rest) + short)
 		if r := p.release(p.a, c, nil); r.Handed {
-			fail("a claim was granted the key that nobody saw for more than its life of %v", locker.Life(rest))
+			return orFail(slow, "a claim was granted the key that nobody saw for more than its life of %v",
+				locker.Life(rest))
 		}
 		if r := p.release(p.a, other, nil); r.Handed {
-			fail("a claim was granted the key that nobody saw for more than %v since a look that "+
+			return orFail(slow, "a claim was granted the key that nobody saw for more than %v since a look that "+
 				"granted it no rest", locker.QueueLife)
 		}
 		return nil

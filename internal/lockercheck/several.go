@@ -21,7 +21,13 @@ var several = []Check{
 // what it must return.
 func (p *pair) together(s *side, cs []*locker.Claim, prefix bool, held int) []locker.Answer {
 	needs(p.can.Several, "Several")
-	as, got, err := s.AcquireAll(p.ctx, cs, prefix)
+	var as []locker.Answer
+	var got int
+	var err error
+	comesTrue(short/2, func() bool { // see settled
+		as, got, err = s.AcquireAll(p.ctx, cs, prefix)
+		return err != nil || got == held || held < len(cs)
+	})
 	switch {
 	case err != nil:
 		fail("AcquireAll: %v, want an answer", err)

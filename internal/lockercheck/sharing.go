@@ -36,7 +36,7 @@ func shared(key string, ttl time.Duration) *locker.Claim { return permit(key, lo
 // joins acquires c, which may own its key beside the owners. Nobody waits.
 func (p *pair) joins(s *side, cs ...*locker.Claim) {
 	for _, c := range cs {
-		if !p.try(s, c, locker.Try{}).Acquired {
+		if !p.settled(s, c, locker.Try{}, acquired).Acquired {
 			fail("Acquire of a claim with limit %d: refused, want it to own the key beside the others; %s",
 				c.Limit, p.saw(c.Key))
 		}

@@ -15,6 +15,7 @@ var (
 	errWantedOften = errors.New("a holder is told more than once of one claim that waits")
 	errGranted     = errors.New("a claim that was given up was granted its key")
 	errWoken       = errors.New("a claim that was handed its key was only told to try")
+	errStood       = errors.New("the machine stood still, so how long something lasted cannot be told")
 	errNotFreed    = errors.New("a grant that nobody knows keeps the key from others until its offer ends")
 )
 

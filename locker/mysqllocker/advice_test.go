@@ -199,10 +199,15 @@ func TestABrokenConnectionIsTriedAgain(t *testing.T) {
 	other := sql.OpenDB(broken)
 	t.Cleanup(func() { _ = other.Close() })
 	g := testguard.New(t, mysqllocker.New(other, name), guard.WithMaxWait(0))
-	for range 3 {
+	// A call that does not try again fails each time. On a busy machine a
+	// connection may be opened too late.
+	for done, n := 0, 0; done < 3; n++ {
 		broken.next.Store(true)
-		if err := g.Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
-			t.Error(err)
+		err := g.Do(t.Context(), "k", func(context.Context) error { return nil })
+		if err == nil {
+			done++
+		} else if n == 10 {
+			t.Fatalf("%d of %d calls are done: %v", done, n, err)
 		}
 	}
 }

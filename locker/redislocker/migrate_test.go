@@ -59,11 +59,8 @@ func step3(ctx context.Context, g *guard.Guard, sku string, deduct func(context.
 
 func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	var guards []*guard.Guard
-	for range 2 {
-		g := testguard.New(t, redislocker.New(rdb, redislocker.WithKeyNames(oldName)), guard.WithMaxWait(0))
-		guards = append(guards, g)
-	}
+	outer := testguard.Patient(t, redislocker.New(rdb, redislocker.WithKeyNames(oldName)))
+	inner := testguard.New(t, redislocker.New(rdb, redislocker.WithKeyNames(oldName)), guard.WithMaxWait(0))
 	run := func(step int, g *guard.Guard, sku string, fn func(context.Context) error) error {
 		switch step {
 		case 0:
@@ -77,8 +74,11 @@ func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
 	}
 	for _, sku := range []string{"42", "a:b", "100%", "a%3Ab", "a b/{c}?", "漆器"} {
 		for _, pair := range [][2]int{{0, 1}, {1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 2}} {
-			err := run(pair[0], guards[0], sku, func(context.Context) error {
-				err := run(pair[1], guards[1], sku, func(context.Context) error { return nil })
+			err := run(pair[0], outer, sku, func(context.Context) error {
+				err := run(pair[1], inner, sku, func(context.Context) error { return nil })
+				for n := 0; n < 10 && errors.Is(err, guard.ErrUnavailable); n++ { // on a busy machine answers are late
+					err = run(pair[1], inner, sku, func(context.Context) error { return nil })
+				}
 				if !errors.Is(err, guard.ErrNotAcquired) && !errors.Is(err, redislock.ErrNotObtained) {
 					t.Errorf("%s: step %d while step %d holds: %v, want it held", sku, pair[1], pair[0], err)
 				}

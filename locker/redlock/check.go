@@ -74,16 +74,20 @@ func (l *Locker) fits(ttl time.Duration) error {
 	return nil
 }
 
-// check returns the problem of one node, or nil.
+// check returns the problems of one node, or nil. Each has the node's number.
 func (n *node) check(ctx context.Context, ttl time.Duration) error {
-	err := n.store.Check(ctx, ttl)
+	found, rest := locker.Findings(n.store.Check(ctx, ttl))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case n.twin != nil:
+	if n.twin != nil {
 		return finding(FindingTwin, locker.Refuse, n.twin)
-	case err == nil:
-		return nil
 	}
-	return n.of(err)
+	var all []error
+	for _, f := range found {
+		all = append(all, n.of(&f))
+	}
+	if rest != nil {
+		all = append(all, n.of(rest))
+	}
+	return errors.Join(all...)
 }

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
@@ -124,7 +127,7 @@ func TestTwoHungNodesOfThreeBoundATry(t *testing.T) {
 
 func TestALeaseGrowsToAllNodes(t *testing.T) {
 	servers := redistest.StartN(t, 5)
-	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(100*time.Millisecond))
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(2*time.Second))
 	mustAcquire(t, l, claim("warm"))
 	for _, s := range servers[3:] {
 		s.Stop()
@@ -152,7 +155,7 @@ func TestALeaseGrowsToAllNodes(t *testing.T) {
 
 func TestALateTryIsCleanedUp(t *testing.T) {
 	servers := redistest.StartN(t, 3)
-	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(50*time.Millisecond))
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(2*time.Second))
 	mustAcquire(t, l, claim("warm"))
 	servers[0].Stop()
 	c := claim("k")
@@ -255,15 +258,23 @@ func TestCheckTellsWhatItFindsOnANode(t *testing.T) {
 }
 
 func TestCheckRefusesANodeThatIsOneOfSeveralWriters(t *testing.T) {
-	servers := redistest.StartN(t, 3)
-	clients := clientsOf(t, servers)
-	active := redistest.Dialect{Info: map[string]string{"replication": "role:active-replica\r\n"}}
-	clients[1] = redistest.Client(t, redistest.StartDialect(t, servers[1].Addr, active))
-	all, err := locker.Findings(open(t, clients).Check(t.Context(), ttl))
-	if err != nil || len(all) != 1 || all[0].Name != redislocker.FindingWriters || all[0].Severity != locker.Refuse ||
-		!strings.Contains(all[0].Text, "node 2") {
-		t.Errorf("got %+v, %v", all, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		nodes := make([]redis.UniversalClient, 3)
+		for i := range nodes {
+			_, nodes[i] = redistest.Miniredis(t)
+		}
+		nodes[1] = redistest.MiniredisDialect(t, redistest.Dialect{
+			Info: map[string]string{"replication": "role:active-replica\r\n"},
+		})
+		all, err := locker.Findings(open(t, nodes).Check(t.Context(), ttl))
+		all = slices.DeleteFunc(all, func(f locker.Finding) bool { // a server in memory has no word on it
+			return f.Name == redislocker.FindingEviction
+		})
+		if err != nil || len(all) != 1 || all[0].Name != redislocker.FindingWriters ||
+			all[0].Severity != locker.Refuse || !strings.Contains(all[0].Text, "node 2") {
+			t.Errorf("got %+v, %v", all, err)
+		}
+	})
 }
 
 func TestAServerThatIsTwoNodesCountsOnce(t *testing.T) {

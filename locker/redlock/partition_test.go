@@ -16,7 +16,7 @@ import (
 // have the key. It needs no message for that.
 func TestAHolderThatIsCutOffIsToldBeforeAnotherGetsTheKey(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second
+	const lease = 4 * time.Second // which a machine that stands still for a second does not end
 	servers := redistest.StartN(t, 3)
 	proxies, nodes := behindProxies(t, servers)
 	cut := newGuard(t, nodes, guard.WithTTL(lease))
@@ -29,21 +29,14 @@ func TestAHolderThatIsCutOffIsToldBeforeAnotherGetsTheKey(t *testing.T) {
 	for _, p := range proxies[1:] {
 		p.DropUp(true)
 	}
-	told := make(chan time.Time, 1)
-	go func() { // ends with the lease
-		<-held.Context().Done()
-		told <- time.Now()
-	}()
 	next, err := other.Acquire(t.Context(), "k")
-	got := time.Now()
+	if held.Err() == nil {
+		t.Errorf("another has the key in the lease of the holder, which ends in %v", time.Until(held.Deadline()))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if before := got.Sub(<-told); before <= 0 {
-		t.Errorf("the holder was told %v after another had the key", -before)
-	} else {
-		t.Logf("told %v before another had the key", before)
-	}
+	<-held.Context().Done()
 	if err := context.Cause(held.Context()); !errors.Is(err, guard.ErrLeaseLost) {
 		t.Errorf("cause: %v, want ErrLeaseLost", err)
 	}
@@ -63,7 +56,7 @@ func TestAHolderThatIsCutOffIsToldBeforeAnotherGetsTheKey(t *testing.T) {
 func TestVotesWhoseAnswersGetLostAreCleanedUp(t *testing.T) {
 	servers := redistest.StartN(t, 3)
 	proxies, nodes := behindProxies(t, servers)
-	g := newGuard(t, nodes, guard.WithMaxWait(300*time.Millisecond))
+	g := newGuard(t, nodes)
 	warm, err := g.Acquire(t.Context(), "warm")
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +67,8 @@ func TestVotesWhoseAnswersGetLostAreCleanedUp(t *testing.T) {
 	for _, p := range proxies[:2] {
 		p.DropDown(true)
 	}
-	if _, err := g.Acquire(t.Context(), "k"); !errors.Is(err, guard.ErrUnavailable) {
+	_, err = g.With(guard.WithMaxWait(300*time.Millisecond)).Acquire(t.Context(), "k")
+	if !errors.Is(err, guard.ErrUnavailable) {
 		t.Errorf("Acquire: %v, want ErrUnavailable", err)
 	}
 	for _, p := range proxies[:2] {
@@ -108,13 +102,17 @@ func TestASlowNodeDelaysNobody(t *testing.T) {
 
 func TestSeveralKeysAtOnce(t *testing.T) {
 	servers := redistest.StartN(t, 3)
-	a, b := newGuard(t, clientsOf(t, servers)), newGuard(t, clientsOf(t, servers), guard.WithMaxWait(0))
+	a, b := newGuard(t, clientsOf(t, servers)), newGuard(t, clientsOf(t, servers))
 	keys := []string{"z", "a", "m", "a"}
 	ran := false
 	err := a.DoAll(t.Context(), keys, func(context.Context) error {
 		ran = true
 		for _, key := range keys {
-			if _, err := b.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+			_, err := b.TryAcquire(t.Context(), key)
+			for n := 0; n < 10 && errors.Is(err, guard.ErrUnavailable); n++ { // on a busy machine nodes are late
+				_, err = b.TryAcquire(t.Context(), key)
+			}
+			if !errors.Is(err, guard.ErrNotAcquired) {
 				t.Errorf("TryAcquire of %q inside: %v, want ErrNotAcquired", key, err)
 			}
 		}
@@ -123,7 +121,8 @@ func TestSeveralKeysAtOnce(t *testing.T) {
 	if err != nil || !ran {
 		t.Errorf("DoAll: %v, ran %v", err, ran)
 	}
-	err = b.DoAll(t.Context(), keys, func(context.Context) error { return nil })
+	beforeTTL := guard.WithMaxWait(5 * time.Second)
+	err = b.With(beforeTTL).DoAll(t.Context(), keys, func(context.Context) error { return nil })
 	if err != nil {
 		t.Errorf("DoAll by another, after it: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,5 +151,53 @@ func TestTheGuardIsWokenWhenMessagesBreakOffAndComeAgain(t *testing.T) {
 		if !l.Listens() || es[0].woken() != 3 {
 			t.Errorf("again: Listens %v, woken %d times", l.Listens(), es[0].woken())
 		}
+	})
+}
+
+// late hears each message a moment late.
+type late struct{ memEars }
+
+func (l late) Listen(ctx context.Context, instance string, hear func(Row), awake func()) {
+	l.memEars.Listen(ctx, instance, func(r Row) { time.Sleep(100 * time.Millisecond); hear(r) }, awake)
+}
+
+// grants counts the grants that a guard is told of.
+type grants struct {
+	earful
+
+	n atomic.Int64
+}
+
+func (g *grants) Granted(string, string, locker.Offer) bool { g.n.Add(1); return true }
+
+// A process without a clock of the store takes a claim out that was not seen for
+// QueueLife. The claim may be handed its key just before. If the process stands
+// still then, it hears of that afterwards, when the key is given back.
+func TestAGrantThatComesWhenItsClaimHasEndedIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		g := &grants{}
+		holder, waiter := New(memEars{&memRows{w: w}}), New(late{memEars{&memRows{w: w}}})
+		for l, waker := range map[*Locker]locker.Waker{holder: &earful{}, waiter: g} {
+			if err := l.Open(waker); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close(t.Context()) })
+		}
+		synctest.Wait()
+		a, b := wants('a', 1), wants('b', 1)
+		take(t, holder, a)
+		if x, err := waiter.Acquire(t.Context(), b, locker.Try{Wait: true}); err != nil || !x.Queued {
+			t.Fatalf("%+v, %v, want it queued", x, err)
+		}
+		time.Sleep(locker.QueueLife - 10*time.Millisecond)
+		if r, err := holder.Release(t.Context(), a, locker.End{}); err != nil || !r.Handed {
+			t.Fatalf("%+v, %v, want it handed over", r, err)
+		}
+		time.Sleep(time.Second)
+		if n := g.n.Load(); n > 0 {
+			t.Errorf("told of %d grants of a claim that has ended", n)
+		}
+		take(t, holder, wants('c', 1))
 	})
 }

@@ -130,7 +130,7 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 		}
 		length := time.Duration(s.Length-r.grain) * time.Microsecond
 		w, _ := l.book.found(s.Owner, behind > 0)
-		late := w != nil && now.Sub(w.sent) > locker.QueueLife
+		late := w != nil && now.Sub(w.sent) > locker.QueueLife || w == nil && l.book.hasEnded(s.Owner)
 		if w != nil && l.desk.traits.Clock {
 			length = w.left(&s, r.grain)
 		}

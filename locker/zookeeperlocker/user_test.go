@@ -53,18 +53,25 @@ func at(conn *zk.Conn, prefix string) locker.Locker {
 func waiting(t *testing.T, g *guard.Guard, key string, n int) {
 	t.Helper()
 	for start := time.Now(); time.Since(start) < patience; time.Sleep(5 * time.Millisecond) {
-		if s, err := g.Inspect(t.Context(), key); err == nil && s.Waiting >= n {
+		if waits(t, g, key, n) {
 			return
 		}
 	}
 	t.Fatalf("%d do not come to wait for %s", n, key)
 }
 
+// waits reports whether n claims wait for key.
+func waits(t *testing.T, g *guard.Guard, key string, n int) bool {
+	t.Helper()
+	s, err := g.Inspect(t.Context(), key)
+	return err == nil && s.Waiting >= n
+}
+
 // A holder that is cut off is, for everybody else, one whose process was
 // killed.
 func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	t.Parallel()
-	const holders, ttl = 20, 2 * time.Second
+	const holders, ttl = 20, 4 * time.Second
 	addr, prefix := store(t)
 	others := newGuard(t, at(zktest.Connect(t, session, addr), prefix), guard.WithMaxWait(2*patience))
 	var all sync.WaitGroup
@@ -84,24 +91,30 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 			got := make(chan time.Time, 1)
 			go func() {
 				defer close(got)
-				err := others.Do(t.Context(), key, func(context.Context) error { got <- time.Now(); return nil })
+				err := others.Do(t.Context(), key, func(context.Context) error {
+					got <- time.Now()
+					if l.Err() == nil {
+						t.Errorf("the next began in the holder's lease, which ends in %v", time.Until(l.Deadline()))
+					}
+					return nil
+				})
 				if err != nil {
 					t.Error(err)
 				}
 			}()
-			waiting(t, others, key, 1)
+			// A session may end while the machine stands still.
+			for start := time.Now(); len(got) == 0 && !waits(t, others, key, 1) && time.Since(start) < patience; {
+				time.Sleep(5 * time.Millisecond)
+			}
 			time.Sleep(rand.N(ttl))
 			cut := time.Now()
 			mend := p.Cut(i%4 < 2, true)
 			defer mend()
 			stopped := <-told
-			_ = l.Release(t.Context()) // it was lost
 			next, ok := <-got
+			_ = l.Release(t.Context()) // it was lost
 			if !ok {
 				return
-			}
-			if !stopped.Before(next) {
-				t.Errorf("the next began %v before the holder was told", stopped.Sub(next))
 			}
 			t.Logf("told %v before the next, which began %v after the cut", next.Sub(stopped), next.Sub(cut))
 		})

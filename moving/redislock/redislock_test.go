@@ -22,7 +22,7 @@ func TestALockThatIsHeldIsNotObtained(t *testing.T) {
 	for _, c := range []*redislock.Client{locks, others} {
 		defer func() { _ = c.Guard.Close(context.WithoutCancel(t.Context())) }()
 	}
-	lock, err := locks.Obtain(t.Context(), "lock:sku:42", time.Second, nil)
+	lock, err := locks.Obtain(t.Context(), "lock:sku:42", time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

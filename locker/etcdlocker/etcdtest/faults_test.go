@@ -35,7 +35,7 @@ func waiting(t *testing.T, g *guard.Guard, key string, n int) {
 // killed.
 func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	t.Parallel()
-	const holders, ttl = 20, 2 * time.Second
+	const holders, ttl = 20, 4 * time.Second // which a machine that stands still for a second does not end
 	addr, prefix := store(t)
 	others, _ := newGuard(t, etcdtest.Client(t, addr), prefix, guard.WithMaxWait(patience))
 	var all sync.WaitGroup
@@ -51,7 +51,13 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 			got := make(chan time.Time, 1)
 			go func() {
 				defer close(got)
-				err := others.Do(t.Context(), key, func(context.Context) error { got <- time.Now(); return nil })
+				err := others.Do(t.Context(), key, func(context.Context) error {
+					got <- time.Now()
+					if l.Err() == nil {
+						t.Errorf("the next began in the holder's lease, which ends in %v", time.Until(l.Deadline()))
+					}
+					return nil
+				})
 				if err != nil {
 					t.Error(err)
 				}
@@ -63,13 +69,10 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 			defer mend()
 			<-l.Context().Done()
 			stopped := time.Now()
-			_ = l.Release(t.Context()) // it was lost
 			next, ok := <-got
+			_ = l.Release(t.Context()) // it was lost
 			if !ok {
 				return
-			}
-			if !stopped.Before(next) {
-				t.Errorf("the next began %v before the holder was told", stopped.Sub(next))
 			}
 			t.Logf("told %v before the next, which began %v after the cut", next.Sub(stopped), next.Sub(cut))
 		})

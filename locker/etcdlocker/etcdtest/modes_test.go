@@ -146,7 +146,7 @@ func TestATurnAloneCostsNoMoreThanWithoutModes(t *testing.T) {
 	})
 	<-c.wanted // it knows the first in the queue
 	c.costs(t, 1, "a hand-over", c.releases(t, first, true))
-	<-c.granted
+	c.hears(t, 1)
 	c.costs(t, 1, "a key that was handed over", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, owns))
 	c.costs(t, 1, "the last release", c.releases(t, second, false))
 }
@@ -169,7 +169,7 @@ func TestWhatSharesAndPermitsCost(t *testing.T) {
 	c.costs(t, 1, "its look", c.acquires(t, writer, look, queues))
 	c.costs(t, 2, "the release of a share for which a claim waits", c.releases(t, one, true))
 	c.costs(t, 1, "a hand-over", c.releases(t, two, true))
-	<-c.granted
+	c.hears(t, 1)
 	c.costs(t, 1, "a key that was handed over", c.acquires(t, writer, look, owns))
 
 	readers := []*locker.Claim{claimed("book", locker.NoLimit), claimed("book", locker.NoLimit)}
@@ -177,8 +177,8 @@ func TestWhatSharesAndPermitsCost(t *testing.T) {
 		c.costs(t, 1, "a share of a key that is held", c.acquires(t, r, wait, queues))
 	}
 	c.costs(t, 1, "a hand-over to several", c.releases(t, writer, true))
-	<-c.granted
-	<-c.granted
+	c.hears(t, 1)
+	c.hears(t, 1)
 	for _, r := range readers {
 		c.costs(t, 1, "a share that was handed over", c.acquires(t, r, look, owns))
 	}
@@ -248,28 +248,35 @@ func until(t *testing.T, wanted string, seen func() (bool, error)) {
 // the TTL. Claims that wait measure the TTL by themselves.
 func TestAShareOfAProcessThatIsGoneEndsByTheClockOfThoseThatWait(t *testing.T) {
 	t.Parallel()
+	const life = 2 * time.Second
 	addr, prefix := store(t)
-	p := faultpipe.NewLossy(t, addr)
-	gone, waits := newCounted(t, p.Addr, prefix), newCounted(t, addr, prefix)
 	client := etcdtest.Client(t, addr)
-	share, alone := claimed("k", locker.NoLimit), claimed("k", 0)
-	share.TTL = 2 * time.Second
-	gone.mustAcquire(t, share, locker.Try{}, owns)
-	stands, err := client.Get(t.Context(), prefix+"{k}/h")
-	if err != nil || len(stands.Kvs) != 1 {
-		t.Fatalf("%v, %v", stands, err)
+	for n := range 5 { // a machine that stands still may look too late
+		p := faultpipe.NewLossy(t, addr)
+		gone, waits := newCounted(t, p.Addr, prefix), newCounted(t, addr, prefix)
+		key := fmt.Sprint("k", n)
+		share, alone := claimed(key, locker.NoLimit), claimed(key, 0)
+		share.TTL = life
+		gone.mustAcquire(t, share, locker.Try{}, owns)
+		stands, err := client.Get(t.Context(), prefix+"{"+key+"}/h")
+		if err != nil || len(stands.Kvs) != 1 {
+			t.Fatalf("%v, %v", stands, err)
+		}
+		defer p.Cut(true, true)()
+		if waits.acquires(t, alone, locker.Try{Wait: true}, queues)() != nil {
+			continue
+		}
+		var a locker.Answer
+		until(t, "the key", func() (ok bool, err error) {
+			a, err = waits.Acquire(t.Context(), alone, locker.Try{Wait: true, Queued: true})
+			return a.Acquired || !a.Queued, err
+		})
+		left, err := client.TimeToLive(t.Context(), clientv3.LeaseID(stands.Kvs[0].Lease))
+		if a.Acquired && err == nil && left.TTL > 0 {
+			return
+		}
 	}
-	mend := p.Cut(true, true)
-	defer mend()
-	waits.mustAcquire(t, alone, locker.Try{Wait: true}, queues)
-	until(t, "the key", func() (bool, error) {
-		a, err := waits.Acquire(t.Context(), alone, locker.Try{Wait: true, Queued: true})
-		return a.Acquired, err
-	})
-	life, err := client.TimeToLive(t.Context(), clientv3.LeaseID(stands.Kvs[0].Lease))
-	if err != nil || life.TTL <= 0 {
-		t.Errorf("%+v, %v, want the key before etcd ends the share", life, err)
-	}
+	t.Error("etcd has ended each share before its key was free")
 }
 
 func TestAShareThatEndsDuringALookIsNotPutBack(t *testing.T) {
@@ -413,7 +420,7 @@ func TestSeveralKeysAreFreeWhenTheTTLOfAProcessThatIsGoneEnds(t *testing.T) {
 func TestAHoldThatGoesOnDuringALookIsNotTakenAway(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
-	const ttl = 500 * time.Millisecond
+	const ttl = 3 * time.Second
 	client, found := left(t, addr, prefix, ttl)
 	c := newCounted(t, addr, prefix)
 	cs := []*locker.Claim{claimed("j", 0), claimed("k", 0)}
@@ -458,7 +465,7 @@ func TestAMarkDoesNotHoldTheKeyOfAProcessThatIsGone(t *testing.T) {
 	p := faultpipe.NewLossy(t, addr)
 	gone := newCounted(t, p.Addr, prefix)
 	owner := claimed("k", 0)
-	owner.TTL = time.Second
+	owner.TTL = 5 * time.Second // Begin comes before its end
 	gone.mustAcquire(t, owner, locker.Try{}, owns)
 	if _, err := gone.Begin(t.Context(), owner, locker.Record{Value: "mark", TTL: time.Hour}); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func check(t *testing.T, l locker.Locker) (names []string) {
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	defer l.Close(context.WithoutCancel(ctx))
 	err := l.Check(ctx, 20*time.Second)
@@ -260,7 +260,7 @@ func TestKilled(t *testing.T) {
 	name := bucket(t, admin)
 	open := func() (*guard.Guard, *nats.Conn) {
 		nc := connect(t, s.ClientURL())
-		g, err := guard.New(natslocker.New(nc, name), guard.WithTTL(2*time.Second), guard.WithMaxWait(20*time.Second))
+		g, err := guard.New(natslocker.New(nc, name), guard.WithTTL(4*time.Second), guard.WithMaxWait(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
