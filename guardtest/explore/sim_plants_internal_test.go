@@ -31,7 +31,7 @@ var plants = []struct {
 	{"record-for-all", "TestSim/joins"},
 	{"begin-without-mark", "TestSim/atmostonce"},
 	{"offer-grows-at-once", "TestSim/replicahand"},
-	{"second-renewal-late", "TestSimRows/etcd/farhold"},
+	{"offer-taken-late", "TestSimRows/nats/farheld"},
 	{"rows-release-any-owner", "TestSimRows/zookeeper/excl2"},
 	{"rows-released-behind-error", "TestSimRows/ears/farall"},
 	{"rows-token-of-old-read", "TestSimRows/postgres/excl2"},

@@ -52,7 +52,8 @@ func sims() []*sim {
 		{name: "inspect", slack: 3 * time.Second, play: looksIn},
 		{name: "closing", play: closing},
 		{name: "far2", far: far, play: exclusive(2, 2, 0)},
-		{name: "farhold", far: far, only: notNATS, play: exclusive(2, 1, 4*time.Second)},
+		{name: "farhold", far: far, play: exclusive(2, 1, 4*time.Second)},
+		{name: "farheld", far: far, play: exclusive(2, 1, 4500*ms)}, // until between two looks
 		{name: "farall", far: far, play: several},
 		{name: "faronce", far: far, play: onceAndForget(1)},
 		{name: "farpermits", far: far, play: permits},
@@ -594,10 +595,6 @@ func handsOver(s *scene) {
 		return errors.Join(err, s.under(ctx, g, stay{key: "k"}))
 	})
 }
-
-// notNATS leaves out the kind on which a far holder may still lose its key in
-// peace: `A/swap-k#4=late-300ms` of farhold. lab/simulation.md tells of it.
-func notNATS(k *rowKind) bool { return k == nil || k.name != "nats" }
 
 // isRedis says of a store that it is no rows.
 func isRedis(k *rowKind) bool { return k == nil }
