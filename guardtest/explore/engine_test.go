@@ -124,7 +124,7 @@ func TestEngineAtMostOnce(t *testing.T) {
 			return nil
 		})
 	}
-	judge(t, scenario, false, explore.Runs(depth(600, 100)))
+	judge(t, scenario, false, explore.Runs(explore.Depth(600, 100)))
 }
 
 // After one crash, another process works when the lease has ended, and not

@@ -1,6 +1,10 @@
 package explore
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/internal/testsize"
+)
 
 // Stats are what a search has done.
 type Stats = stats
@@ -24,4 +28,14 @@ func SetPatience(d time.Duration) (restore func()) {
 	before := patient
 	patient = d
 	return func() { patient = before }
+}
+
+// Depth is full, or raced under the race detector. For each bubble the race
+// detector keeps some 100 KB for good, and runs are slow. The step fuzz of
+// scripts/test has no race detector, so all runs are done there.
+func Depth(full, raced int) int {
+	if raceBuild {
+		return raced
+	}
+	return testsize.Pick(full, raced)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest/explore"
-	"github.com/go-lockguard/guard/internal/testsize"
 )
 
 // bank is a payment service. If it knows keys, it charges once for each.
@@ -99,21 +98,11 @@ func TestPayment(t *testing.T) {
 // deep is for a search by night.
 var deep = flag.Int("runs", 0, "how many runs a scenario that holds gets, instead of the usual number")
 
-// depth is full, or raced under the race detector. For each bubble the race
-// detector keeps some 100 KB for good, and runs are slow. The step fuzz of
-// scripts/test has no race detector, so all runs are done there.
-func depth(full, raced int) int {
-	if raceBuild {
-		return raced
-	}
-	return testsize.Pick(full, raced)
-}
-
 // judge fails t if Find does not find what it should.
 func judge(t *testing.T, scenario func(*explore.World), breaks bool, opts ...explore.Option) string {
 	t.Helper()
 	var st explore.Stats
-	runs := depth(400, 60)
+	runs := explore.Depth(400, 60)
 	if breaks {
 		runs = 2000
 	}

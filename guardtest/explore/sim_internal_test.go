@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/go-lockguard/guard/internal/testsize"
 )
 
 // The simulation: redislocker on one Redis in memory, with each request, each
@@ -25,12 +23,12 @@ func (mute) Printf(context.Context, string, ...any) {}
 func init() { redis.SetLogger(mute{}) } // it tells of each lost connection
 
 // TestSim tries every other single fault in each scenario, and fewer in the
-// short form. SIM_LEVEL=1 tries them all. SIM_LEVEL=2 goes on with pairs, in an
+// short form and under the race detector. SIM_LEVEL=1 tries them all. SIM_LEVEL=2 goes on with pairs, in an
 // order that GUARD_SEED chooses, for SIM_TIME in each scenario.
 func TestSim(t *testing.T) {
 	for _, c := range sims() {
 		if c.fits() {
-			t.Run(c.name, func(t *testing.T) { c.search(t, testsize.Pick(2, 40)) })
+			t.Run(c.name, func(t *testing.T) { c.search(t, Depth(2, 40)) })
 		}
 	}
 }
@@ -41,7 +39,7 @@ func TestSim(t *testing.T) {
 func TestSimRows(t *testing.T) {
 	for i := range rowKinds {
 		k := &rowKinds[i]
-		of := testsize.Pick(len(rowKinds), 40*len(rowKinds))
+		of := Depth(len(rowKinds), 40*len(rowKinds))
 		if k.polls() {
 			of *= 8
 		}

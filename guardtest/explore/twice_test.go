@@ -24,7 +24,7 @@ func TestReplaysAreExact(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var st explore.Stats
-			explore.Find(t, s, explore.Twice(), explore.Count(&st), explore.Runs(depth(200, 30)))
+			explore.Find(t, s, explore.Twice(), explore.Count(&st), explore.Runs(explore.Depth(200, 30)))
 			t.Logf("%+v", st)
 			may := 0
 			if name == "calls of one process" { // told apart by goroutine.Number

@@ -25,45 +25,45 @@ const (
 func (c *Conns) ownClient(s *Settings) redis.UniversalClient {
 	if theirs := s.Sentinel; s.GivenSentinel {
 		o := ownFailoverOptions(theirs)
-		c.greeter = c.greeters.in(&redis.Options{
+		c.loginHook = c.logins.in(&redis.Options{
 			Username: theirs.Username, Password: theirs.Password, DB: theirs.DB, ClientName: theirs.ClientName,
 			CredentialsProvider:          theirs.CredentialsProvider,
 			CredentialsProviderContext:   theirs.CredentialsProviderContext,
 			StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
 		}, o.DialTimeout)
 		rdb := redis.NewFailoverClient(o)
-		rdb.AddHook(c.greeter)
+		rdb.AddHook(c.loginHook)
 		return rdb
 	}
 	if rdb, ok := s.Client.(*redis.ClusterClient); ok {
 		theirs := rdb.Options()
 		o := ownClusterOptions(theirs)
-		c.greeter = c.greeters.in(&redis.Options{
+		c.loginHook = c.logins.in(&redis.Options{
 			Username: theirs.Username, Password: theirs.Password, ClientName: theirs.ClientName,
 			CredentialsProvider:          theirs.CredentialsProvider,
 			CredentialsProviderContext:   theirs.CredentialsProviderContext,
 			StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
 		}, o.DialTimeout)
-		c.greeter.cluster, o.NewClient = true, c.newClient
+		c.loginHook.cluster, o.NewClient = true, c.newClient
 		return redis.NewClusterClient(o)
 	}
 	theirs := s.Client.(*redis.Client).Options() // Check knows no other type
 	o := ownOptions(theirs)
-	c.greeter = c.greeters.in(theirs, o.DialTimeout)
+	c.loginHook = c.logins.in(theirs, o.DialTimeout)
 	return c.newClient(o)
 }
 
-// newClient makes a client whose connections are logged in by c.greeter.
+// newClient makes a client whose connections are logged in by c.loginHook.
 func (c *Conns) newClient(o *redis.Options) *redis.Client {
 	rdb := redis.NewClient(o)
-	rdb.AddHook(c.greeter)
+	rdb.AddHook(c.loginHook)
 	return rdb
 }
 
 // sentinelAddr is the address that go-redis reports for a Sentinel client.
 const sentinelAddr = "FailoverClient"
 
-// ownOptions takes from o how to reach the server. A greeter logs in; a
+// ownOptions takes from o how to reach the server. A loginHook logs in; a
 // streaming provider does so anew later on. All other settings are the locker's
 // own. MaxRetries and similar settings must be set,
 // not left out. NewClient has replaced the zeros in o, and a 0 would mean the

@@ -24,14 +24,14 @@ type Conns struct {
 	client  redis.UniversalClient
 	own     bool                 // client is ours to close
 	cluster *redis.ClusterClient // client, if it is one
-	at      *whereabouts         // of the primary
+	at      *primaryTracker      // of the primary
 
-	greeters *greeters // log in on new connections
-	greeter  *greeter  // the one of client, if that is our own
-	idle     *idle
-	openings openings // of connections that tries wait for
-	places   places   // of requests that have a connection alone
-	batcher  *batcher
+	logins    *logins    // of new connections
+	loginHook *loginHook // the one of client, if that is our own
+	idle      *idle
+	openings  openings // of connections that tries wait for
+	places    places   // of requests that have a connection alone
+	batcher   *batcher
 
 	// Trip is how long a round trip takes.
 	Trip Trip
@@ -41,8 +41,8 @@ type Conns struct {
 // sends nothing.
 func New(s *Settings) *Conns {
 	c := &Conns{}
-	c.greeters = newGreeters(s.Name, s.Admit, c.Trip.note)
-	c.idle = &c.greeters.idle
+	c.logins = newLogins(s.Name, s.Admit, c.Trip.note)
+	c.idle = &c.logins.idle
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
 	c.batcher = newBatcher(func(ctx context.Context, cmds []Command) { c.exchange(ctx, c.client, cmds) }, c.Trip.near)
@@ -60,11 +60,11 @@ func (c *Conns) connect(s *Settings) {
 		c.client.AddHook(h)
 	}
 	if rdb, ok := c.client.(*redis.Client); ok && rdb.Options().Addr == sentinelAddr {
-		c.at = &whereabouts{}
+		c.at = &primaryTracker{}
 		c.client.AddHook(c.at)
 	}
 	if s.GivenSentinel {
-		c.at.sentinels = newSentinels(ownFailoverOptions(s.Sentinel), c.greeters, &c.Trip)
+		c.at.sentinels = newSentinels(ownFailoverOptions(s.Sentinel), c.logins, &c.Trip)
 	}
 }
 
@@ -73,7 +73,7 @@ func (c *Conns) connect(s *Settings) {
 // go-redis 9.19 closes a connection, it takes away the time limit of a read
 // under way, and then waits for this read.
 func (c *Conns) Close() {
-	c.greeters.close()
+	c.logins.close()
 	c.openings.dials.Wait()
 	c.batcher.close()
 	if c.at != nil && c.at.sentinels != nil {

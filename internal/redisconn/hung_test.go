@@ -26,7 +26,7 @@ func TestAPoolClosesWhileAServerHangs(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return introduce(conn, new(atomic.Int64)), nil
+			return afterLogin(conn, new(atomic.Int64)), nil
 		},
 	})
 	asked := make(chan error, 1)

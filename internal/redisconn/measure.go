@@ -21,11 +21,11 @@ func (c *Conns) MeasureConnection(ctx context.Context, name string) (dial, login
 	}
 	defer func() { _ = conn.Close() }()
 	dialed := time.Now()
-	by := c.greeter
+	by := c.loginHook
 	if by == nil {
-		by = &greeter{greeters: c.greeters, login: loginOf(o), dial: dialLimit}
+		by = &loginHook{logins: c.logins, login: loginOf(o), dial: dialLimit}
 	}
-	if err := by.greet(ctx, conn); err != nil {
+	if err := by.logIn(ctx, conn); err != nil {
 		return 0, 0, err
 	}
 	return dialed.Sub(start).Round(time.Millisecond), time.Since(dialed).Round(time.Millisecond), nil

@@ -41,9 +41,9 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 // locker sends at once.
 const patientPool = 8192
 
-// whereabouts is a hook that records the address of the primary of a Sentinel
+// primaryTracker is a hook that records the address of the primary of a Sentinel
 // client.
-type whereabouts struct {
+type primaryTracker struct {
 	sentinels *sentinels // of WithSentinel; they elect the primary; nil: it is where the newest connection leads
 	at        atomic.Pointer[primary]
 }
@@ -66,7 +66,7 @@ const settle = 300 * time.Millisecond
 var errSettling = errors.New("the primary was elected just now, and is not used before others have left the old one")
 
 // settled waits until a newly elected primary may be used, or until ctx ends.
-func (w *whereabouts) settled(ctx context.Context) error {
+func (w *primaryTracker) settled(ctx context.Context) error {
 	now := w.at.Load()
 	if now == nil {
 		return nil
@@ -85,7 +85,7 @@ func (w *whereabouts) settled(ctx context.Context) error {
 }
 
 // now returns the server's address, "" before the first connection.
-func (w *whereabouts) now() string {
+func (w *primaryTracker) now() string {
 	if at := w.at.Load(); at != nil {
 		return at.addr
 	}
@@ -94,7 +94,7 @@ func (w *whereabouts) now() string {
 
 // note records the result of an election, or of a dial, that began at the given
 // time. It leaves a primary that was noted since.
-func (w *whereabouts) note(addr string, began time.Time) {
+func (w *primaryTracker) note(addr string, began time.Time) {
 	was, now := w.at.Load(), time.Now()
 	switch {
 	case addr == "" || was != nil && (addr == was.addr || began.Before(was.since)):
@@ -107,7 +107,7 @@ func (w *whereabouts) note(addr string, began time.Time) {
 
 // look lets the sentinels elect the primary again. Connections to another
 // server are not used from then on.
-func (w *whereabouts) look(ctx context.Context) {
+func (w *primaryTracker) look(ctx context.Context) {
 	if w.sentinels != nil {
 		began := time.Now()
 		addr, _ := w.sentinels.elect(ctx, w.sentinels.trip.Patience(voteLimit))
@@ -116,7 +116,7 @@ func (w *whereabouts) look(ctx context.Context) {
 }
 
 // DialHook is called by go-redis, like the other hooks.
-func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
+func (w *primaryTracker) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		var conn net.Conn
 		var elected string
@@ -155,7 +155,7 @@ type bound struct {
 
 	to    string
 	since time.Time
-	w     *whereabouts
+	w     *primaryTracker
 }
 
 // left reports whether another server has been elected since c was bound, even
@@ -189,7 +189,7 @@ func (c *boundSocket) SyscallConn() (syscall.RawConn, error) {
 	return c.socket.SyscallConn()
 }
 
-func (w *whereabouts) bind(conn net.Conn, to string) net.Conn {
+func (w *primaryTracker) bind(conn net.Conn, to string) net.Conn {
 	b := bound{conn, to, time.Now(), w}
 	if socket, ok := conn.(syscall.Conn); ok {
 		return &boundSocket{b, socket}
@@ -209,8 +209,8 @@ func (noPrimaryError) Error() string {
 // RedisError makes it an answer and not a failure of the network.
 func (noPrimaryError) RedisError() {}
 
-func (w *whereabouts) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (w *primaryTracker) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (w *whereabouts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (w *primaryTracker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }

@@ -16,8 +16,8 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	server, client := net.Pipe()
 	defer func() { _ = server.Close() }()
 	go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
-	w := &whereabouts{sentinels: &sentinels{meeting: newMeeting()}}
-	w.sentinels.meeting.begun.Do(w.sentinels.meeting.meet)
+	w := &primaryTracker{sentinels: &sentinels{contact: newFirstContact()}}
+	w.sentinels.contact.begun.Do(w.sentinels.contact.end)
 	dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) { return client, nil })
 	conn, err := dial(t.Context(), "tcp", sentinelAddr)
 	if err != nil {
@@ -43,8 +43,8 @@ func TestNothingIsSentToANewPrimaryUntilAllHaveLeftTheOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := net.Pipe()
 		defer func() { _ = server.Close() }()
-		w := &whereabouts{sentinels: &sentinels{meeting: newMeeting()}}
-		w.sentinels.meeting.begun.Do(w.sentinels.meeting.meet)
+		w := &primaryTracker{sentinels: &sentinels{contact: newFirstContact()}}
+		w.sentinels.contact.begun.Do(w.sentinels.contact.end)
 		dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) { return client, nil })
 		for _, c := range []struct {
 			elected string
@@ -79,7 +79,7 @@ func TestAnElectionThatBeganEarlierBringsBackNoPrimary(t *testing.T) {
 		server, client := net.Pipe()
 		defer func() { _ = server.Close() }()
 		go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
-		w := &whereabouts{}
+		w := &primaryTracker{}
 		dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) {
 			time.Sleep(time.Second)
 			return client, nil
@@ -105,7 +105,7 @@ func TestAConnectionOfAnEarlierElectionIsLeft(t *testing.T) {
 		server, client := net.Pipe()
 		defer func() { _ = server.Close() }()
 		go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
-		w := &whereabouts{}
+		w := &primaryTracker{}
 		w.note("192.0.2.1:6379", time.Now())
 		conn := w.bind(client, "192.0.2.1:6379")
 		w.note("192.0.2.2:6379", time.Now())
@@ -125,7 +125,7 @@ func TestAConnectionOfAnEarlierElectionIsLeft(t *testing.T) {
 // The pause is the process's own, and no silence of the server.
 func TestThePauseAfterAnElectionIsNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &whereabouts{}
+		w := &primaryTracker{}
 		w.note("192.0.2.1:6379", time.Now())
 		w.note("192.0.2.2:6379", time.Now())
 		ctx, cancel := context.WithTimeout(t.Context(), settle/2)

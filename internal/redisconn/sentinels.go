@@ -19,11 +19,11 @@ type sentinels struct {
 	clients []*redis.SentinelClient
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
 	trip    *Trip                                                             // to the servers near the sentinels
-	meeting *meeting
+	contact *firstContact
 }
 
-func newSentinels(o *redis.FailoverOptions, g *greeters, trip *Trip) *sentinels {
-	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, meeting: newMeeting()}
+func newSentinels(o *redis.FailoverOptions, g *logins, trip *Trip) *sentinels {
+	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, contact: newFirstContact()}
 	for _, addr := range o.SentinelAddrs {
 		own := &redis.Options{
 			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
@@ -120,7 +120,7 @@ func (s *sentinels) named(ctx context.Context, c *redis.SentinelClient) string {
 
 // close must be called when no dial is under way any more.
 func (s *sentinels) close() {
-	s.meeting.close()
+	s.contact.close()
 	for _, c := range s.clients {
 		_ = c.Close()
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/contest"
@@ -87,7 +88,7 @@ type run struct {
 	world   *world
 	seen    bool // whether the role of a killed worker for a key is known
 	from    int64
-	calm    int64 // when the last fault was over; 0 if not yet
+	calm    atomic.Int64 // when the last fault was over; 0 if not yet
 	to      int64
 	left    map[string]int64 // keys in the servers at the end, with their TTLs in ms
 }
@@ -102,7 +103,7 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*judge.Verdict, err
 	var struck sync.WaitGroup // ends with the schedule, or the run
 	struck.Go(func() {
 		r.nemesis.run(limited, newSchedule(r.cfg))
-		r.calm = judge.Now()
+		r.calm.Store(judge.Now())
 	})
 	var caught *judge.Verdict
 	look := time.NewTicker(time.Second)
@@ -221,7 +222,7 @@ func (r *run) rules() *judge.Run {
 		Replay: r.cfg.replay(r.lib), Roles: r.cfg.roles, Most: r.cfg.mostTTL(),
 		Slack: r.cfg.slack, GapSlack: r.cfg.gapSlack,
 		Late: max(libs.LimitsOf(r.cfg.topology).Late, libs.LimitsOf(r.cfg.topology).LateForOthers),
-		Seen: r.seen, Least: r.leastGrants(), Calm: r.calm, To: r.to, Left: r.left,
+		Seen: r.seen, Least: r.leastGrants(), Calm: r.calm.Load(), To: r.to, Left: r.left,
 	}
 	for key := range r.cfg.keys {
 		rules.Leases = append(rules.Leases, contest.KeyName(key))

@@ -1,6 +1,7 @@
 package rowlocker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -260,5 +261,30 @@ func TestACallWithoutADeadlineEndsThoughTheStoreIsSilent(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The value of a long record may end before the row says so. The record has
+// ended then, and the next call runs.
+func TestARecordEndsWithItsValue(t *testing.T) {
+	for _, clock := range []bool{false, true} {
+		w := newWorld()
+		rows := &memRows{w: w, clock: clock}
+		d := newDesk(rows, rows.Traits(), "i")
+		long := keeps("a")
+		long.value = bytes.Repeat([]byte("r"), inlineMax+1)
+		for _, r := range replies(t, d, *recalls("a", false), *long) {
+			if r.err != nil || !r.ok {
+				t.Fatalf("%+v, want success", r)
+			}
+		}
+		found := replies(t, d, *recalls("b", false))[0]
+		if found.err != nil || found.ok || !bytes.Equal(found.record, long.value) {
+			t.Fatalf("%+v, want the record", found)
+		}
+		delete(w.rows, "k"+recordSuffix)
+		if r := replies(t, d, *recalls("b", false))[0]; r.err != nil || !r.ok {
+			t.Errorf("clock %v: without the value %+v, want the key", clock, r)
+		}
 	}
 }

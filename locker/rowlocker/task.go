@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -134,6 +135,11 @@ func (d *desk) attempt(ctx context.Context, all []*task) (rest []*task) {
 			t.answeredAt(t.src.Now)
 			if err = d.beat(ctx, t); err == nil {
 				err = d.values(ctx, t)
+			}
+			if errors.Is(err, errNoValue) && !t.src.Forgot {
+				t.src.Forgot = true
+				rest = append(rest, t)
+				continue
 			}
 			t.done(err)
 		default: // nothing verifies what is known
@@ -313,6 +319,9 @@ func (d *desk) beat(ctx context.Context, ts ...*task) error {
 	return nil
 }
 
+// errNoValue says that a record has ended, though its row does not say so yet.
+var errNoValue = errors.New("the record has just ended")
+
 // values fills in the records that do not stand in the row of their key.
 func (d *desk) values(ctx context.Context, t *task) error {
 	for i := range t.results {
@@ -325,8 +334,11 @@ func (d *desk) values(ctx context.Context, t *task) error {
 			return err
 		}
 		value, ok := bytes.CutPrefix(rows[0].Value, []byte(res.long+"/"))
+		if len(rows[0].Value) == 0 {
+			return fmt.Errorf("%w: %s: %w", locker.ErrUnavailable, d.traits.Name, errNoValue)
+		}
 		if !ok || len(value) == 0 {
-			return errors.Join(locker.ErrUnavailable, errors.New(d.traits.Name+": the record has just changed"))
+			return fmt.Errorf("%w: %s: the record has just changed", locker.ErrUnavailable, d.traits.Name)
 		}
 		res.record = value
 	}

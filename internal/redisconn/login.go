@@ -17,12 +17,12 @@ import (
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
-// greeters log in on new connections while they are dialed. go-redis dials in
+// logins are made on new connections while they are dialed. go-redis dials in
 // the background. If the request that asked for a connection has gone, the next
 // request gets it. But go-redis logs in within that request, and closes the
 // connection if the request's time ends first. Far from the server this would
 // happen to every connection.
-type greeters struct {
+type logins struct {
 	name  string                             // of the connections; "" for none
 	admit func(info string, err error) error // may refuse a node of package redlock; nil admits all
 	met   func(took time.Duration)           // called with the length of each login; may be nil
@@ -36,13 +36,13 @@ type greeters struct {
 	dials  sync.WaitGroup // under way; none begins once closed is set
 }
 
-func newGreeters(name string, admit func(string, error) error, met func(time.Duration)) *greeters {
+func newLogins(name string, admit func(string, error) error, met func(time.Duration)) *logins {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // connections belong to no one caller
-	return &greeters{name: name, admit: admit, met: met, ctx: ctx, cancel: cancel}
+	return &logins{name: name, admit: admit, met: met, ctx: ctx, cancel: cancel}
 }
 
 // close ends the dials under way and waits for them.
-func (g *greeters) close() {
+func (g *logins) close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
@@ -50,7 +50,7 @@ func (g *greeters) close() {
 	g.dials.Wait()
 }
 
-func (g *greeters) enter() error {
+func (g *logins) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -63,10 +63,10 @@ func (g *greeters) enter() error {
 // in returns a hook that logs in on the connections of a client, in place of
 // go-redis. login has the settings for that, and the client's own options have
 // none of them. dial is the limit of a dial, 0 for the usual.
-func (g *greeters) in(login *redis.Options, dial time.Duration) *greeter {
+func (g *logins) in(login *redis.Options, dial time.Duration) *loginHook {
 	login = loginOf(login)
 	login.ClientName = cmp.Or(login.ClientName, g.name)
-	return &greeter{greeters: g, login: login, dial: cmp.Or(dial, dialLimit)}
+	return &loginHook{logins: g, login: login, dial: cmp.Or(dial, dialLimit)}
 }
 
 // loginOf takes from o the settings that a login needs.
@@ -95,9 +95,9 @@ type deaf struct{ _ byte }
 func (*deaf) OnNext(auth.Credentials) {}
 func (*deaf) OnError(error)           {}
 
-// greeter logs in on the connections of one client.
-type greeter struct {
-	*greeters
+// A loginHook logs in on the connections of one client.
+type loginHook struct {
+	*logins
 
 	login   *redis.Options
 	dial    time.Duration // limit of a dial, without the login
@@ -105,7 +105,7 @@ type greeter struct {
 }
 
 // DialHook is called by go-redis, like the other hooks.
-func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
+func (g *loginHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := g.enter(); err != nil {
 			return nil, err
@@ -123,7 +123,7 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 		abrupt(conn)
 		lockerkit.KeepAlive(conn)
 		start = time.Now()
-		if err := g.greet(ctx, conn); err != nil {
+		if err := g.logIn(ctx, conn); err != nil {
 			_ = conn.Close()
 			return nil, mute(err, start, dialLimit)
 		}
@@ -131,7 +131,7 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 		if g.cluster {
 			node = addr
 		}
-		return introduce(conn, &g.idle.at(node).left), nil
+		return afterLogin(conn, &g.idle.at(node).left), nil
 	}
 }
 
@@ -172,19 +172,19 @@ func (muteError) Is(target error) bool { return target == ErrMute }
 // Timeout is that of a net.Error.
 func (muteError) Timeout() bool { return false }
 
-func (g *greeter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (g *loginHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (g *greeter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (g *loginHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// errGreeted ends the client that has logged in, and leaves the connection
+// errLoggedIn ends the client that has logged in, and leaves the connection
 // open.
-var errGreeted = errors.New("logged in")
+var errLoggedIn = errors.New("logged in")
 
-// greet logs in on conn. It has dialLimit for that, however little is left of
+// logIn logs in on conn. It has dialLimit for that, however little is left of
 // the dial. It ends earlier if dial is canceled.
-func (g *greeter) greet(dial context.Context, conn net.Conn) error {
+func (g *loginHook) logIn(dial context.Context, conn net.Conn) error {
 	ctx, cancel := context.WithTimeout(g.ctx, dialLimit)
 	defer cancel()
 	stay := context.AfterFunc(dial, func() {
@@ -197,7 +197,7 @@ func (g *greeter) greet(dial context.Context, conn net.Conn) error {
 	defer stop()
 
 	start, by := time.Now(), *g.login
-	by.Addr, by.Protocol, by.DisableIdentity = "greeter", 2, true
+	by.Addr, by.Protocol, by.DisableIdentity = "login", 2, true
 	by.MaxRetries, by.PoolSize, by.DialerRetries, by.ContextTimeoutEnabled = -1, 1, 1, true
 	by.ReadBufferSize, by.WriteBufferSize = 4096, 4096
 	by.MaintNotificationsConfig = noMaintenance()
@@ -210,7 +210,7 @@ func (g *greeter) greet(dial context.Context, conn net.Conn) error {
 		if err := named.late(ctx, c, by.ClientName); err != nil {
 			return err
 		}
-		return cmp.Or(g.admitted(ctx, c), errGreeted)
+		return cmp.Or(g.admitted(ctx, c), errLoggedIn)
 	}
 	client := redis.NewClient(&by)
 	defer func() { _ = client.Close() }()
@@ -219,14 +219,14 @@ func (g *greeter) greet(dial context.Context, conn net.Conn) error {
 	if !stop() {
 		return context.Cause(ctx)
 	}
-	if !errors.Is(err, errGreeted) {
+	if !errors.Is(err, errLoggedIn) {
 		return cmp.Or(named.telling(err), ErrNoAnswer)
 	}
 	return conn.SetDeadline(time.Time{})
 }
 
 // admitted asks whether the node may be used.
-func (g *greeters) admitted(ctx context.Context, c *redis.Conn) error {
+func (g *logins) admitted(ctx context.Context, c *redis.Conn) error {
 	if g.admit == nil {
 		return nil
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// introduced is a connection that has logged in already. It answers a HELLO
+// loggedIn is a connection that has logged in already. It answers a HELLO
 // itself, which is the first request of go-redis and the request of open. One
 // request at a time uses it, so answer needs no mutex. A pool may check the
 // connection beside a request, so reading is atomic.
-type introduced struct {
+type loggedIn struct {
 	net.Conn
 
 	answer  string        // the unread rest of the answer to a HELLO
@@ -22,13 +22,13 @@ type introduced struct {
 	left    *atomic.Int64 // see [idle]
 }
 
-// begun is when the clock of introduced.heard began.
+// begun is when the clock of loggedIn.heard began.
 var begun = time.Now()
 
-// introducedSocket is an introduced connection that go-redis can check before
+// loggedInSocket is a loggedIn connection that go-redis can check before
 // it uses it.
-type introducedSocket struct {
-	introduced
+type loggedInSocket struct {
+	loggedIn
 	socket syscall.Conn
 }
 
@@ -45,7 +45,7 @@ var (
 
 // SyscallConn is called by go-redis before it uses the connection. An error
 // makes it use another one.
-func (c *introduced) SyscallConn() (syscall.RawConn, error) {
+func (c *loggedIn) SyscallConn() (syscall.RawConn, error) {
 	if left := c.left.Load(); left > 0 && max(c.heard.Load(), int64(c.made)) <= left {
 		return nil, errLeftIdle
 	}
@@ -56,11 +56,11 @@ func (c *introduced) SyscallConn() (syscall.RawConn, error) {
 // read is under way. A pool that closes takes away the time limit of such a
 // read and then checks the connection. The check waits for the read to end,
 // and with a server that does not answer it never ends.
-func (c *introducedSocket) SyscallConn() (syscall.RawConn, error) {
+func (c *loggedInSocket) SyscallConn() (syscall.RawConn, error) {
 	if c.reading.Load() {
 		return nil, errReading
 	}
-	if raw, err := c.introduced.SyscallConn(); err != nil {
+	if raw, err := c.loggedIn.SyscallConn(); err != nil {
 		return raw, err
 	}
 	if heard := c.heard.Load(); heard == 0 || time.Since(begun)-time.Duration(heard) > alive {
@@ -79,14 +79,14 @@ func (unlooked) Control(func(uintptr)) error    { return nil }
 func (unlooked) Read(func(uintptr) bool) error  { return nil }
 func (unlooked) Write(func(uintptr) bool) error { return nil }
 
-func introduce(conn net.Conn, left *atomic.Int64) net.Conn {
+func afterLogin(conn net.Conn, left *atomic.Int64) net.Conn {
 	if socket, ok := conn.(syscall.Conn); ok {
-		return &introducedSocket{introduced{Conn: conn, made: time.Since(begun), left: left}, socket}
+		return &loggedInSocket{loggedIn{Conn: conn, made: time.Since(begun), left: left}, socket}
 	}
-	return &introduced{Conn: conn, made: time.Since(begun), left: left}
+	return &loggedIn{Conn: conn, made: time.Since(begun), left: left}
 }
 
-func (c *introduced) Write(b []byte) (int, error) {
+func (c *loggedIn) Write(b []byte) (int, error) {
 	if isHello(b) {
 		c.answer = "*0\r\n"
 		return len(b), nil
@@ -100,7 +100,7 @@ func isHello(b []byte) bool {
 	return len(b) > 2+len(verb) && string(b[2:2+len(verb)]) == verb // behind "*" and the number of arguments
 }
 
-func (c *introduced) Read(b []byte) (int, error) {
+func (c *loggedIn) Read(b []byte) (int, error) {
 	if c.answer != "" {
 		n := copy(b, c.answer)
 		c.answer = c.answer[n:]

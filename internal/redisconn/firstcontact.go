@@ -6,30 +6,30 @@ import (
 	"sync"
 )
 
-// A meeting is go-redis's first contact with the sentinels. It takes twice as
+// A firstContact is that of go-redis with the sentinels. It takes twice as
 // long as ours, because go-redis first asks for other sentinels and then
 // subscribes. So nobody waits for it. Until it is over, the locker itself asks
-// the sentinels where to dial. A meeting is safe for concurrent use.
-type meeting struct {
+// the sentinels where to dial. A firstContact is safe for concurrent use.
+type firstContact struct {
 	ctx    context.Context // of go-redis's dial, which outlives the request that needs it; ended by close
 	cancel context.CancelFunc
-	met    context.Context // ends when that dial ends, with or without success
-	meet   context.CancelFunc
+	over   context.Context // ends when that dial ends, with or without success
+	end    context.CancelFunc
 	begun  sync.Once
 	dial   sync.WaitGroup
 }
 
-func newMeeting() *meeting {
+func newFirstContact() *firstContact {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no request waits for it
-	met, meet := context.WithCancel(ctx)
-	return &meeting{ctx: ctx, cancel: cancel, met: met, meet: meet}
+	over, end := context.WithCancel(ctx)
+	return &firstContact{ctx: ctx, cancel: cancel, over: over, end: end}
 }
 
 // begin lets go-redis meet the sentinels, once. The connection is not needed.
-func (m *meeting) begin(theirs dial) {
+func (m *firstContact) begin(theirs dial) {
 	m.begun.Do(func() {
 		m.dial.Go(func() { // ends with its time limit, or with close
-			defer m.meet()
+			defer m.end()
 			ctx, cancel := context.WithTimeout(m.ctx, 2*dialLimit)
 			defer cancel()
 			if conn, err := theirs(ctx); err == nil {
@@ -39,8 +39,8 @@ func (m *meeting) begin(theirs dial) {
 	})
 }
 
-// close ends the meeting and waits for it. No other begins.
-func (m *meeting) close() {
+// close ends the contact and waits for it. No other begins.
+func (m *firstContact) close() {
 	m.cancel()
 	m.dial.Wait()
 }
@@ -52,7 +52,7 @@ type dial func(ctx context.Context) (net.Conn, error)
 // sentinels have elected. The address is "" if they have elected none. theirs
 // is how go-redis dials.
 func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (net.Conn, string, error) {
-	s.meeting.begin(theirs)
+	s.contact.begin(theirs)
 	if conn, addr := s.early(ctx, network); conn != nil {
 		return conn, addr, nil
 	}
@@ -63,12 +63,12 @@ func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (n
 // early connects to the server that the majority of the sentinels calls the
 // primary. conn is nil if that is not possible before go-redis has met them.
 func (s *sentinels) early(ctx context.Context, network string) (conn net.Conn, addr string) {
-	if s.meeting.met.Err() != nil {
+	if s.contact.over.Err() != nil {
 		return nil, ""
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stay := context.AfterFunc(s.meeting.met, cancel)
+	stay := context.AfterFunc(s.contact.over, cancel)
 	defer stay()
 	// The first votes come on new connections. Far away, with TLS, these take
 	// longer than one dial.

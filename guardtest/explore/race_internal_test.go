@@ -1,5 +1,5 @@
 //go:build race
 
-package explore_test
+package explore
 
 const raceBuild = true

@@ -48,7 +48,7 @@ func (l *lingerer) SetLinger(seconds int) error { l.set = seconds == 0; return n
 func TestEveryConnectionIsAbrupt(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
-	w := &whereabouts{}
+	w := &primaryTracker{}
 	for name, wrap := range map[string]func(c net.Conn) net.Conn{
 		"TCP": func(c net.Conn) net.Conn { return c },
 		"TLS": func(c net.Conn) net.Conn {

@@ -28,7 +28,7 @@ func tcpPair(t *testing.T) (client, server net.Conn) {
 
 func TestAConnectionIsCheckedUnlessItHasJustAnswered(t *testing.T) {
 	client, server := tcpPair(t)
-	c, ok := introduce(client, new(atomic.Int64)).(*introducedSocket)
+	c, ok := afterLogin(client, new(atomic.Int64)).(*loggedInSocket)
 	if !ok {
 		t.Fatal("the socket of a TCP connection is not seen")
 	}
@@ -71,9 +71,9 @@ func TestAConnectionIsCheckedUnlessItHasJustAnswered(t *testing.T) {
 
 func TestAConnectionToAReplacedPrimaryIsRefusedEvenIfItHasJustAnswered(t *testing.T) {
 	client, _ := tcpPair(t)
-	w := &whereabouts{}
+	w := &primaryTracker{}
 	w.note("a:1", time.Now())
-	c, ok := introduce(w.bind(client, "a:1"), new(atomic.Int64)).(*introducedSocket)
+	c, ok := afterLogin(w.bind(client, "a:1"), new(atomic.Int64)).(*loggedInSocket)
 	if !ok {
 		t.Fatal("the socket of a TCP connection is not seen")
 	}
