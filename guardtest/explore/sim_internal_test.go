@@ -60,6 +60,7 @@ func TestSimRowsReplays(t *testing.T) {
 		"postgres/farhold": "A/swap-k#2=late-300ms",
 		"postgres/permits": "C/load-k=clock-7.5s",
 		"etcd/farhold":     "A/swap-k#3=late-700ms",
+		"nats/farhold":     "A/swap-k#4=late-300ms",
 		"ears/farall":      "A/swap-a=refused",
 	} {
 		t.Run(test, func(t *testing.T) {

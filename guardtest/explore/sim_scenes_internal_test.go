@@ -34,7 +34,7 @@ func sims() []*sim {
 		{name: "trypermits", far: 4 * ms, play: tryBeside(4, guard.WithPermits(4))},
 		{name: "tryshared", far: 4 * ms, play: tryBeside(locker.NoLimit, guard.WithShared())},
 		{name: "shared", play: shared},
-		{name: "all", play: several},
+		{name: "all", play: several(2)},
 		{name: "three", play: threeAtOnce},
 		{name: "once", play: onceAndForget(1)},
 		{name: "once2", play: onceAndForget(2)},
@@ -52,8 +52,10 @@ func sims() []*sim {
 		{name: "inspect", slack: 3 * time.Second, play: looksIn},
 		{name: "closing", play: closing},
 		{name: "far2", far: far, play: exclusive(2, 2, 0)},
-		{name: "farhold", far: far, only: notNATS, play: exclusive(2, 1, 4*time.Second)},
-		{name: "farall", far: far, play: several},
+		{name: "farhold", far: far, play: exclusive(2, 1, 4*time.Second)},
+		{name: "farheld", far: far, play: exclusive(2, 1, 4500*ms)}, // until between two looks
+		{name: "farall", far: far, play: several(2)},
+		{name: "farallears", far: far, slack: 10 * time.Second, only: isEars, play: several(4)},
 		{name: "faronce", far: far, play: onceAndForget(1)},
 		{name: "farpermits", far: far, play: permits},
 		{name: "atreplica", only: isRedis, given: "B/subscribe=at-replica", play: handsOver},
@@ -211,13 +213,16 @@ func shared(s *scene) {
 	})
 }
 
-func several(s *scene) {
+// several: A and B want two keys each, and C one of both, so many times.
+func several(n int) func(s *scene) {
 	keys := [][]string{{"a", "b"}, {"b", "c"}, {"b"}}
-	s.each(3, func(ctx context.Context, g *guard.Guard, i int) error {
-		return times(2, func() error {
-			return g.DoAll(ctx, keys[i], func(ctx context.Context) error { return s.do(ctx, stay{key: "b"}) })
+	return func(s *scene) {
+		s.each(3, func(ctx context.Context, g *guard.Guard, i int) error {
+			return times(n, func() error {
+				return g.DoAll(ctx, keys[i], func(ctx context.Context) error { return s.do(ctx, stay{key: "b"}) })
+			})
 		})
-	})
+	}
 }
 
 // briefly calls call, which may end without its key after 200 ms.
@@ -595,12 +600,12 @@ func handsOver(s *scene) {
 	})
 }
 
-// notNATS leaves out the kind on which a far holder may still lose its key in
-// peace: `A/swap-k#4=late-300ms` of farhold. lab/simulation.md tells of it.
-func notNATS(k *rowKind) bool { return k == nil || k.name != "nats" }
-
 // isRedis says of a store that it is no rows.
 func isRedis(k *rowKind) bool { return k == nil }
+
+// isEars says of a store that it has messages and no pulse, and that a step is
+// of one row.
+func isEars(k *rowKind) bool { return k != nil && k.name == "ears" }
 
 // seenLate says of a store that others may see a write late, in which a message
 // tells of it then and its clock says when it was.

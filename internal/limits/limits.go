@@ -36,6 +36,9 @@ func Trusted(length time.Duration) time.Duration {
 	return length - drift - StopMargin(length)
 }
 
+// Likely is how long an answer is likely to take, if another took so long.
+func Likely(took time.Duration) time.Duration { return took + took/4 }
+
 // StopMargin is how long a function has to stop between the end of its context
 // and the end of its key.
 func StopMargin(length time.Duration) time.Duration { return max(length/20, 5*time.Millisecond) }

@@ -45,7 +45,7 @@ func (s sighting) looks(now time.Time) time.Duration {
 	if now.Sub(s.at) >= locker.LookEvery {
 		return 0
 	}
-	return s.took + s.took/4
+	return limits.Likely(s.took)
 }
 
 // left returns how long the holder's lease lasts from now unless it is renewed.
@@ -96,6 +96,7 @@ type action struct {
 	bid   *bid            // to go on with; nil: toTry needs a new one
 	offer locker.Offer    // toTake
 	since time.Time       // toTake: the offer may be trusted from then on
+	took  time.Duration   // toTake: how long the last answer took, see bid
 }
 
 type deed int
@@ -116,7 +117,7 @@ func (c *contender) next(now time.Time, terms terms) (a action) {
 	}
 	a.bid = c.bid
 	if o, ok := c.alarm.take(); ok {
-		a.do, a.offer, a.since = toTake, o, c.bid.seen
+		a.do, a.offer, a.since, a.took = toTake, o, c.bid.seen, c.bid.took
 		a.bid.wanted = a.bid.wanted || o.Waiting > 0
 		return a
 	}
@@ -169,7 +170,7 @@ func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (ov
 		if a.Remaining <= 0 {
 			a.Rest = 0 // the key may be free at any time
 		}
-		c.bid.queued, c.bid.seen = true, sent
+		c.bid.queued, c.bid.seen, c.bid.took = true, sent, now.Sub(sent)
 		pause = b.look(c.bid.claim.ShortOffer(), a.Rest)
 	}
 	if a.Remaining > 0 {
@@ -255,7 +256,7 @@ func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, 
 		c.alarm = alarm{}
 		return
 	}
-	next.seen, c.place = sent, r.Place
+	next.seen, next.took, c.place = sent, now.Sub(sent), r.Place
 	c.alarm.sleep(now.Add(b.look(next.claim.ShortOffer(), 0)))
 }
 
@@ -386,8 +387,9 @@ type bid struct {
 	terms terms
 
 	// seen is when the last answered request that saw the bid in the queue was
-	// sent. No offer is older (law 1).
+	// sent. No offer is older (law 1). took is how long the answer took.
 	seen    time.Time
+	took    time.Duration
 	joins   uint32  // how many calls had joined the gate when that request was sent
 	queued  bool    // it may be in the store's queue, or was granted there
 	wanted  bool    // another process waits for the key of the bid, or may

@@ -77,14 +77,17 @@ func grantWon(t *Turn, b *bid, sent time.Time, token uint64) *grant {
 	return gr
 }
 
-// grantOffered returns the grant of an offer that may be trusted since the
-// given time, or nil if too little of it is left.
-func grantOffered(t *Turn, b *bid, since time.Time, o locker.Offer) *grant {
-	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
-	if !trustFrom(since, length).enough(now) { // length may be 0
+// grantOffered returns the grant of the offer that a takes, or nil if too
+// little of it is left. The offer grows by its second renewal, so that must be
+// answered before the offer ends.
+func grantOffered(t *Turn, a action) *grant {
+	now, length := time.Now(), min(a.offer.Length, a.bid.claim.LongOffer())
+	offered := trustFrom(a.since, length)
+	if !offered.enough(now) || offered.left(now) < 2*limits.Likely(a.took) { // length may be 0
 		return nil
 	}
-	gr := newGrant(t, b, since, length, o.Token, now)
+	gr := newGrant(t, a.bid, a.since, length, a.offer.Token, now)
+	gr.took = a.took
 	gr.renewSoon(now)
 	return gr
 }
@@ -401,7 +404,7 @@ func (gr *grant) due(now time.Time) (act func()) {
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
 		gr.commit()
-		gr.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
+		gr.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), limits.Likely(gr.took), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
 	return act

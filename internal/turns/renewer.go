@@ -46,13 +46,14 @@ type renewer struct {
 	classes map[int]*renewals
 }
 
-// add queues gr for renewal. A try has the given limit, and gr is trusted until
-// end. gr.renewed will be called once, unless gr is forgotten.
-func (r *renewer) add(gr *grant, limit time.Duration, end time.Time) {
+// add queues gr for renewal. A try has the given limit, and an answer is likely
+// to take so long. gr is trusted until end. gr.renewed will be called once,
+// unless gr is forgotten.
+func (r *renewer) add(gr *grant, limit, likely time.Duration, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	class := r.class(bits.Len64(uint64(limit.Milliseconds())))
-	gr.renewal = renewal{grant: gr, class: class, end: end, longest: limit}
+	gr.renewal = renewal{grant: gr, class: class, end: end, longest: limit, likely: likely}
 	heap.Push(class, &gr.renewal)
 	r.gather(class)
 }
@@ -245,11 +246,14 @@ type renewal struct {
 	place   int           // in class.due
 	end     time.Time     // of the trust in the grant
 	longest time.Duration // a try of it
+	likely  time.Duration // for an answer to come; 0: not known
 }
 
-// limit bounds a try that is sent now, so that there is time for another.
+// limit bounds a try that is sent now, so that there is time for another. If
+// there is not, the try has what is left.
 func (d *renewal) limit(now time.Time) time.Duration {
-	return max(min(d.longest, d.end.Sub(now)*2/3), time.Millisecond)
+	left := d.end.Sub(now)
+	return max(min(d.longest, max(left*2/3, min(left, d.likely))), time.Millisecond)
 }
 
 // tooLate reports whether less is left than a try may take. If more is due than

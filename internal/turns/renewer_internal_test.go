@@ -18,7 +18,7 @@ func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
 	r := &renewer{classes: map[int]*renewals{8: class}}
 	for range 1000 {
 		left := 300*time.Millisecond + rand.N(300*time.Millisecond)
-		r.add(&grant{}, 166*time.Millisecond, now.Add(left))
+		r.add(&grant{}, 166*time.Millisecond, 0, now.Add(left))
 	}
 	gone := class.due[500].grant
 	if !r.forget(gone) || r.forget(gone) {

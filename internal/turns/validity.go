@@ -18,6 +18,7 @@ type validity struct {
 	renewAt  time.Time     // zero: never
 	renewing chan struct{} // closed when the renewal is answered
 	revoked  time.Time     // when the key may have been released by force; zero: not since the last renewal was sent
+	took     time.Duration // to answer the last request; 0: not known
 	fault    error         // of the renewals since the last that succeeded, see moreTelling
 	cause    error         // why the grant ended; nil while it has not
 }
@@ -83,7 +84,7 @@ func (v *validity) answered(sent, now time.Time, length time.Duration, err error
 	switch {
 	case err == nil:
 		v.trust = v.trust.renewed(trustFrom(sent, length))
-		v.renewAt, v.fault = time.Time{}, nil
+		v.renewAt, v.took, v.fault = time.Time{}, now.Sub(sent), nil
 		if v.revoked.Before(sent) { // otherwise the answer may be older
 			v.revoked = time.Time{}
 		}

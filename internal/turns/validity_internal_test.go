@@ -80,8 +80,8 @@ func TestTheSecondRenewalOfAnOfferComesInTime(t *testing.T) {
 // A store may hand over what has no time left: its clock, and not ours, says
 // so.
 func TestAnOfferOfNoLengthIsNotTaken(t *testing.T) {
-	b := &bid{claim: locker.Claim{TTL: time.Minute}}
-	if gr := grantOffered(&Turn{set: &Settings{}}, b, time.Now(), locker.Offer{}); gr != nil {
+	a := action{bid: &bid{claim: locker.Claim{TTL: time.Minute}}, since: time.Now()}
+	if gr := grantOffered(&Turn{set: &Settings{}}, a); gr != nil {
 		t.Errorf("got a grant until %v", gr.trust.mono)
 	}
 }

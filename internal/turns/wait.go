@@ -470,7 +470,7 @@ func (w *waiter) won(b *bid, sent time.Time, token uint64) *grant {
 // left, accept returns nil, and the next try acquires the key again under the
 // same owner id (law 1).
 func (w *waiter) accept(a action) *grant {
-	gr := grantOffered(w.Turn, a.bid, a.since, a.offer)
+	gr := grantOffered(w.Turn, a)
 	if gr != nil {
 		w.gate.tryWon(gr)
 	}
