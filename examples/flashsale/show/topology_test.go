@@ -22,9 +22,24 @@ type topology struct {
 	await   func(key string, old *redisproc.Server) error
 }
 
+// silence is how many ms a server may be silent. None may be replaced because
+// the machine stood still: what it has answered then may be lost.
+const silence = "4000"
+
+// configure sends a command to each server.
+func configure(t *testing.T, servers []*redisproc.Server, args ...any) {
+	t.Helper()
+	for _, s := range servers {
+		if err := s.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func startSentinel(t *testing.T) topology {
 	t.Helper()
 	set := redistest.StartSentinel(t)
+	configure(t, set.Sentinels, "sentinel", "set", redisproc.SentinelName, "down-after-milliseconds", silence)
 	return topology{
 		url:     "redis+sentinel://" + strings.Join(set.Addrs(), ",") + "/" + redisproc.SentinelName,
 		primary: func(string) (*redisproc.Server, error) { return set.Primary() },
@@ -35,6 +50,7 @@ func startSentinel(t *testing.T) topology {
 func startCluster(t *testing.T) topology {
 	t.Helper()
 	c := redistest.StartReplicatedCluster(t)
+	configure(t, c.Nodes, "config", "set", "cluster-node-timeout", silence)
 	return topology{
 		url: "redis+cluster://" + strings.Join(c.Addrs(), ","),
 		primary: func(key string) (*redisproc.Server, error) {

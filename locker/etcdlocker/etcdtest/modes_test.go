@@ -262,7 +262,8 @@ func TestAShareOfAProcessThatIsGoneEndsByTheClockOfThoseThatWait(t *testing.T) {
 		if err != nil || len(stands.Kvs) != 1 {
 			t.Fatalf("%v, %v", stands, err)
 		}
-		defer p.Cut(true, true)()
+		restore := p.Cut(true, true)
+		defer restore()
 		if waits.acquires(t, alone, locker.Try{Wait: true}, queues)() != nil {
 			continue
 		}
