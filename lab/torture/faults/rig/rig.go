@@ -170,7 +170,8 @@ const Label = "fault"
 func Goroutines(test string) (stacks []string) {
 	var all strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
-	for stack := range strings.SplitSeq(all.String(), "\n\n") {
+	_, profile, _ := strings.Cut(all.String(), "\n") // its first line has the total
+	for stack := range strings.SplitSeq(profile, "\n\n") {
 		if strings.Contains(stack, fmt.Sprintf("%q:%q", Label, test)) {
 			stacks = append(stacks, stack)
 		}
