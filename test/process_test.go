@@ -217,9 +217,9 @@ func schedulerProcess(t *testing.T, g *guard.Guard) {
 	}
 }
 
-// A process that is late by more than the least hold runs a job again. On a busy
-// machine that happens, so the test asks whether the hold lasted. A late run may
-// hold the key still at the next tick, which then need not run.
+// A process that is late by more than the least hold runs a job again. On a
+// busy machine that happens, so the test asks whether the hold lasted. A late
+// run may hold the key still at the next tick, which then need not run.
 func TestTryDo_EachTickRunsOnceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	type run struct{ asked, began time.Time }

@@ -23,8 +23,9 @@ func (mute) Printf(context.Context, string, ...any) {}
 func init() { redis.SetLogger(mute{}) } // it tells of each lost connection
 
 // TestSim tries every other single fault in each scenario, and fewer in the
-// short form and under the race detector. SIM_LEVEL=1 tries them all. SIM_LEVEL=2 goes on with pairs, in an
-// order that GUARD_SEED chooses, for SIM_TIME in each scenario.
+// short form and under the race detector. SIM_LEVEL=1 tries them all.
+// SIM_LEVEL=2 goes on with pairs, in an order that GUARD_SEED chooses, for
+// SIM_TIME in each scenario.
 func TestSim(t *testing.T) {
 	for _, c := range sims() {
 		if c.fits() {

@@ -41,7 +41,8 @@ var ErrSkipped = errors.New("not checked")
 
 // Test opens a and b, which are two lockers on one new store, checks the
 // promise, and closes them. It returns nil, an ErrSkipped, or the fault that it
-// found. It blocks for some minutes at most, if the lockers heed their contexts.
+// found. It blocks for some minutes at most, if the lockers heed their
+// contexts.
 func (c Check) Test(a, b locker.Locker) error {
 	return c.on(&pair{a: newSide("a", a), b: newSide("b", b)})
 }

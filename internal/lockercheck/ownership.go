@@ -63,9 +63,9 @@ func expires(p *pair) {
 
 // endsInTime checks that the key of a dead holder is free as soon as the store
 // says. It does so for a process that keeps trying, and for one that has never
-// tried. It counts from when a request was sent, so a slow request does no harm.
-// A store whose processes measure a lease from their first look may be late by
-// as much as that look was.
+// tried. It counts from when a request was sent, so a slow request does no
+// harm. A store whose processes measure a lease from their first look may be
+// late by as much as that look was.
 func endsInTime(p *pair) {
 	ttl := max(short, p.can.Limits.MinTTL)
 	step := max(p.can.Limits.Step, time.Millisecond)

@@ -41,8 +41,8 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 // locker sends at once.
 const patientPool = 8192
 
-// primaryTracker is a hook that records the address of the primary of a Sentinel
-// client.
+// primaryTracker is a hook that records the address of the primary of a
+// Sentinel client.
 type primaryTracker struct {
 	sentinels *sentinels // of WithSentinel; they elect the primary; nil: it is where the newest connection leads
 	at        atomic.Pointer[primary]

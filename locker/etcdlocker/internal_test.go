@@ -91,8 +91,8 @@ func TestOnlyTheSilenceOfAllMembersIsSilence(t *testing.T) {
 	}
 }
 
-// A write asks for an etcd lease first. The guard takes what was not sent for no
-// silence.
+// A write asks for an etcd lease first. The guard takes what was not sent for
+// no silence.
 func TestALeaseThatNobodyGrantsIsSilence(t *testing.T) {
 	l, err := locker.FromDSN("etcd://127.0.0.1:1")
 	if err != nil {

@@ -107,7 +107,8 @@ func TestAHolderHearsAtOnceThatItsKeyWasReleasedByForce(t *testing.T) {
 	}
 }
 
-// memHollow hears of a deleted row with an empty Value, as of a message of NATS.
+// memHollow hears of a deleted row with an empty Value, as of a message of
+// NATS.
 type memHollow struct{ memEars }
 
 func (m memHollow) Listen(ctx context.Context, instance string, hear func(Row), awake func()) {
@@ -170,9 +171,9 @@ type grants struct {
 
 func (g *grants) Granted(string, string, locker.Offer) bool { g.n.Add(1); return true }
 
-// A process without a clock of the store takes a claim out that was not seen for
-// QueueLife. The claim may be handed its key just before. If the process stands
-// still then, it hears of that afterwards, when the key is given back.
+// A process without a clock of the store takes a claim out that was not seen
+// for QueueLife. The claim may be handed its key just before. If the process
+// stands still then, it hears of that afterwards, when the key is given back.
 func TestAGrantThatComesWhenItsClaimHasEndedIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -92,9 +92,9 @@ func steady(t *testing.T, start time.Time) bool {
 }
 
 // judged runs a round, which returns what went wrong. A round that went wrong
-// on a machine that was late itself is run again. It fails t for what went wrong
-// while the machine was not late. After ten rounds on a machine that always was,
-// nobody can say.
+// on a machine that was late itself is run again. It fails t for what went
+// wrong while the machine was not late. After ten rounds on a machine that
+// always was, nobody can say.
 func judged(t *testing.T, round func() string) {
 	t.Helper()
 	for range 10 {
