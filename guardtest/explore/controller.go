@@ -63,7 +63,7 @@ func (c controller) drive() {
 			settled = time.After(settling)
 		}
 		select {
-		case <-w.arrived:
+		case <-w.arrived.C:
 		case <-settled:
 			if ended, _ := c.ended(); ended {
 				return
@@ -104,10 +104,7 @@ func (c controller) next() (*gate, kind) {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	select {
-	case <-w.arrived:
-	default:
-	}
+	w.arrived.Stop()
 	now := time.Now()
 	for {
 		g := c.pick(now)

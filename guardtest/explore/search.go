@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -90,7 +91,7 @@ func (x *search) try(p plan) *result {
 		}
 		if again := x.run(q); again.story(0) != r.story(0) {
 			if x.st.Unlike++; x.st.Unlike <= 2 {
-				x.t.Logf("unlike, %s:\n%s\n%s", p, r.story(0), again.story(0))
+				x.t.Logf("unlike, %s:\n%s", p, parting(r.story(0), again.story(0)))
 			}
 		}
 	}
@@ -110,6 +111,19 @@ func (x *search) try(p plan) *result {
 		x.broken = append(x.broken, r)
 	}
 	return r
+}
+
+// parting shows where two stories part.
+func parting(a, b string) string {
+	const before, behind = 12, 8
+	as, bs := strings.SplitAfter(a, "\n"), strings.SplitAfter(b, "\n")
+	n := 0
+	for n < min(len(as), len(bs)) && as[n] == bs[n] {
+		n++
+	}
+	from := max(n-before, 0)
+	return strings.Join(as[from:n], "") + "--- once:\n" + strings.Join(as[n:min(n+behind, len(as))], "") +
+		"--- again:\n" + strings.Join(bs[n:min(n+behind, len(bs))], "")
 }
 
 // run runs the scenario once, in a bubble of its own.

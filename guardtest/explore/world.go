@@ -52,7 +52,7 @@ type World struct {
 	leases  network       // nil: the leases are in store
 	step    time.Duration // that each step takes
 	wire    *process      // what is under way
-	arrived chan struct{} // a goroutine has come to a gate
+	arrived *time.Timer   // a goroutine has come to a gate, and all of them wait now
 	end     chan struct{} // closed after the check
 	check   func() error
 
@@ -76,7 +76,7 @@ type World struct {
 
 func newWorld(p plan, connections *pool) *World {
 	w := &World{
-		plan: p, pool: connections, start: time.Now(), store: memlocker.New(), arrived: make(chan struct{}, 1),
+		plan: p, pool: connections, start: time.Now(), store: memlocker.New(), arrived: time.NewTimer(lifetime),
 		end: make(chan struct{}), keys: make(map[string]bool), trace: trace{last: make(map[string]uint64)},
 		named: make(map[string]int), ttl: 10 * time.Second, step: tick,
 	}
@@ -312,12 +312,9 @@ func (w *World) leave() {
 	w.notify()
 }
 
-func (w *World) notify() {
-	select {
-	case w.arrived <- struct{}{}:
-	default: // one is there already
-	}
-}
+// notify wakes the controller as soon as all goroutines wait, and not before:
+// it would change the order in which they go on.
+func (w *World) notify() { w.arrived.Reset(time.Nanosecond) }
 
 func (w *World) fail(err error) {
 	w.mu.Lock()
