@@ -91,7 +91,7 @@ func (e *Engine) releaseIdle(gts []*gate) {
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.
 func (e *Engine) Close(ctx context.Context) error {
 	e.calls.shut()
-	e.releaseIdle(e.gates.all())
+	e.releaseIdle(e.gates.inOrder())
 	e.idleReleasers.wait(ctx)
 	var err error
 	select {
@@ -121,7 +121,7 @@ func (e *Engine) Close(ctx context.Context) error {
 // lose ends all grants, and leaves their keys to the TTL. lose waits for their
 // renewals in flight until ctx ends.
 func (e *Engine) lose(ctx context.Context) {
-	for _, gt := range e.gates.all() {
+	for _, gt := range e.gates.inOrder() {
 		gt.lose(ctx)
 	}
 }
@@ -153,7 +153,7 @@ func (w waker) Wake(key string) {
 // because they would all run into their limits if they came at once.
 func (w waker) WakeAll() {
 	w.outages.hope()
-	now, all := time.Now(), w.gates.all()
+	now, all := time.Now(), w.gates.inOrder()
 	spread := wakeSpread(w.paused.Load())
 	for i, gt := range all {
 		gt.wake(now.Add(spread * time.Duration(i) / time.Duration(len(all))))

@@ -1,7 +1,9 @@
 package rowlocker
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,34 +115,45 @@ func (b *book) lapsed(owner string) bool {
 // past reports whether the lease is over for this process.
 func (h hold) past(now time.Time) bool { return !h.over.IsZero() && now.After(h.over) }
 
+// ended is a claim that is over for this process.
+type ended struct{ key, owner string }
+
+// inOrder returns each of the claims once, in the order of their keys, so that
+// what is done about them repeats in virtual time.
+func inOrder(all []ended) []ended {
+	slices.SortFunc(all, func(a, b ended) int {
+		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.owner, b.owner))
+	})
+	return slices.Compact(all)
+}
+
 // over forgets the claims at which nobody has looked for QueueLife, and those
-// whose leases are over, and returns their keys. They never come back.
-func (b *book) over() (gone map[string]string) {
+// whose leases are over, and returns them. They never come back.
+func (b *book) over() (gone []ended) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	gone = map[string]string{}
 	for owner, w := range b.queued {
 		if now.Sub(w.sent) > locker.QueueLife {
-			gone[owner] = w.claim.Key
+			gone = append(gone, ended{w.claim.Key, owner})
 		}
 	}
 	for owner, h := range b.owned {
 		if h.past(now) {
-			gone[owner] = h.key
+			gone = append(gone, ended{h.key, owner})
 		}
 	}
-	for owner := range gone {
-		delete(b.queued, owner)
-		delete(b.owned, owner)
-		b.ended[owner] = now
+	for _, e := range gone {
+		delete(b.queued, e.owner)
+		delete(b.owned, e.owner)
+		b.ended[e.owner] = now
 	}
 	for owner, t := range b.ended {
 		if now.Sub(t) > time.Hour {
 			delete(b.ended, owner)
 		}
 	}
-	return gone
+	return inOrder(gone)
 }
 
 // hasEnded reports whether the claim was taken out because nobody looked.
@@ -151,16 +164,15 @@ func (b *book) hasEnded(owner string) bool {
 	return ok
 }
 
-// leave forgets the claims that wait, and returns their keys by owner id.
-func (b *book) leave() map[string]string {
+// leave forgets the claims that wait, and returns them.
+func (b *book) leave() (gone []ended) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	keys := make(map[string]string, len(b.queued))
 	for owner, w := range b.queued {
-		keys[owner] = w.claim.Key
+		gone = append(gone, ended{w.claim.Key, owner})
 	}
 	clear(b.queued)
-	return keys
+	return inOrder(gone)
 }
 
 // waits reports whether a claim waits here.
@@ -239,5 +251,6 @@ func (b *book) finders(rows map[string]*row) (found []*locker.Claim) {
 			delete(b.queued, owner)
 		}
 	}
+	slices.SortFunc(found, func(a, b *locker.Claim) int { return strings.Compare(a.Key, b.Key) })
 	return found
 }

@@ -93,8 +93,8 @@ func (l *Locker) Close(ctx context.Context) error {
 func (l *Locker) leaveAll() {
 	until := time.Now().Add(locker.QueueLife)
 	var all sync.WaitGroup
-	for owner, key := range l.book.leave() {
-		all.Go(func() { l.life.Insist(until, l.ends(request{verb: release, key: key, owner: owner})) })
+	for _, e := range l.book.leave() {
+		all.Go(func() { l.life.Insist(until, l.ends(request{verb: release, key: e.key, owner: e.owner})) })
 	}
 	all.Wait()
 }

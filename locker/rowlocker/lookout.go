@@ -162,8 +162,8 @@ func (w *waiting) left(s *share, grain int64) time.Duration {
 // gives back keys whose leases are over. It is for a store without a clock.
 func (l *lookout) mind() {
 	for lockerkit.Pause(20*time.Millisecond, l.life.Context().Done()) {
-		for owner, key := range l.book.over() {
-			l.giveBack(key, owner)
+		for _, e := range l.book.over() {
+			l.giveBack(e.key, e.owner)
 		}
 	}
 }
