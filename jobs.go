@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -130,7 +131,7 @@ func (l *Lease) lead(fn func(ctx context.Context) error) (over bool, err error) 
 
 // pause waits for d, unless ctx or the family ends first.
 func (f *family) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(limits.Apart(d))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

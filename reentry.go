@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
@@ -72,7 +73,7 @@ func (e *entrance) enter(ctx context.Context, p turns.Patience) error {
 	if p.Once {
 		return errOccupied
 	}
-	timer := time.NewTimer(time.Until(p.Until))
+	timer := time.NewTimer(limits.Apart(time.Until(p.Until)))
 	defer timer.Stop()
 	select {
 	case slot <- struct{}{}:

@@ -11,10 +11,31 @@ import (
 // repeatable is set for good by RepeatJitter.
 var repeatable atomic.Bool
 
+// grain is more than Apart adds to the times of a run, so that jitter does not
+// follow from that.
+const grain = 100 * time.Microsecond
+
+// apart counts the calls of Apart since the last RepeatJitter.
+var apart atomic.Int64
+
 // RepeatJitter is for tests. From now on the jitter of this program follows from
-// the time. A run in a testing/synctest bubble then repeats exactly, whatever
-// runs beside it.
-func RepeatJitter() { repeatable.Store(true) }
+// the time, and Apart counts from 0. A run in a testing/synctest bubble that
+// begins with RepeatJitter then repeats.
+func RepeatJitter() {
+	repeatable.Store(true)
+	apart.Store(0)
+}
+
+// Apart returns d, for a timer that is set now. After RepeatJitter it returns
+// some nanoseconds more, each time other ones. Timers that are set at once for
+// the same d then fire in their order. A testing/synctest bubble lets those of
+// one instant fire in a random order.
+func Apart(d time.Duration) time.Duration {
+	if !repeatable.Load() {
+		return d
+	}
+	return max(d, d+time.Duration(apart.Add(1))) // d may be for ever
+}
 
 // Jitter returns a random duration of at least 0 and less than d, which is
 // above 0.
@@ -23,6 +44,10 @@ func Jitter(d time.Duration) time.Duration {
 		return rand.N(d)
 	}
 	h := fnv.New64a()
-	_, _ = h.Write(strconv.AppendInt(nil, time.Now().UnixNano(), 36))
-	return time.Duration(h.Sum64() % uint64(d))
+	_, _ = h.Write(strconv.AppendInt(nil, time.Now().Round(grain).UnixNano(), 36))
+	j := time.Duration(h.Sum64() % uint64(d))
+	if d > grain {
+		j = j.Truncate(grain)
+	}
+	return j
 }

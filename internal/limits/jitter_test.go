@@ -1,6 +1,7 @@
 package limits_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ func TestJitterRepeatsInABubble(t *testing.T) {
 		synctest.Test(t, func(*testing.T) {
 			for range 100 {
 				js = append(js, limits.Jitter(time.Second))
-				time.Sleep(time.Microsecond)
+				time.Sleep(time.Millisecond)
 			}
 		})
 		return js
@@ -44,5 +45,23 @@ func TestJitterRepeatsInABubble(t *testing.T) {
 	slices.Sort(js)
 	if js[10] > 300*time.Millisecond || js[89] < 700*time.Millisecond {
 		t.Errorf("jitter does not spread: %v", js)
+	}
+}
+
+func TestTimersThatAreSetAtOnceFireInTheirOrder(t *testing.T) {
+	limits.RepeatJitter()
+	repeats = true
+	synctest.Test(t, func(*testing.T) {
+		var fired []int
+		for i := range 100 {
+			time.AfterFunc(limits.Apart(time.Second), func() { fired = append(fired, i) })
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		if len(fired) != 100 || !slices.IsSorted(fired) {
+			t.Errorf("they fire in the order %v", fired)
+		}
+	})
+	if d := limits.Apart(math.MaxInt64); d != math.MaxInt64 {
+		t.Errorf("for ever is %v", d)
 	}
 }

@@ -104,7 +104,7 @@ func (l *Life) Abandon(late bool, leave func(ctx context.Context) (done bool)) {
 func (l *Life) Insist(until time.Time, try func(ctx context.Context) (done bool)) {
 	closing := l.closing
 	for limit, pause := firstLimit, firstPause; time.Now().Before(until) && l.ctx.Err() == nil; {
-		ctx, cancel := context.WithTimeout(l.ctx, limit)
+		ctx, cancel := context.WithTimeout(l.ctx, limits.Apart(limit))
 		done := try(ctx)
 		cancel()
 		if done {
@@ -119,7 +119,7 @@ func (l *Life) Insist(until time.Time, try func(ctx context.Context) (done bool)
 
 // Pause waits for d, or until done is closed. It reports whether d has passed.
 func Pause(d time.Duration, done <-chan struct{}) bool {
-	t := time.NewTimer(d)
+	t := time.NewTimer(limits.Apart(d))
 	defer t.Stop()
 	select {
 	case <-t.C:

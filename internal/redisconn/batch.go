@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 const (
@@ -129,7 +131,7 @@ func (b *batcher) run() {
 		for _, r := range batch {
 			cmds = append(cmds, r.cmds...)
 		}
-		ctx, cancel := context.WithTimeout(b.ctx, batchLimit)
+		ctx, cancel := context.WithTimeout(b.ctx, limits.Apart(batchLimit))
 		b.exec(ctx, cmds)
 		cancel()
 		for _, r := range batch {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"sync"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // A firstContact is that of go-redis with the sentinels. It takes twice as
@@ -30,7 +32,7 @@ func (m *firstContact) begin(theirs dial) {
 	m.begun.Do(func() {
 		m.dial.Go(func() { // ends with its time limit, or with close
 			defer m.end()
-			ctx, cancel := context.WithTimeout(m.ctx, 2*dialLimit)
+			ctx, cancel := context.WithTimeout(m.ctx, limits.Apart(2*dialLimit))
 			defer cancel()
 			if conn, err := theirs(ctx); err == nil {
 				_ = conn.Close()

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 const (
@@ -99,7 +101,7 @@ func (c *Conns) Probe(ctx context.Context, node string) (context.Context, Probe)
 	if 2*trip > p.limit {
 		return ctx, p
 	}
-	ctx, p.cancel = context.WithTimeout(ctx, p.limit)
+	ctx, p.cancel = context.WithTimeout(ctx, limits.Apart(p.limit))
 	return ctx, p
 }
 

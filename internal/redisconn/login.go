@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
@@ -185,7 +186,7 @@ var errLoggedIn = errors.New("logged in")
 // logIn logs in on conn. It has dialLimit for that, however little is left of
 // the dial. It ends earlier if dial is canceled.
 func (g *loginHook) logIn(dial context.Context, conn net.Conn) error {
-	ctx, cancel := context.WithTimeout(g.ctx, dialLimit)
+	ctx, cancel := context.WithTimeout(g.ctx, limits.Apart(dialLimit))
 	defer cancel()
 	stay := context.AfterFunc(dial, func() {
 		if errors.Is(dial.Err(), context.Canceled) {

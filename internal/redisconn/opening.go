@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // openings lets tries wait for a connection before they send anything. A try
@@ -118,7 +120,7 @@ func (o *openings) connecting(addr string) error {
 
 // open lets go-redis dial a connection and keep it. It ends with the dial.
 func open(client *redis.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*dialLimit) //nolint:forbidigo // outlives its try
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Apart(2*dialLimit)) //nolint:forbidigo // outlives its try
 	defer cancel()
 	return client.Process(ctx, redis.NewMapStringInterfaceCmd(ctx, "hello", 2)) // answered by the connection itself
 }

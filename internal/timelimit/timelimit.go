@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // limited is a context with a time limit of its own.
@@ -93,7 +95,7 @@ func (w *Wheel) at(t time.Time) <-chan struct{} {
 	if c == nil {
 		c = make(chan struct{})
 		w.spokes[tick] = c
-		time.AfterFunc(left, func() { w.end(tick) })
+		time.AfterFunc(limits.Apart(left), func() { w.end(tick) })
 	}
 	return c
 }

@@ -354,6 +354,7 @@ func (gr *grant) arm(now time.Time) {
 		}
 		l.armed = at
 	}
+	next = limits.Apart(next)
 	if gr.timer == nil {
 		gr.timer = time.AfterFunc(next, gr.tick)
 	} else {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockorder"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -83,7 +84,7 @@ func (r *renewer) gather(class *renewals) {
 		pause = 0
 	}
 	r.background.begin() // Close waits for it
-	time.AfterFunc(pause, func() {
+	time.AfterFunc(limits.Apart(pause), func() {
 		defer r.background.end()
 		r.send(class)
 	})
@@ -98,7 +99,7 @@ func (r *renewer) send(class *renewals) {
 	late, batch, limit := r.take(class)
 	if len(batch) > 0 {
 		done := sync.OnceFunc(func() { r.done(class) })
-		hangs := time.AfterFunc(renewHangs, done)
+		hangs := time.AfterFunc(limits.Apart(renewHangs), done)
 		results := r.renew(batch, limit)
 		hangs.Stop()
 		done() // before the observers, which may be slow
@@ -121,7 +122,7 @@ func (r *renewer) look(batch []*grant, limit time.Duration) {
 	if len(batch) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a batch belongs to no caller
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Apart(limit)) //nolint:forbidigo // a batch belongs to no caller
 	defer cancel()
 	for _, gr := range batch {
 		if s, err := r.store.Inspect(ctx, gr.bid.claim.Key); err == nil && s.Waiting > 0 {
@@ -183,7 +184,7 @@ func (r *renewer) renew(batch []*grant, limit time.Duration) []Renewal {
 		claims[i] = &gr.bid.claim
 	}
 	results := make([]Renewal, len(batch))
-	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a lease outlives its caller
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Apart(limit)) //nolint:forbidigo // a lease outlives its caller
 	defer cancel()
 	sent := time.Now()
 	r.store.Renew(ctx, claims, func(i int, err error) {

@@ -289,7 +289,7 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 // pauses pauses after the n-th request (from 0) without an answer. pauses
 // returns false if ctx has ended.
 func (t *Turn) pauses(ctx context.Context, n int) bool {
-	timer := time.NewTimer(t.set.Backoff.Pause(n))
+	timer := time.NewTimer(limits.Apart(t.set.Backoff.Pause(n)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -140,7 +140,7 @@ func (w *waiter) standInLine(ctx context.Context, given <-chan struct{}) error {
 	if w.second || w.asksBeside() { // these wait for an answer
 		until = w.lastMoment()
 	}
-	timer := time.NewTimer(time.Until(until))
+	timer := time.NewTimer(limits.Apart(time.Until(until)))
 	defer timer.Stop()
 	select {
 	case <-given:
@@ -284,7 +284,7 @@ func (w *waiter) notePause(pauses bool) {
 }
 
 func (w *waiter) sleep(ctx context.Context, d time.Duration, poke <-chan struct{}) {
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(limits.Apart(d))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -528,7 +528,7 @@ func (w *waiter) awaitAnswer(ctx context.Context, a admission, poke <-chan struc
 	if !w.patience.Once && (w.attempts > 0 || w.stood()) {
 		last = w.patience.Until
 	}
-	timer := time.NewTimer(min(a.pause, time.Until(last)))
+	timer := time.NewTimer(limits.Apart(min(a.pause, time.Until(last))))
 	defer timer.Stop()
 	select {
 	case <-a.silence.over:

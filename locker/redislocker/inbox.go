@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -167,7 +168,7 @@ func (b *inbox) failed(err error) {
 		})
 		pause = refusedPause
 	}
-	timer := time.NewTimer(pause)
+	timer := time.NewTimer(limits.Apart(pause))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // chore is a key to be freed.
@@ -101,12 +103,12 @@ func (j *janitor) work(node string, b *backlog) {
 		case !ok:
 			return
 		case len(due) > 0:
-			ctx, cancel := context.WithTimeout(j.ctx, cleanLimit)
+			ctx, cancel := context.WithTimeout(j.ctx, limits.Apart(cleanLimit))
 			answered := j.clean(ctx, due)
 			cancel()
 			j.settle(b, due, answered)
 		default:
-			timer := time.NewTimer(pause)
+			timer := time.NewTimer(limits.Apart(pause))
 			select {
 			case <-timer.C:
 			case <-b.wake:

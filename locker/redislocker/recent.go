@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/redisconn"
 )
 
@@ -90,7 +91,7 @@ func (r *recent) watch() {
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, r.trip.Patience(2*recentTick))
+		ctx, cancel := context.WithTimeout(r.ctx, limits.Apart(r.trip.Patience(2*recentTick)))
 		r.ask(ctx, keys)
 		cancel()
 		r.look()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -182,7 +183,7 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	}
 	go func() { // ends with its time limit; Close waits for it
 		defer l.gate.Leave()
-		ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // ends when Close does or gives up
+		ctx, cancel := context.WithTimeout(l.janitor.ctx, limits.Apart(cleanLimit)) // ends when Close does or gives up
 		defer cancel()
 		if !l.replicas.have(ctx, key, owner) {
 			o.Length = 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
@@ -168,7 +169,7 @@ const counting = `return redis.call("pubsub", "numsub", ARGV[1])[2]`
 // own. It returns a finding if the server where releases go knows nothing of the
 // subscription. In a cluster a server counts only those who subscribe there.
 func (l checker) tryMessages(ctx context.Context, k keys) (unheard, err error) {
-	ctx, cancel := context.WithTimeout(ctx, subscribeLimit)
+	ctx, cancel := context.WithTimeout(ctx, limits.Apart(subscribeLimit))
 	defer cancel()
 	channel := l.names.inbox(lockerkit.NewID())
 	sub := l.conn.Subscribe(ctx, channel)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -64,7 +65,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, batchMost)
+	return context.WithTimeout(ctx, limits.Apart(batchMost))
 }
 
 // failed returns the reply of a request that was not answered.
@@ -208,7 +209,7 @@ func (d *desk) gather(ctx context.Context, line *queue, all []*task, left []*cal
 	if len(all) == 0 {
 		wait = math.MaxInt64 // nothing is due
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(limits.Apart(wait))
 	defer timer.Stop()
 	if line.lull > 0 {
 		select {
@@ -296,7 +297,7 @@ func (d *desk) round(ctx context.Context, all []*task) (rest []*task) {
 		waiting = append(waiting, t.calls...)
 	}
 	limit := max(batchLeast, min(batchMost, time.Until(lockerkit.Patience(waiting, batchMost))))
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limits.Apart(limit))
 	defer cancel()
 	return d.attempt(ctx, all)
 }

@@ -83,7 +83,7 @@ func (l *lookout) heard(src Row) {
 	}
 	at := src.Version
 	if len(src.Value) == 0 {
-		ctx, cancel := context.WithTimeout(l.life.Context(), pollLimit)
+		ctx, cancel := context.WithTimeout(l.life.Context(), limits.Apart(pollLimit))
 		defer cancel()
 		rows, err := l.desk.rows.Load(ctx, []string{src.Key})
 		if err != nil {
@@ -196,7 +196,7 @@ func (l *lookout) lookAll() (again bool) {
 // look reads the rows of keys, and tells the guard what is new. An error costs
 // time only: the next look comes soon.
 func (l *lookout) look(keys []string) {
-	ctx, cancel := context.WithTimeout(l.life.Context(), pollLimit)
+	ctx, cancel := context.WithTimeout(l.life.Context(), limits.Apart(pollLimit))
 	defer cancel()
 	sent := time.Now()
 	found, err := l.desk.rows.Load(ctx, keys)
