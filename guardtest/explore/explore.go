@@ -49,8 +49,6 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // ErrNoAnswer is what [World.Step] returns if its request or the answer got
@@ -70,6 +68,7 @@ type settings struct {
 	stats   *stats
 	not     []kind
 	twice   bool                 // each run is done twice, and must be the same
+	late    func() bool          // the program had to wait for a processor since the last call
 	network func(*World) network // nil: the guards keep their leases in memory
 }
 
@@ -98,6 +97,7 @@ type stats struct {
 	Level               int // faults at once in the last run
 	Diverged            int // runs in which a planned fault did not come
 	Unlike              int // runs that were not the same the second time
+	Anew                int // pairs of such runs that were done again, as the machine was late
 	Untried             int // plans that the budget left out
 	Contrary            int // runs that broke, unlike one with the same trace, or the other way round
 	Took                time.Duration
@@ -144,11 +144,12 @@ func Find(t *testing.T, scenario func(*World), opts ...Option) (story string) {
 	return newSearch(t, scenario, opts).all()
 }
 
+func never() bool { return false }
+
 func newSearch(t *testing.T, scenario func(*World), opts []Option) *search {
 	t.Helper()
-	limits.RepeatJitter()
 	x := &search{
-		t: t, scenario: scenario, set: settings{runs: 2000, faults: 3}, seen: make(map[uint64]bool),
+		t: t, scenario: scenario, set: settings{runs: 2000, faults: 3, late: never}, seen: make(map[uint64]bool),
 		failed: t.Failed(),
 	}
 	for _, o := range opts {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/goroutine"
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // gate is a goroutine that is about to do something outside its process.
@@ -214,7 +215,7 @@ func (p *process) freezeAt(what string) {
 			return
 		}
 		select {
-		case <-time.After(rest): // with all others of the process, which go on one after the other
+		case <-time.After(limits.Apart(rest)): // with all others of the process, which go on one after the other
 			p.passUntil(context.Background(), "wake "+what, minor, nothing)
 		case <-p.end:
 			return
@@ -244,7 +245,7 @@ func (p *process) stand(k kind, touches touched) kind {
 	d := p.length(k)
 	p.standFor(d)
 	select {
-	case <-time.After(d):
+	case <-time.After(limits.Apart(d)):
 	case <-p.end:
 	}
 	return p.pass("wake", minor, touches)

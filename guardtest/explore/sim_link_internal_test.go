@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/proto"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // link is one connection between a process and Redis.
@@ -98,7 +100,7 @@ func (r *redisNet) dial(ctx context.Context, p *process) error {
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(out):
+	case <-time.After(limits.Apart(out)):
 	case <-p.end:
 	}
 	p.pass("no route", minor, nothing) // one after the other
@@ -128,6 +130,17 @@ func (l *link) cut() {
 	})
 }
 
+// isGone reports whether the end of the server is closed. What both ends have
+// done at once then ends in the same way each time.
+func (l *link) isGone() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // hush is what a connection is that has lost bytes.
 func (l *link) hush() {
 	l.mu.Lock()
@@ -155,7 +168,7 @@ func (l *link) next() (cmd []string, ok bool) {
 	for {
 		closed := l.conn.isClosed()
 		l.mu.Lock()
-		if ok = len(l.todo) > 0; ok {
+		if ok = len(l.todo) > 0 && !l.isGone(); ok {
 			cmd, l.todo = l.todo[0], l.todo[1:]
 		}
 		l.mu.Unlock()
@@ -330,7 +343,7 @@ func (l *link) listen() {
 	for {
 		l.mu.Lock()
 		frame := ""
-		if len(l.frames) > 0 {
+		if len(l.frames) > 0 && !l.isGone() {
 			frame, l.frames = l.frames[0], l.frames[1:]
 		}
 		l.mu.Unlock()
@@ -427,9 +440,10 @@ func writes(name string) bool {
 	return !slices.Contains([]string{"get", "getrange", "exists", "ping", "subscribe", "wait"}, strings.ToLower(name))
 }
 
-var ownerIDs = regexp.MustCompile(`[A-Za-z0-9_-]{22,}`)
+var ownerIDs = regexp.MustCompile(`(\$\d+ )?[A-Za-z0-9_-]{22,}`)
 
-// brief is an answer in a story. Owner ids, which are random, are left out.
+// brief is an answer in a story. Owner ids are left out, which are random, and
+// how long they are with a text that has the time.
 func brief(answer string) string {
 	text := strings.ReplaceAll(answer, "\r\n", " ")
 	if before, _, found := strings.Cut(text, `{"v":`); found {

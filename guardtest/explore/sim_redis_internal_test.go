@@ -21,6 +21,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -373,7 +374,7 @@ func (r *redisNet) split(p *process, k kind) {
 		r.losesUntil(time.Now().Add(d))
 	}
 	r.cutAll(old, p)
-	time.AfterFunc(splits[k], func() { r.heal(old) })
+	time.AfterFunc(limits.Apart(splits[k]), func() { r.heal(old) })
 }
 
 // heal ends an old primary.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
@@ -196,7 +197,7 @@ func (l *rowLine) before(k kind, what string, keys touched, answer chan<- error)
 // learns that it has missed messages.
 func (l *rowLine) isolate(k kind) {
 	l.net.isolate(l.p, k)
-	time.AfterFunc(outages[k], func() {
+	time.AfterFunc(limits.Apart(outages[k]), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.hangUp != nil {
@@ -330,7 +331,7 @@ func (l rowEars) Listen(ctx context.Context, instance string, hear func(rowlocke
 	l.p.freeze()
 	if out := l.net.outFor(l.p); out > 0 {
 		select {
-		case <-time.After(out):
+		case <-time.After(limits.Apart(out)):
 		case <-ctx.Done():
 		case <-l.p.end:
 			<-ctx.Done()

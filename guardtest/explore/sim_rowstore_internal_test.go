@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
@@ -202,7 +203,7 @@ func (s *rowStore) swap(process string, c *rowlocker.Change, unseen time.Duratio
 		s.tell(c)
 		return
 	}
-	time.AfterFunc(unseen, func() {
+	time.AfterFunc(limits.Apart(unseen), func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tell(c)

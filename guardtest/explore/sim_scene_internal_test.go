@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // sim is a scenario of the guard's own requests. play starts its processes.
@@ -258,7 +259,7 @@ func (s *scene) do(ctx context.Context, y stay) error {
 	}
 	if y.hold > 0 {
 		select {
-		case <-time.After(y.hold):
+		case <-time.After(limits.Apart(y.hold)):
 		case <-ctx.Done():
 		}
 	}

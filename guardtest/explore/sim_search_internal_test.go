@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +25,10 @@ type hunt struct {
 // how long c takes.
 func (c *sim) hunt(t *testing.T, opts ...Option) *hunt {
 	t.Helper()
-	before := runtime.GOMAXPROCS(1) // goroutines that one step wakes then go on in the same order
-	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	// Goroutines that one step wakes then go on in the same order. Collections
+	// come between the runs, see each.
+	procs, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(-1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(procs); debug.SetGCPercent(percent) })
 	h := &hunt{search: newSearch(t, c.scenario, append([]Option{c.simulated}, opts...)), c: c}
 	h.set.runs = 1 << 30
 	h.run(nil)
@@ -100,6 +103,9 @@ func (h *hunt) each(plans []plan) (level []*result, story string) {
 		if !h.until.IsZero() && time.Now().After(h.until) {
 			h.st.Untried += len(plans) - i
 			break
+		}
+		if i%10 == 0 {
+			runtime.GC()
 		}
 		r := h.try(p)
 		if len(h.broken) > 0 {

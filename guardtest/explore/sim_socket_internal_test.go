@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // socket is the end of a connection that a process has. A process that has died
@@ -39,7 +41,7 @@ func (c *socket) Read(b []byte) (int, error) {
 		if n > 0 || err != nil {
 			return n, err
 		}
-		timer := time.NewTimer(left)
+		timer := time.NewTimer(limits.Apart(left))
 		select {
 		case <-c.wake:
 		case <-timer.C:

@@ -3,6 +3,8 @@ package explore
 import (
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // simNet is the network and the store of a run.
@@ -92,7 +94,7 @@ func (r *wires) hold(p *process, d time.Duration, what string, touches touched) 
 	w.mu.Unlock()
 	defer w.leave()
 	select {
-	case <-time.After(d):
+	case <-time.After(limits.Apart(d)):
 	case <-w.end:
 		return false
 	}
