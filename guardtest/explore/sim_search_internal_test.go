@@ -27,8 +27,8 @@ func (c *sim) hunt(t *testing.T, opts ...Option) *hunt {
 	t.Helper()
 	// Goroutines that one step wakes then go on in the same order. Collections
 	// come between the runs, see each.
-	procs, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(-1)
-	t.Cleanup(func() { runtime.GOMAXPROCS(procs); debug.SetGCPercent(percent) })
+	procs, percent, most := runtime.GOMAXPROCS(1), debug.SetGCPercent(-1), debug.SetMemoryLimit(2<<30)
+	t.Cleanup(func() { runtime.GOMAXPROCS(procs); debug.SetGCPercent(percent); debug.SetMemoryLimit(most) })
 	h := &hunt{search: newSearch(t, c.scenario, append([]Option{c.simulated}, opts...)), c: c}
 	h.set.runs = 1 << 30
 	h.run(nil)
