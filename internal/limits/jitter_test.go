@@ -2,7 +2,11 @@ package limits_test
 
 import (
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,5 +67,38 @@ func TestTimersThatAreSetAtOnceFireInTheirOrder(t *testing.T) {
 	})
 	if d := limits.Apart(math.MaxInt64); d != math.MaxInt64 {
 		t.Errorf("for ever is %v", d)
+	}
+}
+
+// A timer that is not apart makes runs of the simulation differ.
+func TestTimersOfTheGuardAreApart(t *testing.T) {
+	dirs := []string{
+		".", "internal/turns", "internal/lockerkit", "internal/timelimit", "internal/redisconn", "locker/rowlocker",
+		"locker/redislocker",
+	}
+	timer := regexp.MustCompile(`\b(time\.(NewTimer|AfterFunc)|context\.WithTimeout|timer\.Reset)\(`)
+	seen := 0
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(text)) {
+				if strings.HasSuffix(file, "_test.go") || !timer.MatchString(line) {
+					continue
+				}
+				if seen++; !strings.Contains(line, "limits.Apart(") {
+					t.Errorf("%s: %s is set without limits.Apart", file, strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d timers were found, of more than 20", seen)
 	}
 }

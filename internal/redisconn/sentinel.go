@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
@@ -71,7 +72,7 @@ func (w *primaryTracker) settled(ctx context.Context) error {
 	if now == nil {
 		return nil
 	}
-	left := time.NewTimer(time.Until(now.free))
+	left := time.NewTimer(limits.Apart(time.Until(now.free)))
 	defer left.Stop()
 	select {
 	case <-left.C:

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // sentinels asks all sentinels where the primary is. go-redis listens to only
@@ -83,7 +85,7 @@ func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err
 // primary. The majority is more than half of all. After limit it is more than
 // half of those that have answered. addr is "" if they do not agree.
 func (s *sentinels) elect(ctx context.Context, limit time.Duration) (addr string, answered bool) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limits.Apart(limit))
 	defer cancel()
 	votes, all := map[string]int{}, 0
 	answers := make(chan string, len(s.clients))

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -103,7 +104,7 @@ func (e *Engine) Close(ctx context.Context) error {
 			e.lose(ctx)
 			err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(time.Second))
 			defer cancel()
 		}
 	}

@@ -131,7 +131,7 @@ func (l *recentGates) add(gt *gate, sweep func()) {
 	l.new = append(l.new, gt)
 	if !l.sweeps {
 		l.sweeps = true
-		time.AfterFunc(limits.Busy, sweep)
+		time.AfterFunc(limits.Apart(limits.Busy), sweep)
 	}
 }
 
@@ -143,7 +143,7 @@ func (l *recentGates) turn(sweep func()) (over []*gate) {
 	over, l.old, l.new = l.old, l.new, nil
 	l.sweeps = len(l.old) > 0
 	if l.sweeps {
-		time.AfterFunc(limits.Busy, sweep)
+		time.AfterFunc(limits.Apart(limits.Busy), sweep)
 	}
 	return over
 }

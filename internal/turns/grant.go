@@ -354,11 +354,10 @@ func (gr *grant) arm(now time.Time) {
 		}
 		l.armed = at
 	}
-	next = limits.Apart(next)
 	if gr.timer == nil {
-		gr.timer = time.AfterFunc(next, gr.tick)
+		gr.timer = time.AfterFunc(limits.Apart(next), gr.tick)
 	} else {
-		gr.timer.Reset(next)
+		gr.timer.Reset(limits.Apart(next))
 	}
 }
 
