@@ -112,6 +112,9 @@ func (c controller) next() (*gate, kind) {
 			return nil, goOn
 		}
 		d := decision{id: g.id, did: w.plan.at(g.id, g.yielded)}
+		if !slices.Contains(g.kinds, d.did) {
+			d.did = goOn // result.left tells of a fault that g cannot have
+		}
 		if d.did == yield || d.did == swap {
 			w.decisions = append(w.decisions, d)
 			g.p.low = g.p.low || d.did == yield

@@ -33,7 +33,7 @@
 // decisions, no order of a map, nothing that is kept from another run. A
 // scenario must hold no mutex across a Step, and returns errors instead of
 // failing t. A run that stands still, because of a mutex or of real I/O, fails
-// the test after 10 s.
+// the test when no step has come for 10 s.
 //
 // Of runs that differ only in the order of steps that touch nothing in common,
 // Test goes on from one. A request of the guard touches its keys. A Step
@@ -125,7 +125,7 @@ func Test(t *testing.T, scenario func(*World), opts ...Option) {
 			t.Errorf("explore: %v", r.err)
 		}
 		if left := r.left(); len(left) > 0 {
-			t.Errorf("explore: %s did not come: there is no such step now", left)
+			t.Errorf("explore: %s did not come: there is no such step now, or not this fault of it", left)
 		}
 		return
 	}

@@ -16,7 +16,10 @@ import (
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
-// patient is how long, in real time, a run may stand still.
+// endless is more steps than a run can have.
+const endless = 100_000
+
+// patient is how long, in real time, a run may go without a step.
 var patient = 10 * time.Second
 
 // search is the runs of one Test.
@@ -171,9 +174,7 @@ func (x *search) run(p plan) *result {
 			world.finish()
 		})
 	}()
-	select {
-	case <-done:
-	case <-time.After(patient):
+	if !ends(done, &w) {
 		x.stalled.Store(true)
 		r := w.Load().result()
 		r.stalled = true
@@ -189,6 +190,22 @@ func (x *search) run(p plan) *result {
 		r.err = errors.Join(errors.New("the scenario fails t by itself: return an error instead"), r.err)
 	}
 	return r
+}
+
+// ends waits for a run. It reports false as soon as the run stands still.
+func ends(done <-chan struct{}, w *atomic.Pointer[World]) bool {
+	for before := 0; ; {
+		select {
+		case <-done:
+			return true
+		case <-time.After(patient):
+		}
+		now := len(w.Load().result().decisions)
+		if now == before || now > endless {
+			return false
+		}
+		before = now
+	}
 }
 
 // busy tells of goroutines in bubbles that wait for what is outside.

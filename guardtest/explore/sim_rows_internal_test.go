@@ -71,6 +71,8 @@ func (n *rowNet) forget() { panic("explore: a store of rows never loses all") }
 func (n *rowNet) locker(p *process) locker.Locker {
 	l := &rowLine{net: n, p: p}
 	switch k := n.store.kind; {
+	case k.membership && !k.tickets, k.tickets && !k.pulse, k.pulse && !k.ears:
+		panic(k.name + ": members need tickets, tickets a pulse, a pulse ears; see deaf")
 	case k.tickets:
 		return rowlocker.New(rowTickets{rowPulse{rowEars{l}}})
 	case k.pulse:

@@ -245,7 +245,7 @@ func (s *scene) do(ctx context.Context, y stay) error {
 			return err
 		}
 	}
-	died := p.step("enter " + y.key)
+	died := p.step("inside " + y.key)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -263,7 +263,7 @@ func (s *scene) do(ctx context.Context, y stay) error {
 		case <-ctx.Done():
 		}
 	}
-	died = p.step("leave " + y.key)
+	died = p.step("outside " + y.key)
 	h.leave(g)
 	if died {
 		p.crash()

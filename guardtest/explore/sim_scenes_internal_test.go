@@ -36,6 +36,7 @@ func sims() []*sim {
 		{name: "shared", play: shared},
 		{name: "all", play: several(2)},
 		{name: "three", play: threeAtOnce},
+		{name: "allread", play: allBesideReader},
 		{name: "once", play: onceAndForget(1)},
 		{name: "once2", play: onceAndForget(2)},
 		{name: "longonce", play: longOnce},
@@ -43,6 +44,7 @@ func sims() []*sim {
 		{name: "forget2", play: forgetTwice},
 		{name: "joins", play: joins},
 		{name: "keepfor", play: keepFor},
+		{name: "fails", play: fails},
 		{name: "wanted", slack: 10 * time.Second, play: wanted},
 		{name: "leader", slack: 20 * time.Second, play: leaders},
 		{name: "force", slack: 3 * time.Second, play: forces},
@@ -257,6 +259,31 @@ func threeAtOnce(s *scene) {
 	})
 }
 
+// allBesideReader: A reads b when B comes, who wants a and b, alone and then to
+// read both.
+func allBesideReader(s *scene) {
+	one := stay{key: "b", limit: locker.NoLimit, hold: time.Second}
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		read := g.With(guard.WithShared())
+		both := func(g *guard.Guard, limit int) error {
+			return g.DoAll(ctx, []string{"b", "a"}, func(ctx context.Context) error {
+				if err := s.do(ctx, stay{key: "a", limit: limit}); err != nil {
+					return err
+				}
+				return s.do(ctx, stay{key: "b", limit: limit, hold: 300 * ms})
+			})
+		}
+		if i == 0 {
+			return times(2, func() error { return s.under(ctx, read, one) })
+		}
+		time.Sleep(50 * ms)
+		if err := both(g, 1); err != nil {
+			return err
+		}
+		return both(read, locker.NoLimit)
+	})
+}
+
 // results are those of one key, by number.
 type results struct {
 	s    *scene
@@ -436,6 +463,53 @@ func keepFor(s *scene) {
 			time.Sleep(2 * time.Second)
 			return err
 		})
+	})
+}
+
+// fails: A's function ends with an error while B waits, who runs its own. That
+// ends with a final error, which is kept for 3 s: A's second call gets it, and
+// the third one runs its function.
+func fails(s *scene) {
+	oops, over := errors.New("oops"), &guard.FinalError{Code: "over"}
+	once := func(ctx context.Context, g *guard.Guard, keep time.Duration, end error) (ran bool, err error) {
+		_, err = guard.Once(ctx, g, "k", time.Hour, func(ctx context.Context) (int, error) {
+			ran = true
+			err := errors.Join(guard.KeepFor(ctx, keep), s.do(ctx, stay{key: "k", hold: 300 * ms}))
+			if err != nil {
+				return 0, err
+			}
+			return 1, end
+		})
+		return ran, err
+	}
+	s.each(2, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i == 1 {
+			time.Sleep(50 * ms)
+			ran, err := once(ctx, g, 3*time.Second, guard.Final("over", oops))
+			if !ran && err != nil && strings.Contains(err.Error(), "oops") {
+				s.fail("SHARED: B has the error of another's function: %v", err)
+			}
+			if errors.Is(err, over) {
+				return nil
+			}
+			return err
+		}
+		if _, err := once(ctx, g, time.Hour, oops); !errors.Is(err, oops) {
+			return err
+		}
+		ran, err := once(ctx, g, 3*time.Second, nil)
+		if s.w.Calm() && (ran || !errors.Is(err, over)) {
+			s.fail("LOST: A's second call gets %v, and its function ran: %t", err, ran)
+		}
+		time.Sleep(4 * time.Second)
+		ran, err = once(ctx, g, 3*time.Second, nil)
+		if s.w.Calm() && !ran {
+			s.fail("KEPT: A's third call gets %v", err)
+		}
+		if errors.Is(err, over) {
+			return nil
+		}
+		return err
 	})
 }
 
