@@ -55,7 +55,7 @@ type row struct {
 	revoked []string // instances whose claims an operator made to lose the key
 	revokes bool     // the write that was read has done so
 
-	settled []string // owners whose shares have ended, for this process
+	settled []share  // those that have ended, for this process
 	tickets []Ticket // that were read with the row, and are in queue
 	finds   []waiter // left the queue for a record
 }
@@ -448,16 +448,17 @@ func (r *row) lapse(owner string) {
 	if r.owner == owner {
 		r.ends = min(r.ends, r.now)
 	}
-	n := len(r.crowd)
-	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool { return s.Owner == owner })
-	r.dirty = r.dirty || len(r.crowd) < n || slices.Contains(r.settled, owner) // others may see it still
+	n, is := len(r.crowd)+len(r.settled), func(s share) bool { return s.Owner == owner }
+	r.crowd = slices.DeleteFunc(r.crowd, is)
+	r.settled = slices.DeleteFunc(r.settled, is) // others may see it still
+	r.dirty = r.dirty || len(r.crowd)+len(r.settled) < n
 }
 
 // settle drops the shares that have ended (law 9).
 func (r *row) settle() {
 	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool {
 		if s.Ends <= r.now {
-			r.settled = append(r.settled, s.Owner)
+			r.settled = append(r.settled, s)
 		}
 		return s.Ends <= r.now
 	})
