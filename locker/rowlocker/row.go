@@ -198,9 +198,10 @@ func (r *result) answer() locker.Answer {
 // alone reports whether a claim owns the key that must be alone.
 func (r *row) alone() bool { return r.owner != "" && r.ends > r.now }
 
-// loose reports whether a write of r makes nobody an owner and keeps nothing.
+// loose reports whether a write of r makes nobody an owner and keeps nothing,
+// and an operator has not asked for it.
 func (r *row) loose() bool {
-	fresh := r.owner != "" && r.since == 0 || r.record.dirty
+	fresh := r.owner != "" && r.since == 0 || r.record.dirty || len(r.revoked) > 0
 	for _, s := range r.crowd {
 		fresh = fresh || s.Since == 0
 	}
