@@ -541,8 +541,9 @@ func (s *scene) takesShare(ctx context.Context, g *guard.Guard) error {
 	if err != nil || len(k.Owners) == 0 {
 		return err
 	}
-	owner, exact := k.Owners[len(k.Owners)-1].Owner, s.exact() // one that may stand beside the row
-	s.net.loses() // the holder may trust its lease until it is told
+	exact := s.exact()
+	owner := k.Owners[len(k.Owners)-1].Owner // which may stand beside the row
+	s.net.loses()                            // the holder may trust its lease until it is told
 	lost := s.net.lastLoss()
 	if err := g.ForceRelease(ctx, "k", owner); err != nil {
 		if errors.Is(err, guard.ErrLeaseLost) {
