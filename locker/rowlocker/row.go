@@ -78,7 +78,7 @@ type record struct {
 	mark  bool   // it counts while its owner does not own the key
 	term
 	size    int64
-	value   []byte // if it was read, see request.wantsValue
+	value   []byte // if it was read
 	dirty   bool   // value must be written
 	oldSize int64  // bytes of the value that the store has
 }
@@ -161,9 +161,6 @@ type request struct {
 	unmark     bool       // the release deletes the mark of owner
 	lapsed     bool       // owner knows that its lease has ended
 }
-
-// wantsValue reports whether the answer may hold the value of a record.
-func (q *request) wantsValue() bool { return q.recall || q.verb == begin }
 
 // result is the answer to a request.
 type result struct {
