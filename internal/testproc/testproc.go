@@ -75,7 +75,7 @@ func Main[T any](start func(settings T) (stop func(), err error)) {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(1) //nolint:revive // it is the whole main function of a program
 	}
 	fmt.Println("ready")
 	_, _ = io.Copy(io.Discard, os.Stdin)
