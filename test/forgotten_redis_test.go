@@ -42,6 +42,29 @@ func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
 	}
 }
 
+// The answers to calls that wait tell as much of a connection. On a busy machine
+// some calls are refused.
+func TestTryDo_OutlivesConnectionsThatOnlyDoHasUsed(t *testing.T) {
+	t.Parallel() // it mostly waits
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	for refused := 0; ; refused++ {
+		g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr))))
+		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+		if err := g.Do(t.Context(), "warm", nop); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
+		p.SilenceAll()
+		ran, err := g.TryDo(t.Context(), "k", nop)
+		if ran && err == nil {
+			return
+		}
+		if refused == 10 {
+			t.Fatalf("ran %v, %v, as 10 calls before it", ran, err)
+		}
+	}
+}
+
 // A server that is far away answers late. That is no reason to leave its
 // connections.
 func TestTryDo_AsksAServerThatIsFarAway(t *testing.T) {

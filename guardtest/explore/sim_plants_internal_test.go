@@ -40,6 +40,7 @@ var plants = []struct {
 	{"rows-offer-from-message", "TestSimRows/postgres/slowhand"},
 	{"rows-ticket-comes-back", "TestSimRows/etcd/gaveup"},
 	{"rows-waiter-stays", "TestSimRows/etcd/closewriter"},
+	{"rows-share-comes-back", "TestSimRows/etcd/forceshare"},
 	{"rows-one-permit-more", "TestSimRows/etcd/permits"},
 	{"rows-written-over", "TestSimRows/etcd/shared"},
 	{"lease-trusted-for-two", "TestSim/hold2"},

@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,6 +49,7 @@ func sims() []*sim {
 		{name: "wanted", slack: 10 * time.Second, play: wanted},
 		{name: "leader", slack: 20 * time.Second, play: leaders},
 		{name: "force", slack: 3 * time.Second, play: forces},
+		{name: "forceshare", slack: 3 * time.Second, play: forcesShare},
 		{name: "close", play: closes},
 		{name: "closewriter", play: closesWriter},
 		{name: "gaveup", play: gaveUp},
@@ -583,6 +585,55 @@ func forces(s *scene) {
 		}
 		return nil
 	})
+}
+
+// forcesShare: C waits for A and B, who share the key, and takes it from one.
+func forcesShare(s *scene) {
+	s.each(3, func(ctx context.Context, g *guard.Guard, i int) error {
+		if i < 2 {
+			time.Sleep(time.Duration(i) * 20 * ms)
+			shared := stay{key: "k", limit: locker.NoLimit, hold: 2 * s.ttl}
+			err := s.under(ctx, g.With(guard.WithShared()), shared)
+			if errors.Is(err, guard.ErrLeaseLost) {
+				return nil
+			}
+			return err
+		}
+		time.Sleep(300 * ms)
+		ended := make(chan error, 1)
+		go func() { ended <- s.under(ctx, g, stay{key: "k"}) }() // ends with its one call
+		time.Sleep(300 * ms)
+		err := s.takesShare(ctx, g)
+		return errors.Join(err, <-ended)
+	})
+}
+
+// takesShare takes the key from one of those who share it. They must not get it
+// back.
+func (s *scene) takesShare(ctx context.Context, g *guard.Guard) error {
+	k, err := g.Inspect(ctx, "k")
+	if err != nil || len(k.Owners) == 0 {
+		return err
+	}
+	exact := s.exact()
+	owner := k.Owners[len(k.Owners)-1].Owner // which may stand beside the row
+	s.net.loses()                            // the holder may trust its lease until it is told
+	lost := s.net.lastLoss()
+	if err := g.ForceRelease(ctx, "k", owner); err != nil {
+		if errors.Is(err, guard.ErrLeaseLost) {
+			return nil
+		}
+		return err
+	}
+	time.Sleep(s.ttl)
+	if k, err = g.Inspect(ctx, "k"); err != nil {
+		return err
+	}
+	back := slices.ContainsFunc(k.Owners, func(w guard.Waiter) bool { return w.Owner == owner })
+	if back && exact && s.net.lastLoss().Equal(lost) {
+		s.fail("BACK: a share that was released by force")
+	}
+	return nil
 }
 
 // closes: the caller of B leaves as the key comes, and then B's guard is

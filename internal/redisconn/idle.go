@@ -81,15 +81,16 @@ type Probe struct {
 	limit  time.Duration
 }
 
-// Probe is for the requests to a node of a caller that will not wait for long.
-// If the node has answered none lately, the connections may have been forgotten,
-// and the requests have a part of the time until ctx ends. They have all of it
-// after a probe that has failed, because new connections need the time, and if
-// the server is too far away to answer in a part of it.
-func (c *Conns) Probe(ctx context.Context, node string) (context.Context, Probe) {
+// Probe is for the requests to a node of a caller, which waits or will not do
+// so for long. If the node has answered none lately, the connections may have
+// been forgotten, and the requests of one that will not wait have a part of the
+// time until ctx ends. They have all of it after a probe that has failed,
+// because new connections need the time, and if the server is too far away to
+// answer in a part of it.
+func (c *Conns) Probe(ctx context.Context, node string, waits bool) (context.Context, Probe) {
 	p := Probe{seen: c.idle.at(node), start: time.Since(begun)}
 	last := p.seen.answered.Load()
-	if last == 0 || p.start-time.Duration(last) < trusted || !c.own || p.seen.left.Load() > last {
+	if waits || last == 0 || p.start-time.Duration(last) < trusted || !c.own || p.seen.left.Load() > last {
 		return ctx, p
 	}
 	end, limited := ctx.Deadline()

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/testproc"
 )
 
 // patience is for a process to do what it was told, on a machine with other
@@ -98,12 +100,11 @@ func (s *Server) setUp(path string, args ...string) error {
 func (s *Server) serve(path string, args func(port string) []string, ready func(host, port string) bool) (err error) {
 	s.path, s.args, s.ready = path, args, ready
 	for range 5 { // another process may take the port between choosing and binding it
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
+		addrs, e := testproc.FreeAddrs(1)
+		if e != nil {
+			return e
 		}
-		s.addr = l.Addr().String()
-		_ = l.Close()
+		s.addr = addrs[0]
 		if err = s.serveOnce(); err == nil {
 			return nil
 		}

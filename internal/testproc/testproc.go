@@ -5,6 +5,7 @@ package testproc
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -61,6 +62,24 @@ func (p *Process) Serve(ctx context.Context, program, config string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Main runs a program of [Build]. start starts its server by the settings that
+// [Process.Serve] passes as JSON, and returns when it serves. stop ends it.
+func Main[T any](start func(settings T) (stop func(), err error)) {
+	var settings T
+	err := json.Unmarshal([]byte(os.Args[1]), &settings)
+	stop := func() {}
+	if err == nil {
+		stop, err = start(settings)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) //nolint:revive // it is the whole main function of a program
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	stop()
 }
 
 // Kill ends the process by SIGKILL and waits for its end. It may be called

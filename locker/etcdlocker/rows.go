@@ -218,10 +218,13 @@ func begins(key, with string) []clientv3.Cmp {
 
 func exists(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), ">", 0) }
 
+// isFirst reports whether nothing may stand at the key of a row.
+func isFirst(row *rowlocker.Row) bool { return row.Alone && row.Version == 0 && row.Beside == 0 }
+
 // unchanged says that a row, and if Alone its tickets, are as they are known.
 func (r *rows) unchanged(row *rowlocker.Row) []clientv3.Cmp {
 	key, tickets := r.rowKey(row.Key), r.ticketKey(row.Key, "")
-	if row.Alone && row.Version == 0 && row.Beside == 0 { // the first in etcd's order are the row and its tickets
+	if isFirst(row) { // the first in etcd's order are the row and its tickets
 		created := clientv3.CreateRevision(key).WithRange(clientv3.GetPrefixRangeEnd(tickets))
 		return []clientv3.Cmp{clientv3.Compare(created, "=", 0)}
 	}

@@ -182,6 +182,9 @@ func (s *step) write(row *rowlocker.Row) error {
 	for _, t := range row.Drop {
 		s.then = append(s.then, clientv3.OpDelete(s.ticketKey(row.Key, t.Name)))
 	}
+	if row.Value != nil && isFirst(row) {
+		s.unmark(row)
+	}
 	for _, m := range row.Marks {
 		if err := s.mark(row.Key, m); err != nil {
 			return err
@@ -216,6 +219,23 @@ func (s *step) mark(key string, m rowlocker.Mark) error {
 	}
 	s.then = append(s.then, clientv3.OpDelete(s.markKey(key, m.Owner)))
 	return nil
+}
+
+// unmark deletes the marks of those who have owned a key that nobody owns now.
+// They may end a little later than the row. etcd takes no key twice in a
+// transaction, so the new ones are left out.
+func (s *step) unmark(row *rowlocker.Row) {
+	all := s.markKey(row.Key, "")
+	from := all
+	marks := slices.SortedFunc(slices.Values(row.Marks), func(a, b rowlocker.Mark) int {
+		return strings.Compare(a.Owner, b.Owner)
+	})
+	for _, m := range marks {
+		key := s.markKey(row.Key, m.Owner)
+		s.then = append(s.then, clientv3.OpDelete(from, clientv3.WithRange(key)))
+		from = key + "\x00"
+	}
+	s.then = append(s.then, clientv3.OpDelete(from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(all))))
 }
 
 // join puts a ticket beside a row, replaces it, or takes it away.

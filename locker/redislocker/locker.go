@@ -154,10 +154,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{}, err
 	}
 	defer l.gate.Leave()
-	if t.Wait {
-		return l.acquire(ctx, c, t)
-	}
-	ctx, probe := l.conn.Probe(ctx, l.node(c.Key))
+	ctx, probe := l.conn.Probe(ctx, l.node(c.Key), t.Wait)
 	answer, err := l.acquire(ctx, c, t)
 	probe.End(err)
 	return answer, err

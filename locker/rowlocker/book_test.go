@@ -2,6 +2,7 @@ package rowlocker
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
@@ -119,4 +120,42 @@ func TestAnOfferLastsFromTheLastLookThatSawTheClaimWait(t *testing.T) {
 			t.Errorf("seen at %d: %v, want %v", c.seen, offer.Length, c.want)
 		}
 	}
+}
+
+// Without a clock, what a read tells may be older than the read by the grain.
+func TestAnOfferLastsLongerForOthersByTheGrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const grain = 20 * time.Millisecond
+		ls, _ := peers(t, 3, func(m *memRows) *Locker { return New(grained{memEars{m}, grain}) })
+		a, b, c := wants('a', 1), wants('b', 1), wants('c', 1)
+		take(t, ls[0], a)
+		if x, err := ls[1].Acquire(t.Context(), b, locker.Try{Wait: true}); err != nil || !x.Queued {
+			t.Fatalf("%+v, %v", x, err)
+		}
+		if _, err := ls[0].Release(t.Context(), a, locker.End{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []struct {
+			after time.Duration
+			owns  bool
+		}{{0, false}, {b.ShortOffer() + grain - time.Millisecond, false}, {2 * time.Millisecond, true}} {
+			time.Sleep(at.after)
+			x, err := ls[2].Acquire(t.Context(), c, locker.Try{})
+			if err != nil || x.Acquired != at.owns {
+				t.Errorf("%v later: %+v, %v, want acquired %v", at.after, x, err, at.owns)
+			}
+		}
+	})
+}
+
+// grained are Rows with a grain.
+type grained struct {
+	memEars
+	grain time.Duration
+}
+
+func (g grained) Traits() Traits {
+	t := g.memEars.Traits()
+	t.Grain = g.grain
+	return t
 }

@@ -84,23 +84,18 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 		r.now, r.seq, stamp = now, src.Version, src.Version
 		base = func(since int64) int64 { return sights.first(src.Key, since, now) }
 	}
-	if src.Version == 0 {
-		r.merge(src, base)
-		r.settle()
-		return r
-	}
 	at := func(since, length int64) term {
 		if since == 0 {
 			since = stamp
 		}
 		return term{since, length, add(base(since), length)}
 	}
-	w := src.read()
-	if w == nil {
+	if w := src.read(); w != nil {
+		r.fill(w, src, at)
+	} else if src.Version > 0 {
 		r.owner, r.term = stranger, term{ends: math.MaxInt64 / 2}
 		return r
 	}
-	r.fill(w, src, at)
 	r.merge(src, base)
 	for _, s := range r.crowd {
 		r.shared = append(r.shared, s.Owner)
@@ -163,10 +158,11 @@ const openFor = 10 * time.Second
 // that share the key into the crowd.
 func (r *row) merge(src *Row, base func(int64) int64) {
 	r.tickets = src.Tickets
+	beside := src.Version == 0 || r.open || r.closing // or they have gone, and nobody has told
 	for _, t := range src.Tickets {
 		if strings.HasPrefix(t.Name, member) {
 			var s share
-			if json.Unmarshal(t.Value, &s) == nil && !r.owned(s.Owner) && r.owner == "" {
+			if beside && json.Unmarshal(t.Value, &s) == nil && !r.owned(s.Owner) && r.owner == "" {
 				s.Since, s.Ends, s.beside = t.Version, add(base(t.Version), s.Length), true
 				r.crowd = append(r.crowd, s)
 			}
@@ -195,7 +191,7 @@ func add(a, b int64) int64 {
 func encode(key string, r *row, t *Traits) []Row {
 	rows := make([]Row, 1, 2)
 	main := &rows[0]
-	*main = Row{Key: key, Version: r.version, Tag: r.tag, Alone: r.owner == "", Marks: r.marks()}
+	*main = Row{Key: key, Version: r.version, Tag: r.tag, Alone: r.owner == ""}
 	crowd, name, stays := r.crowd, r.owner, false
 	if t.Members {
 		if name, stays = r.opens(); stays {
@@ -203,11 +199,13 @@ func encode(key string, r *row, t *Traits) []Row {
 		}
 		main.Alone = r.exact(name)
 	}
+	stay := r.staying(stays)
+	main.Marks = r.marks(stay)
 	for _, t := range r.tickets {
 		main.Beside = max(main.Beside, t.Version)
 	}
 	var queue []waiter
-	queue, main.Drop = r.merged(stays)
+	queue, main.Drop = r.merged(stay)
 	w := &wire{
 		Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: slices.Clone(crowd),
 		Queue: queue, owner: name,
@@ -289,16 +287,30 @@ const unreadFor = time.Minute
 // hand-over.
 const mergeMax = 16
 
-// merged returns the queue that is written into the row, and the tickets that
-// go with that: those of claims that are in it, or wait no more. If stays, the
-// tickets of shares stay.
-func (r *row) merged(stays bool) (queue []waiter, drop []Ticket) {
+// staying returns the names of the tickets of shares that stay beside the row.
+// A process may have renewed a share that has ended as it was read.
+func (r *row) staying(stays bool) map[string]bool {
 	stay := map[string]bool{}
-	if stays {
-		for _, s := range r.crowd {
-			stay[member+s.Owner] = s.beside
-		}
+	if !stays {
+		return stay
 	}
+	for _, s := range r.settled {
+		stay[member+s.Owner] = s.beside && !r.over(s)
+	}
+	for _, s := range r.crowd {
+		stay[member+s.Owner] = s.beside
+	}
+	return stay
+}
+
+// over reports whether a share has ended so long ago that no renewal of it can
+// be under way. That counts only if the share was just read.
+func (r *row) over(s share) bool { return s.Ends <= r.now-unreadFor.Microseconds() }
+
+// merged returns the queue that is written into the row, and the tickets that
+// go with that: those of claims that are in it, or wait no more. Those of
+// shares that stay are in stay.
+func (r *row) merged(stay map[string]bool) (queue []waiter, drop []Ticket) {
 	n := 0
 	for _, w := range r.queue {
 		if w.beside {
@@ -317,15 +329,16 @@ func (r *row) merged(stays bool) (queue []waiter, drop []Ticket) {
 	return queue, drop
 }
 
-// marks returns the marks of the shares that this write changes.
-func (r *row) marks() (marks []Mark) {
+// marks returns the marks of the shares that this write changes. The tickets of
+// those in stay do not.
+func (r *row) marks(stay map[string]bool) (marks []Mark) {
 	for _, s := range r.crowd {
 		if s.Since == 0 {
 			marks = append(marks, Mark{s.Owner, time.Duration(s.Length) * time.Microsecond})
 		}
 	}
 	for _, owner := range r.shared {
-		if r.share(owner) == nil {
+		if r.share(owner) == nil && !stay[member+owner] {
 			marks = append(marks, Mark{Owner: owner})
 		}
 	}

@@ -67,6 +67,19 @@ func TestAWriteTakesSomeTicketsUnlessItFreesTheKey(t *testing.T) {
 	}
 }
 
+// The row of an open key may go before the shares beside it.
+func TestAShareBesideNoRowLosesItsMarkWhenItGoes(t *testing.T) {
+	value := []byte(`{"o":"a","l":999999,"d":10000000,"h":{}}`)
+	src := Row{Key: "k", Tickets: []Ticket{{Name: member + "a", Version: 7, Value: value}}}
+	r := decode(&src, &Traits{Name: "test", Members: true}, newMemory(), 1e6)
+	if res := r.apply(&request{verb: revoke, key: "k", owner: "a"}); !res.ok {
+		t.Fatalf("%+v", res)
+	}
+	if got := encode("k", r, noClock)[0].Marks; !slices.Equal(got, []Mark{{Owner: "a"}}) {
+		t.Errorf("%v, want that of a to go", got)
+	}
+}
+
 // Planted: a share that has ended keeps its mark.
 func TestMarksNameTheSharesThatCameAndWent(t *testing.T) {
 	r := at(row{}, 100)

@@ -1,11 +1,13 @@
 package rowlocker
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -243,4 +245,74 @@ func TestAReleaseOfAShareKnowsOfThoseBesideIt(t *testing.T) {
 			t.Errorf("%+v, %v, want next to be queued behind b", r, err)
 		}
 	})
+}
+
+// A claim that waits has closed the row. The tickets of the shares go with the
+// write that takes one of them, which the message about it does not say.
+func TestAShareThatWasTakenByForceDoesNotComeBack(t *testing.T) {
+	for _, clock := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ls, es := peers(t, 4, func(m *memRows) *Locker {
+				m.members, m.clock = true, clock
+				return New(memTickets{memPulse{memEars{m}}})
+			})
+			first, alone := wants('f', locker.NoLimit), wants('n', 1)
+			shares := []*locker.Claim{wants('a', locker.NoLimit), wants('b', locker.NoLimit)}
+			take(t, ls[2], first) // whose share stands in the row
+			for i, c := range shares {
+				take(t, ls[i], c)
+			}
+			if a, err := ls[3].Acquire(t.Context(), alone, locker.Try{Wait: true}); err != nil || !a.Queued {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			if err := ls[3].ForceRelease(t.Context(), "k", shares[0].Owner); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if got := es[0].told(); len(got) != 1 {
+				t.Errorf("clock %v: its guard hears %q", clock, got)
+			}
+			for i, c := range shares {
+				ls[i].Renew(t.Context(), []*locker.Claim{c}, func(_ int, err error) {
+					if lost := errors.Is(err, locker.ErrLeaseLost); lost != (i == 0) {
+						t.Errorf("clock %v: a renewal of share %d: %v", clock, i, err)
+					}
+				})
+			}
+			s, err := ls[3].Inspect(t.Context(), "k")
+			if err != nil || len(s.Owners) != 2 {
+				t.Errorf("clock %v: %+v, %v, want the two other owners", clock, s, err)
+			}
+		})
+	}
+}
+
+// A process that has read a share beside the row does not hear of its renewals.
+func TestAShareStaysThoughAnotherProcessHasNotSeenItRenewed(t *testing.T) {
+	for _, clock := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ls, _ := peers(t, 2, func(m *memRows) *Locker {
+				m.members, m.clock = true, clock
+				return New(memTickets{memPulse{memEars{m}}})
+			})
+			shares := []*locker.Claim{wants('a', locker.NoLimit), wants('b', locker.NoLimit)}
+			for i, c := range shares {
+				take(t, ls[i], c)
+			}
+			alone, err := ls[0].Acquire(t.Context(), wants('n', 1), locker.Try{})
+			if err != nil || alone.Acquired {
+				t.Fatalf("%+v, %v", alone, err)
+			}
+			for range 10 {
+				time.Sleep(shares[0].TTL / 3)
+				for i, c := range shares {
+					ls[i].Renew(t.Context(), []*locker.Claim{c}, func(_ int, err error) {
+						if err != nil {
+							t.Errorf("clock %v: a renewal of share %d: %v", clock, i, err)
+						}
+					})
+				}
+			}
+		})
+	}
 }

@@ -85,15 +85,18 @@ type desk struct {
 	looks    *queue // of claims that wait, at keys that are not known to be theirs
 
 	mu     sync.Mutex         // guards what follows; never held across I/O
-	busy   map[string]bool    // keys that are with a worker
+	busy   map[string]stir    // keys that are with a worker, which it stirs
 	parked map[string][]*call // calls for them
 }
+
+// stir makes a worker that waits look for calls that are parked. It holds one.
+type stir chan struct{}
 
 func newDesk(rows Rows, traits Traits, instance string) *desk {
 	d := &desk{
 		rows: rows, traits: traits, instance: instance, memory: newMemory(),
 		calls: newQueue(0), renewals: newQueue(lullMost), looks: newQueue(lullMost),
-		busy: map[string]bool{}, parked: map[string][]*call{},
+		busy: map[string]stir{}, parked: map[string][]*call{},
 	}
 	d.pulse, _ = rows.(Pulse)
 	return d
@@ -170,10 +173,11 @@ func (d *desk) gaveUp(began time.Time, r reply, unsent bool, err error) reply {
 func (d *desk) work(ctx context.Context, line *queue) {
 	var all []*task
 	var batch, rest []*call
+	stirred := make(stir, 1)
 	for ctx.Err() == nil {
-		batch, rest = d.gather(ctx, line, all, rest)
+		batch, rest = d.gather(ctx, line, all, rest, stirred)
 		if line.lull == 0 {
-			batch = d.mine(all, batch)
+			batch = d.mine(all, batch, stirred)
 		}
 		all = join(all, batch)
 		now := time.Now()
@@ -194,9 +198,11 @@ func (d *desk) work(ctx context.Context, line *queue) {
 }
 
 // gather returns the calls that have come, first those that were left, and what
-// is left of them now. It blocks until there is one, a task of all is due, or
-// ctx ends.
-func (d *desk) gather(ctx context.Context, line *queue, all []*task, left []*call) (batch, rest []*call) {
+// is left of them now. It blocks until there is one, a task of all is due, the
+// worker is stirred, or ctx ends.
+func (d *desk) gather(
+	ctx context.Context, line *queue, all []*task, left []*call, stirred stir,
+) (batch, rest []*call) {
 	room, wait := d.traits.Batch-len(all), due(all)
 	if room <= 0 {
 		lockerkit.Pause(wait, ctx.Done())
@@ -227,28 +233,34 @@ func (d *desk) gather(ctx context.Context, line *queue, all []*task, left []*cal
 			lockerkit.Pause(min(line.lull, time.Duration(first[0].Request.ttl)*time.Microsecond/25), ctx.Done())
 		}
 		return line.Gather(first, room, batchBytes, size)
+	case <-stirred:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return nil, nil
 }
 
-// mine returns the calls that are this worker's, and parks those for the keys
-// of another.
-func (d *desk) mine(all []*task, batch []*call) (mine []*call) {
-	own := make(map[string]bool, len(all))
-	for _, t := range all {
-		own[t.key] = true
-	}
+// mine returns the calls that are this worker's, with those that others have
+// parked for its keys, and parks those for the keys of another. A release must
+// not wait until an acquire that has stepped back is due.
+func (d *desk) mine(all []*task, batch []*call, own stir) (mine []*call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, t := range all {
+		mine = append(mine, d.parked[t.key]...)
+		delete(d.parked, t.key)
+	}
 	for _, c := range batch {
 		key := c.Request.key
-		if !own[key] && d.busy[key] {
+		if its := d.busy[key]; its != nil && its != own {
 			d.parked[key] = append(d.parked[key], c)
+			select {
+			case its <- struct{}{}:
+			default:
+			}
 			continue
 		}
-		own[key], d.busy[key] = true, true
+		d.busy[key] = own
 		mine = append(mine, c)
 	}
 	return mine

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -314,5 +315,59 @@ func TestARecordEndsWithItsValue(t *testing.T) {
 		if r := replies(t, d, *recalls("b", false))[0]; r.err != nil || !r.ok {
 			t.Errorf("clock %v: without the value %+v, want the key", clock, r)
 		}
+	}
+}
+
+// contested are Rows of which others write each row before this process does.
+type contested struct {
+	*memRows
+	on *atomic.Bool
+}
+
+func (c contested) Swap(ctx context.Context, cs []*Change) error {
+	time.Sleep(20 * time.Millisecond)
+	if c.on.Load() {
+		c.w.mu.Lock()
+		for k, r := range c.w.rows {
+			c.w.version++
+			r.Version = c.w.version
+			c.w.rows[k] = r
+		}
+		c.w.mu.Unlock()
+	}
+	return c.memRows.Swap(ctx, cs)
+}
+
+func TestAReleaseDoesNotWaitForAnAcquireThatHasSteppedBack(t *testing.T) {
+	for range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			rows := contested{&memRows{w: newWorld()}, &atomic.Bool{}}
+			d := newDesk(rows, rows.Traits(), "i")
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer cancel()
+			for range 2 {
+				all.Go(func() { d.work(ctx, d.calls) })
+			}
+			if r := d.do(ctx, *asks("a", false)); r.err != nil || !r.ok {
+				t.Fatalf("%+v", r)
+			}
+			rows.on.Store(true)
+			all.Go(func() {
+				if r := d.do(ctx, *asks("b", true)); r.err != nil || !r.ok && !r.queued {
+					t.Errorf("the acquire: %+v", r)
+				}
+			})
+			time.Sleep(2 * time.Second)
+			rows.on.Store(false)
+			began := time.Now()
+			if r := d.do(ctx, *releases("a")); r.err != nil || !r.ok {
+				t.Errorf("the release: %+v", r)
+			}
+			if took := time.Since(began); took > 50*time.Millisecond { // a swap, behind one that is under way
+				t.Errorf("the release took %v", took)
+			}
+		})
 	}
 }

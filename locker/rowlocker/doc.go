@@ -40,8 +40,8 @@
 // refused a Swap of this process, nor behind what this process has written. A
 // Load thus reads from the primary, from a majority, or by the connection that
 // has written. With a [Pulse] and without Clock, it is not behind what was
-// written before it was sent either, because a claim that is told to wait
-// counts an offer from there.
+// written before it was sent either, or by the Grain at most. A claim that is
+// told to wait counts an offer from there.
 //
 // # Time
 //

@@ -202,3 +202,41 @@ func TestAGrantThatComesWhenItsClaimHasEndedIsNotTold(t *testing.T) {
 		take(t, holder, wants('c', 1))
 	})
 }
+
+// wanted counts what a guard hears of others that wait.
+type wanted struct {
+	earful
+
+	n atomic.Int64
+}
+
+func (w *wanted) Wanted(string) { w.n.Add(1) }
+
+// A process remembers so many rows, and none after an error.
+func TestAHolderHearsOfATicketBesideARowThatItHasForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, guard := newWorld(), &wanted{}
+		holder := New(memTickets{memPulse{memEars{&memRows{w: w}}}})
+		other := New(memTickets{memPulse{memEars{&memRows{w: w}}}})
+		for l, waker := range map[*Locker]locker.Waker{holder: guard, other: &earful{}} {
+			if err := l.Open(waker); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close(t.Context()) })
+		}
+		synctest.Wait()
+		a := wants('a', 1)
+		take(t, holder, a)
+		holder.desk.memory.forget("k")
+		if x, err := other.Acquire(t.Context(), wants('b', 1), locker.Try{Wait: true}); err != nil || !x.Queued {
+			t.Fatalf("%+v, %v", x, err)
+		}
+		synctest.Wait()
+		if n := guard.n.Load(); n != 1 {
+			t.Errorf("the guard hears %d times that others wait, want once", n)
+		}
+		if r, err := holder.Release(t.Context(), a, locker.End{}); err != nil || !r.Handed {
+			t.Errorf("%+v, %v, want it handed over", r, err)
+		}
+	})
+}

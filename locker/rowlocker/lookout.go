@@ -76,8 +76,10 @@ func (l *lookout) polls() bool {
 func (l *lookout) heard(src Row) {
 	now := time.Now()
 	if src.Version == 0 && len(src.Tickets) > 0 {
-		if src, ok := l.desk.memory.add(src.Key, src.Tickets[0]); ok {
-			l.told(src.Key, l.desk.decode(&src), nil, now)
+		if row, ok := l.desk.memory.add(src.Key, src.Tickets[0]); ok {
+			l.told(src.Key, l.desk.decode(&row), nil, now)
+		} else { // the row is forgotten, and the next write will read it
+			l.waker.Wanted(src.Key)
 		}
 		return
 	}

@@ -28,7 +28,8 @@ func (d *desk) plan(t *task) *Change {
 		main.Alone = true // all who share the key are told
 	}
 	queues := slices.ContainsFunc(t.qs, func(q *request) bool { return q.next != "" })
-	if !t.sure && (t.r.closing || t.r.open && (main.Alone || queues) || closes) {
+	over := slices.ContainsFunc(t.r.settled, t.r.over)
+	if !t.sure && (t.r.closing || t.r.open && (main.Alone || queues || over) || closes) {
 		return nil // who shares the key must be known exactly
 	}
 	return c

@@ -153,14 +153,6 @@ func TestAValueIsWrittenOnlyWhenItChanges(t *testing.T) {
 	if !r.dirty || r.record.dirty {
 		t.Errorf("a claim that waits: row changed %v, value %v", r.dirty, r.record.dirty)
 	}
-	for want, q := range map[bool]*request{true: recalls("e", false), false: asks("e", false)} {
-		if q.wantsValue() != want {
-			t.Errorf("%+v reads values: %v", q, !want)
-		}
-	}
-	if !begins("a").wantsValue() || keeps("a").wantsValue() {
-		t.Error("want Begin to read values, and Keep not to")
-	}
 }
 
 // A store without a clock deletes the row of a dead owner, and cannot if the

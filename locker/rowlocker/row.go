@@ -55,7 +55,7 @@ type row struct {
 	revoked []string // instances whose claims an operator made to lose the key
 	revokes bool     // the write that was read has done so
 
-	settled []string // owners whose shares have ended, for this process
+	settled []share  // those that have ended, for this process
 	tickets []Ticket // that were read with the row, and are in queue
 	finds   []waiter // left the queue for a record
 }
@@ -78,7 +78,7 @@ type record struct {
 	mark  bool   // it counts while its owner does not own the key
 	term
 	size    int64
-	value   []byte // if it was read, see request.wantsValue
+	value   []byte // if it was read
 	dirty   bool   // value must be written
 	oldSize int64  // bytes of the value that the store has
 }
@@ -162,9 +162,6 @@ type request struct {
 	lapsed     bool       // owner knows that its lease has ended
 }
 
-// wantsValue reports whether the answer may hold the value of a record.
-func (q *request) wantsValue() bool { return q.recall || q.verb == begin }
-
 // result is the answer to a request.
 type result struct {
 	ok      bool   // acquired, released, fenced, kept, marked or forgotten
@@ -198,9 +195,10 @@ func (r *result) answer() locker.Answer {
 // alone reports whether a claim owns the key that must be alone.
 func (r *row) alone() bool { return r.owner != "" && r.ends > r.now }
 
-// loose reports whether a write of r makes nobody an owner and keeps nothing.
+// loose reports whether a write of r makes nobody an owner and keeps nothing,
+// and an operator has not asked for it.
 func (r *row) loose() bool {
-	fresh := r.owner != "" && r.since == 0 || r.record.dirty
+	fresh := r.owner != "" && r.since == 0 || r.record.dirty || len(r.revoked) > 0
 	for _, s := range r.crowd {
 		fresh = fresh || s.Since == 0
 	}
@@ -448,16 +446,17 @@ func (r *row) lapse(owner string) {
 	if r.owner == owner {
 		r.ends = min(r.ends, r.now)
 	}
-	n := len(r.crowd)
-	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool { return s.Owner == owner })
-	r.dirty = r.dirty || len(r.crowd) < n || slices.Contains(r.settled, owner) // others may see it still
+	n, is := len(r.crowd)+len(r.settled), func(s share) bool { return s.Owner == owner }
+	r.crowd = slices.DeleteFunc(r.crowd, is)
+	r.settled = slices.DeleteFunc(r.settled, is) // others may see it still
+	r.dirty = r.dirty || len(r.crowd)+len(r.settled) < n
 }
 
 // settle drops the shares that have ended (law 9).
 func (r *row) settle() {
 	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool {
 		if s.Ends <= r.now {
-			r.settled = append(r.settled, s.Owner)
+			r.settled = append(r.settled, s)
 		}
 		return s.Ends <= r.now
 	})

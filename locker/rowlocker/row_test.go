@@ -154,3 +154,16 @@ func TestAKeyThatAStrangerOwnsIsNotRevoked(t *testing.T) {
 		}
 	}
 }
+
+// An operator who was told that a key was taken must not find its owner again.
+func TestACrashDoesNotUndoAReleaseByForce(t *testing.T) {
+	for v, want := range map[verb]bool{release: true, revoke: false} {
+		r := at(row{}, 100)
+		r.apply(asks("a", false))
+		r = at(r, 101)
+		r.term.since = 100e6
+		if res := r.apply(&request{verb: v, key: "k", owner: "a"}); !res.ok || r.loose() != want {
+			t.Errorf("verb %d: %+v, may be undone %v", v, res, r.loose())
+		}
+	}
+}

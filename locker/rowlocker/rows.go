@@ -59,6 +59,7 @@ type Traits struct {
 
 	// Clock says that each Row that is read has Written and Now, and each
 	// Change that was done has Written. Grain is the resolution of that clock.
+	// Without Clock it is by how much a Load may be behind, see the package.
 	Clock bool
 	Grain time.Duration
 

@@ -20,14 +20,12 @@ var _ locker.Locker = (*Locker)(nil)
 
 // Option changes a setting of a [Locker]. guard.New reports a wrong one as
 // ErrInvalidOption.
-type Option func(*settings)
-
-type settings struct{ table string }
+type Option func(table *string)
 
 // WithTable sets the name of the table, perhaps with the name of an attached
 // database and a dot in front. Processes exclude each other if they have the
 // same table. The default is "guard_lease".
-func WithTable(name string) Option { return func(s *settings) { s.table = name } }
+func WithTable(name string) Option { return func(table *string) { *table = name } }
 
 // New returns a Locker that keeps leases in db, and sends nothing. The caller
 // closes db, after the Locker.
@@ -42,11 +40,11 @@ func FromConnector(c driver.Connector, opts ...Option) *Locker {
 }
 
 func tableOf(opts []Option) string {
-	s := settings{table: "guard_lease"}
+	table := "guard_lease"
 	for _, o := range opts {
-		o(&s)
+		o(&table)
 	}
-	return s.table
+	return table
 }
 
 // Schema returns the statement that makes the table, for a migration tool.

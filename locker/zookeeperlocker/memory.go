@@ -50,7 +50,8 @@ const (
 	looksAgain = 4 * locker.LookEvery
 	// watchFor is how long a watch that tells nothing is believed.
 	watchFor = 10 * time.Second
-	// verifiedFor is for how long memory.verified counts.
+	// verifiedFor is for how long memory.verified counts. The leases of others
+	// are counted that much longer (Grain).
 	verifiedFor = 20 * time.Millisecond
 )
 

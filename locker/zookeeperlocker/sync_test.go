@@ -77,3 +77,13 @@ func TestALookKnowsWhatTheLeaderKnows(t *testing.T) {
 		}
 	}
 }
+
+// A look that has no sync of its own may not know of a hand-over just before.
+// The claim that is told to wait counts its offer from the look, so the others
+// count it that much longer.
+func TestOffersLastLongerForOthersThanALookMayBeBehind(t *testing.T) {
+	r := &rows{}
+	if grain := r.Traits().Grain; grain < verifiedFor {
+		t.Errorf("%v longer, and a look may be behind by %v", grain, verifiedFor)
+	}
+}

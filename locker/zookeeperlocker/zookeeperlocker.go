@@ -112,6 +112,7 @@ var _ interface {
 func (r *rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: store, Blind: true, Limits: limits, Findings: findings,
+		Grain:   verifiedFor,
 		Workers: 2, Batch: 50, // more workers would send smaller batches
 	}
 }

@@ -376,6 +376,7 @@ func TestFlagsThatAreWrongAreNamed(t *testing.T) {
 		"begins with rediss":       {"--tls-name", "x", "ls"},
 		"takes 1 argument, not 0":  {"show"},
 		"takes 0 arguments, not 1": {"ls", "x"},
+		"an empty one does not":    {"show", ""},
 		`no command "free"`:        {"free", "stock:42"},
 		`no command "releas"`:      {"releas"},
 		"No help topic for 'free'": {"help", "free"},

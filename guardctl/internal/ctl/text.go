@@ -96,7 +96,11 @@ func args(cmd *cli.Command, n int) error {
 		if n == 1 {
 			noun = "argument"
 		}
-		return fmt.Errorf("%s takes %d %s, not %d: see guardctl %s --help", cmd.Name, n, noun, got, cmd.Name)
+		empty := ""
+		if got < n {
+			empty = ", where an empty one does not count"
+		}
+		return fmt.Errorf("%s takes %d %s, not %d%s: see guardctl %s --help", cmd.Name, n, noun, got, empty, cmd.Name)
 	}
 	return nil
 }

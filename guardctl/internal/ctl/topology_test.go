@@ -21,6 +21,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/testproc"
 )
 
 // runAt runs guardctl with exactly these arguments.
@@ -84,7 +85,11 @@ func TestThroughTLSGuardctlTrustsWhomItIsTold(t *testing.T) {
 	authority := newAuthority(t, dir)
 	certFile, keyFile := authority.issue(t, "server")
 	clientCert, clientKey := authority.issue(t, "client")
-	port := freePort(t)
+	addrs, err := testproc.FreeAddrs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(addrs[0])
 	s := redistest.Start(t, "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
 		"--tls-ca-cert-file", authority.file)
 	l, err := instance(t, redistest.Client(t, s.Addr)).Acquire(t.Context(), "stock:42")
@@ -190,15 +195,4 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 		t.Fatal(err)
 	}
 	return key
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }

@@ -348,6 +348,34 @@ func TestHeldIsTrueForEachThatSharesAKey(t *testing.T) {
 	}
 }
 
+// The lease under which a mark stands may end later than that of the row, which
+// another process has written since.
+func TestHeldIsFalseForAShareThatEndedWithItsRow(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := etcdtest.Client(t, addr)
+	for name, opt := range map[string]guard.Option{"alone": guard.WithMaxHold(0), "shared": guard.WithShared()} {
+		g, l := newGuard(t, c, prefix, guard.WithTTL(time.Minute))
+		ended, err := g.With(guard.WithShared()).Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Delete(t.Context(), prefix+"{"+name+"}"); err != nil {
+			t.Fatal(err)
+		}
+		next, nextLocker := newGuard(t, c, prefix)
+		if err := next.With(opt).Do(t.Context(), name, func(ctx context.Context) error {
+			if writes(ended.Context(), t, c, l, prefix+"data") || !writes(ctx, t, c, nextLocker, prefix+"data") {
+				t.Errorf("%s: Held holds for an owner before, or not for the next", name)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(name, err)
+		}
+		_ = ended.Release(t.Context()) // it was lost
+	}
+}
+
 // The holder of a key that lingers hears from etcd that another process waits.
 func TestAKeyLingersOnEtcdUntilAnotherProcessWantsIt(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,7 @@ package natstest_test
 
 import (
 	"fmt"
-	"net"
+	"net/netip"
 	"net/url"
 	"testing"
 	"time"
@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/go-lockguard/guard/internal/testproc"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/natslocker"
@@ -18,21 +19,17 @@ import (
 // Three servers: a write under way refuses another, which the leader does not
 // show yet.
 func TestCluster(t *testing.T) {
+	addrs, err := testproc.FreeAddrs(3)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var routes []*url.URL
-	var ports []int
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		port := l.Addr().(*net.TCPAddr).Port
-		ports = append(ports, port)
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
-		l.Close()
+	for _, addr := range addrs {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: addr})
 	}
 	var urls []string
-	for i, port := range ports {
+	for i, addr := range addrs {
+		port := int(netip.MustParseAddrPort(addr).Port())
 		s := start(t, func(o *server.Options) {
 			o.ServerName, o.Routes = fmt.Sprintf("s%d", i), routes
 			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +97,7 @@ func (s *Server) configure(id int, ensemble string, settings Settings) error {
 	}
 	text := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=10\nminSessionTimeout=1000\nmaxSessionTimeout=60000\n"+
 		"dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"+
-		"4lw.commands.whitelist=srvr,wchs\nforceSync=%s\n%s", s.dir, port, sync, ensemble)
+		"4lw.commands.whitelist=srvr\nforceSync=%s\n%s", s.dir, port, sync, ensemble)
 	s.config = filepath.Join(s.dir, "zoo.cfg")
 	const private = 0o700
 	return errors.Join(
@@ -166,14 +165,6 @@ func (s *Server) ask(ctx context.Context, word string) string {
 // Leads reports whether the server is the leader.
 func (s *Server) Leads(ctx context.Context) bool {
 	return strings.Contains(s.ask(ctx, "srvr"), "Mode: leader")
-}
-
-// Watches returns the number of watches that the server keeps, or 0 if it does
-// not tell.
-func (s *Server) Watches(ctx context.Context) int {
-	_, text, _ := strings.Cut(s.ask(ctx, "wchs"), "Total watches:")
-	n, _ := strconv.Atoi(strings.TrimSpace(text))
-	return n
 }
 
 // Start starts n servers that end with tb.

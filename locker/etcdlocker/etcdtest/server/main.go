@@ -4,14 +4,12 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"net/url"
-	"os"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/go-lockguard/guard/internal/testproc"
 )
 
 // member is the first argument, as JSON.
@@ -24,25 +22,16 @@ type member struct {
 	Cert, Key    string // files for TLS with clients, which need a certificate that Cert has signed; "": no TLS
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { testproc.Main(start) }
 
-func run() error {
-	var m member
-	if err := json.Unmarshal([]byte(os.Args[1]), &m); err != nil {
-		return err
-	}
+func start(m member) (stop func(), err error) {
 	client, err := url.Parse(m.Client)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	peer, err := url.Parse(m.Peer)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := embed.NewConfig()
 	c.Name, c.Dir, c.InitialCluster = m.Name, m.Dir, m.Cluster
@@ -56,15 +45,12 @@ func run() error {
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	e, err := embed.StartEtcd(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer e.Close()
 	select {
 	case <-e.Server.ReadyNotify():
+		return e.Close, nil
 	case err := <-e.Err():
-		return err
+		return nil, err
 	}
-	fmt.Println("ready")
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return nil
 }

@@ -4,17 +4,15 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/go-lockguard/guard/internal/testproc"
 )
 
 // config is the first argument, as JSON.
@@ -25,23 +23,14 @@ type config struct {
 	Sync            bool     // write to the disk before each answer
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { testproc.Main(start) }
 
-func run() error {
-	var c config
-	if err := json.Unmarshal([]byte(os.Args[1]), &c); err != nil {
-		return err
-	}
+func start(c config) (stop func(), err error) {
 	o := &server.Options{
 		ServerName: c.Name, StoreDir: c.Dir, JetStream: true, SyncAlways: c.Sync, MaxPayload: 2 << 20, NoSigs: true,
 		NoLog: true,
 	}
-	var err, clusterErr error
+	var clusterErr error
 	o.Host, o.Port, err = split(c.Client)
 	if len(c.Routes) > 1 {
 		o.Cluster.Name = "test"
@@ -51,20 +40,17 @@ func run() error {
 		}
 	}
 	if err = errors.Join(err, clusterErr); err != nil {
-		return err
+		return nil, err
 	}
 	s, err := server.NewServer(o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.Start()
 	if !s.ReadyForConnections(time.Minute) {
-		return errors.New("the server does not start")
+		return nil, errors.New("the server does not start")
 	}
-	fmt.Println("ready")
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	s.Shutdown()
-	return nil
+	return s.Shutdown, nil
 }
 
 func split(addr string) (host string, port int, err error) {
