@@ -230,13 +230,25 @@ func remoteAtMostOnce(t *testing.T, a Remote) {
 	expectReply(t, "then", s.ann(1), rpcguard.FailedPrecondition, "IDEMPOTENCY_INTERRUPTED", false)
 	s.expectRuns(1)
 
-	s = newTill(t, func(int32) (string, error) { return "", guard.NothingDone(own) }, guard.WithAtMostOnce()).open(a)
-	for i := range s.guards {
-		if got := s.ann(i); got.Err == nil || got.Reason != "" || got.Replayed {
-			t.Errorf("nothing done: %+v", got)
+	for nothing := range a.nothingDone() {
+		s = newTill(t, func(int32) (string, error) { return "", nothing }, guard.WithAtMostOnce()).open(a)
+		for i := range s.guards {
+			if got := s.ann(i); got.Err == nil || got.Reason != "" || got.Replayed {
+				t.Errorf("nothing done, by %v: %+v", nothing, got)
+			}
 		}
+		s.expectRuns(2)
 	}
-	s.expectRuns(2)
+}
+
+// nothingDone are errors that say that a handler has done nothing.
+func (a Remote) nothingDone() map[error]bool {
+	errs := map[error]bool{guard.NothingDone(errors.New("own")): true}
+	if a.Coded != nil {
+		errs[a.Coded(rpcguard.Unauthenticated, errors.New("own"))] = true
+		errs[guard.NothingDone(a.Coded(rpcguard.Unavailable, errors.New("own")))] = true
+	}
+	return errs
 }
 
 func remoteLockInside(t *testing.T, a Remote) {

@@ -28,25 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
-	var chain []gin.HandlerFunc
-	for _, l := range locks {
-		switch {
-		case l.Answers:
-			chain = append(chain, lockmw.Answers(answers(l)...))
-		case l.TTL != 0:
-			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...))
-		case l.Key != nil:
-			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
-		case l.Templates != nil:
-			chain = append(chain, lockmw.Keys(g, l.Templates...))
-		case l.Keys != nil:
-			chain = append(chain, lockmw.KeysFunc(g, l.Keys, options(l)...))
-		case l.Static != "":
-			chain = append(chain, lockmw.Static(g, l.Static, options(l)...))
-		default:
-			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
-		}
-	}
+	chain := verbs.Chain(g, locks...)
 	chain = append(chain, func(c *gin.Context) {
 		if err := h(c.Writer, c.Request); err != nil && !lockmw.Abort(c, err) {
 			c.Status(http.StatusTeapot)
@@ -58,32 +40,15 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 	return r
 }
 
-func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
-	opts := l.AnswerOptions()
-	if l.OnError != nil {
-		opts = append(opts, lockmw.WithErrorHandler(func(c *gin.Context,
-			err error,
-		) {
-			l.OnError(c.Writer, c.Request, err)
-		}))
-	}
-	return opts
-}
-
-func options(l lockmwtest.Lock) []httpopt.Option {
-	opts := l.Options(answers(l))
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	return opts
-}
-
-func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
-	opts := l.IdempotentOptions(options(l))
-	if l.ReplayHook != nil {
-		opts = append(opts, lockmw.WithReplayHook(func(*gin.Context) { l.ReplayHook() }))
-	}
-	return opts
+var verbs = lockmwtest.Verbs[gin.HandlerFunc]{
+	Answers: lockmw.Answers, Key: lockmw.Key, Static: lockmw.Static, KeyFunc: lockmw.KeyFunc, Keys: lockmw.Keys,
+	KeysFunc: lockmw.KeysFunc, Idempotent: lockmw.Idempotent, SkipSafe: lockmw.WithSkipper(lockmw.SafeMethods),
+	OnError: func(f func(http.ResponseWriter, *http.Request, error)) httpopt.AnswerOption {
+		return lockmw.WithErrorHandler(func(c *gin.Context, err error) { f(c.Writer, c.Request, err) })
+	},
+	ReplayHook: func(f func()) httpopt.IdempotentOption {
+		return lockmw.WithReplayHook(func(*gin.Context) { f() })
+	},
 }
 
 var adapter = lockmwtest.Adapter{Mount: mount}

@@ -29,51 +29,23 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 			w.WriteHeader(http.StatusTeapot)
 		}
 	})
-	for _, l := range slices.Backward(locks) {
-		switch {
-		case l.Answers:
-			next = lockmw.Answers(answers(l)...)(next)
-		case l.TTL != 0:
-			next = lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...)(next)
-		case l.Key != nil:
-			next = lockmw.KeyFunc(g, l.Key, options(l)...)(next)
-		case l.Templates != nil:
-			next = lockmw.Keys(g, l.Templates...)(next)
-		case l.Keys != nil:
-			next = lockmw.KeysFunc(g, l.Keys, options(l)...)(next)
-		case l.Static != "":
-			next = lockmw.Static(g, l.Static, options(l)...)(next)
-		default:
-			next = lockmw.Key(g, l.Template, options(l)...)(next)
-		}
+	for _, lock := range slices.Backward(verbs.Chain(g, locks...)) {
+		next = lock(next)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/stock/{sku}", next)
 	return mux
 }
 
-func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
-	opts := l.AnswerOptions()
-	if l.OnError != nil {
-		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
-	}
-	return opts
-}
-
-func options(l lockmwtest.Lock) []httpopt.Option {
-	opts := l.Options(answers(l))
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	return opts
-}
-
-func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
-	opts := l.IdempotentOptions(options(l))
-	if l.ReplayHook != nil {
-		opts = append(opts, lockmw.WithReplayHook(func(*http.Request) { l.ReplayHook() }))
-	}
-	return opts
+var verbs = lockmwtest.Verbs[func(http.Handler) http.Handler]{
+	Answers: lockmw.Answers, Key: lockmw.Key, Static: lockmw.Static, KeyFunc: lockmw.KeyFunc, Keys: lockmw.Keys,
+	KeysFunc: lockmw.KeysFunc, Idempotent: lockmw.Idempotent, SkipSafe: lockmw.WithSkipper(lockmw.SafeMethods),
+	OnError: func(f func(http.ResponseWriter, *http.Request, error)) httpopt.AnswerOption {
+		return lockmw.WithErrorHandler(f)
+	},
+	ReplayHook: func(f func()) httpopt.IdempotentOption {
+		return lockmw.WithReplayHook(func(*http.Request) { f() })
+	},
 }
 
 var adapter = lockmwtest.Adapter{Mount: mount}
