@@ -224,8 +224,8 @@ func remoteOwnErrors(t *testing.T, a Remote) {
 	for own = range a.ownErrors() {
 		for i, c := range m.Second {
 			bare, got := m.Free[i].ask(t.Context(), secret), c.ask(t.Context(), secret)
-			if got.Code != bare.Code || got.Reason != bare.Reason || got.Details != bare.Details || got.Retry != bare.Retry ||
-				got.Err.Error() != bare.Err.Error() {
+			if got.Code != bare.Code || got.Reason != bare.Reason || got.Details != bare.Details ||
+				got.Retry != bare.Retry || got.Err.Error() != bare.Err.Error() {
 				t.Errorf("%s: %v became %v, want %v", c.Name, own, got, bare)
 			}
 		}

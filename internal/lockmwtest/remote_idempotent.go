@@ -133,7 +133,8 @@ func remoteAgain(t *testing.T, a Remote) {
 			expectReply(t, "a bad key", c.Do(t.Context(), "10", "ann", keys...), rpcguard.InvalidArgument,
 				"IDEMPOTENCY_KEY_INVALID", false)
 		}
-		expectReply(t, "an empty scope", c.Do(t.Context(), "10", "", "k"), rpcguard.Internal, "LOCK_MISCONFIGURED", false)
+		expectReply(t, "an empty scope", c.Do(t.Context(), "10", "", "k"), rpcguard.Internal,
+			"LOCK_MISCONFIGURED", false)
 	}
 	s.expectRuns(2)
 }

@@ -87,7 +87,8 @@ func TestAddTick_CloseEndsTheWaitForARunElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, c := memlocker.New(), cron.New()
 		g := newGuard(t, store.Peer())
-		if _, err := cronlock.AddTick(c, "@hourly", g, "report", (&jobtest.Ticked{TickOf: cronlock.TickOf}).Work); err != nil {
+		ran := &jobtest.Ticked{TickOf: cronlock.TickOf}
+		if _, err := cronlock.AddTick(c, "@hourly", g, "report", ran.Work); err != nil {
 			t.Fatal(err)
 		}
 		busy := newGuard(t, store.Peer()).With(guard.WithMaxHold(0))

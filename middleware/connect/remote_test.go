@@ -93,9 +93,8 @@ func payRemote(
 	if r.NoScope {
 		scope = nil
 	}
-	chain := []connect.Interceptor{
-		authentication{}, lockmw.Interceptor(lockmw.Idempotent[message](r.Guard, procedure, scope, r.TTL, r.Options...)),
-	}
+	once := lockmw.Idempotent[message](r.Guard, procedure, scope, r.TTL, r.Options...)
+	chain := []connect.Interceptor{authentication{}, lockmw.Interceptor(once)}
 	if r.Inside != nil {
 		chain = append(chain, lockmw.Interceptor(lockmw.Key(r.Inside, buy, key)))
 	}

@@ -63,7 +63,9 @@ var version = lockmwtest.Echo[echo.Context, echo.HandlerFunc, echo.MiddlewareFun
 	NewError: func(status int, text string, cause error) error {
 		return echo.NewHTTPError(status, text).WithInternal(cause)
 	},
-	BodyLimit: func(bytes int64) echo.MiddlewareFunc { return middleware.BodyLimit(strconv.FormatInt(bytes, 10) + "B") },
+	BodyLimit: func(bytes int64) echo.MiddlewareFunc {
+		return middleware.BodyLimit(strconv.FormatInt(bytes, 10) + "B")
+	},
 }
 
 func app(use []echo.MiddlewareFunc, onError func(echo.Context, error), routes map[string]echo.HandlerFunc,

@@ -48,7 +48,8 @@ func TestOwnHeadersAreNotReplayed(t *testing.T) {
 		own = row.own
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "tenant", "ann", "idempotency-key", row.key)
 		var header, trailer metadata.MD
-		err := c.Invoke(ctx, buy, wrapperspb.String(row.text), new(message), grpc.Header(&header), grpc.Trailer(&trailer))
+		err := c.Invoke(ctx, buy, wrapperspb.String(row.text), new(message),
+			grpc.Header(&header), grpc.Trailer(&trailer))
 		if md := strings.Join(append(header.Get("own"), trailer.Get("own")...), " "); status.Code(err) != row.code ||
 			md != row.md {
 			t.Errorf("%s: got %v, %q, want %v, %q", row.key, err, md, row.code, row.md)

@@ -89,7 +89,9 @@ func payRemote(
 
 // method calls a method of any kind with one message.
 func method(c *grpc.ClientConn, name string) lockmwtest.Call {
-	return lockmwtest.Call{Name: name, Do: func(ctx context.Context, text, tenant string, keys ...string) lockmwtest.Reply {
+	return lockmwtest.Call{Name: name, Do: func(
+		ctx context.Context, text, tenant string, keys ...string,
+	) lockmwtest.Reply {
 		ctx = metadata.NewOutgoingContext(ctx, metadata.MD{"tenant": {tenant}, "idempotency-key": keys})
 		if name == watch || name == haggle {
 			return reply(exchange(ctx, c, name, text), nil, nil)
