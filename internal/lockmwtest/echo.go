@@ -63,24 +63,23 @@ func RunEcho[C EchoContext, H ~func(C) error, M ~func(H) H](t *testing.T, e Echo
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	defer slog.SetDefault(before)
 	for name, row := range map[string]func(*testing.T){
-		"the answer is an error that error handlers know":              e.answerIsAnError,
-		"an outer deadline gets its own error back":                    e.outerDeadline,
-		"the handler's error is returned untouched":                    e.untouched,
-		"an application's error handler may write its own envelope":    e.envelope,
-		"what the error handler returns goes echo's way":               e.handlerReturns,
-		"the error handler serves Error and middleware inside":         e.handlerServes,
-		"Error on an unguarded route":                                  e.unguarded,
-		"Error after the first byte writes nothing":                    e.afterFirstByte,
-		"a key function's own error goes echo's way":                   e.ownKeyError,
-		"echo's own body limit answers itself":                         e.ownBodyLimit,
-		"a parameter that a handler sees has one key":                  e.oneKey,
-		"the request is restored":                                      e.restored,
-		"a lock in use":                                                e.inUse,
-		"an error after a hint is answered":                            e.afterHint,
-		"the scope of IdempotentFrom is in the context":                e.scopeFrom,
-		"a handler says that it has done nothing":                      e.nothingDone,
-		"a 405 is kept with its methods":                               e.kept405,
-		"constructors refuse functions of echo's context that are nil": e.refused,
+		"the answer is an error that error handlers know":           e.answerIsAnError,
+		"an outer deadline gets its own error back":                 e.outerDeadline,
+		"the handler's error is returned untouched":                 e.untouched,
+		"an application's error handler may write its own envelope": e.envelope,
+		"what the error handler returns goes echo's way":            e.handlerReturns,
+		"the error handler serves Error and middleware inside":      e.handlerServes,
+		"Error on an unguarded route":                               e.unguarded,
+		"Error after the first byte writes nothing":                 e.afterFirstByte,
+		"a key function's own error goes echo's way":                e.ownKeyError,
+		"echo's own body limit answers itself":                      e.ownBodyLimit,
+		"a parameter that a handler sees has one key":               e.oneKey,
+		"the request is restored":                                   e.restored,
+		"a lock in use":                                             e.inUse,
+		"an error after a hint is answered":                         e.afterHint,
+		"the scope of IdempotentFrom is in the context":             e.scopeFrom,
+		"a handler says that it has done nothing":                   e.nothingDone,
+		"a 405 is kept with its methods":                            e.kept405,
 	} {
 		t.Run(name, row)
 	}
@@ -346,24 +345,6 @@ func (e Echo[C, H, M]) inUse(t *testing.T) {
 		if w := send(app, httptest.NewRequest(c.method, c.target, nil)); w.Code != c.status {
 			t.Errorf("%s: %s %s: got %d %s, want %d", c.name, c.method, c.target, w.Code, w.Body, c.status)
 		}
-	}
-}
-
-func (e Echo[C, H, M]) refused(t *testing.T) {
-	for name, f := range map[string]func(){
-		"key function":  func() { e.KeyFrom(nil, nil) },
-		"scope":         func() { e.IdempotentFrom(nil, nil, time.Hour) },
-		"error handler": func() { e.WithErrorHandler(nil) },
-		"skipper":       func() { e.WithSkipper(nil) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			f()
-		}()
 	}
 }
 

@@ -76,10 +76,6 @@ func (e Echo[C, H, M]) nothingDone(t *testing.T) {
 		own    func(c C) error
 		status int
 	}{
-		"by a header": {func(c C) error {
-			e.Response(c).Header().Set("Retry-After", "1")
-			return c.NoContent(http.StatusBadGateway)
-		}, http.StatusBadGateway},
 		"by its error": {func(C) error {
 			return guard.NothingDone(e.NewError(http.StatusBadGateway, "connection refused", nil))
 		}, http.StatusBadGateway},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
 	"github.com/go-lockguard/guard/middleware/httpopt"
@@ -61,12 +61,7 @@ func BenchmarkOverhead(b *testing.B) { lockmwtest.Bench(b, adapter) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(memlocker.New(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
+	return testguard.New(t, memlocker.New(), opts...)
 }
 
 // hold takes a key until the test ends.
@@ -259,9 +254,6 @@ func TestOnlyErrorsThatAreNotOursBecomeGinErrors(t *testing.T) {
 }
 
 func TestALockInEngineUse(t *testing.T) {
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	defer slog.SetDefault(before)
 	g := newGuard(t)
 	health := lockmw.WithSkipper(func(c *gin.Context) bool { return c.FullPath() == "/healthz" })
 	for _, c := range []struct {
@@ -295,9 +287,6 @@ func TestALockInEngineUse(t *testing.T) {
 }
 
 func TestALockWithoutAnyRouterIsOurMistake(t *testing.T) {
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	defer slog.SetDefault(before)
 	w := httptest.NewRecorder()
 	c, _ := gin.CreateTestContext(w)
 	c.Request = buy("42")
@@ -325,26 +314,6 @@ func TestTheContextItselfSaysThatItNeverEnds(t *testing.T) {
 			t.Error("a lease is carried by the gin.Context itself, and not by a copy")
 		}
 	})
-}
-
-func TestStartUpMistakesPanic(t *testing.T) {
-	for name, f := range map[string]func(){
-		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },
-		"nil keyfunc.Func":  func() { lockmw.KeyFunc(nil, nil) },
-		"nil function":      func() { lockmw.KeyFrom(nil, nil) },
-		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
-		"nil skipper":       func() { lockmw.WithSkipper(nil) },
-		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
-	}
 }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {

@@ -1,7 +1,6 @@
 package lockmw_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
@@ -62,19 +62,7 @@ func BenchmarkOverhead(b *testing.B) { lockmwtest.Bench(b, adapter) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(memlocker.New(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
-}
-
-func quiet(t *testing.T) {
-	t.Helper()
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	return testguard.New(t, memlocker.New(), opts...)
 }
 
 // serve sends req to a mux with h on its route /stock/{sku}/buy.
@@ -111,7 +99,6 @@ func TestErrorAfterTheFirstByteWritesNothing(t *testing.T) {
 }
 
 func TestAKeyFunctionsOwnErrorIsAPlain500(t *testing.T) {
-	quiet(t)
 	failed := func(*http.Request) (string, error) { return "", errors.New("s3cret") }
 	w := serve(buy("42"), lockmw.KeyFunc(newGuard(t), failed)(never(t)))
 	if w.Code != http.StatusInternalServerError || w.Body.String() != "Internal Server Error\n" {
@@ -122,7 +109,6 @@ func TestAKeyFunctionsOwnErrorIsAPlain500(t *testing.T) {
 // Around a whole mux there is no route yet, so its parameters are unknown.
 // Everything else works.
 func TestALockAroundAMux(t *testing.T) {
-	quiet(t)
 	g := newGuard(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /stock/{sku}", func(w http.ResponseWriter,
@@ -201,25 +187,6 @@ func TestTheFormIsHandedBack(t *testing.T) {
 func withPath(r *http.Request) *http.Request {
 	r.SetPathValue("sku", "42")
 	return r
-}
-
-func TestStartUpMistakesPanic(t *testing.T) {
-	for name, f := range map[string]func(){
-		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },
-		"nil keyfunc.Func":  func() { lockmw.KeyFunc(nil, nil) },
-		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
-		"nil skipper":       func() { lockmw.WithSkipper(nil) },
-		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
-	}
 }
 
 func TestTheAdapterLinksNoFramework(t *testing.T) {
