@@ -143,6 +143,7 @@ func heldKey(t *testing.T, keys ...string) *guard.Guard {
 const stock = "stock:{sku}"
 
 func (e Echo[C, H, M]) answerIsAnError(t *testing.T) {
+	t.Helper()
 	g := heldKey(t, guard.Key("stock", "42"))
 	seen := false
 	w := e.serve(buyOf("42"), e.never(t), e.returns(func(err error) {
@@ -160,6 +161,7 @@ func (e Echo[C, H, M]) answerIsAnError(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) outerDeadline(t *testing.T) {
+	t.Helper()
 	g := heldKey(t, guard.Key("stock", "42"))
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
@@ -175,6 +177,7 @@ func (e Echo[C, H, M]) outerDeadline(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) untouched(t *testing.T) {
+	t.Helper()
 	g := heldKey(t)
 	for _, own := range []error{
 		nil, errors.New("own"), context.Canceled, e.NewError(http.StatusTeapot, "own", nil), guard.ErrNotAcquired,
@@ -196,6 +199,7 @@ func (e Echo[C, H, M]) untouched(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) envelope(t *testing.T) {
+	t.Helper()
 	g := heldKey(t, guard.Key("stock", "42"))
 	app := e.App(nil, func(c C, err error) {
 		_ = c.JSON(e.StatusOf(err), map[string]any{"error": e.StatusOf(err)})
@@ -207,6 +211,7 @@ func (e Echo[C, H, M]) envelope(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) restored(t *testing.T) {
+	t.Helper()
 	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; " +
 		"filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
 	req := httptest.NewRequest(http.MethodPost, "/stock/42/buy", body)
@@ -229,6 +234,7 @@ func (e Echo[C, H, M]) restored(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) handlerReturns(t *testing.T) {
+	t.Helper()
 	g := heldKey(t, guard.Key("stock", "42"))
 	own := e.WithErrorHandler(func(C, error) error { return e.NewError(http.StatusTeapot, "own", nil) })
 	w := e.serve(buyOf("42"), e.never(t), e.Verbs.Key(g, stock, own))
@@ -238,6 +244,7 @@ func (e Echo[C, H, M]) handlerReturns(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) handlerServes(t *testing.T) {
+	t.Helper()
 	g := heldKey(t, guard.Key("order"))
 	calls := 0
 	outer := e.Verbs.Key(g, stock, e.WithErrorHandler(func(_ C, err error) error {
@@ -278,6 +285,7 @@ func (e Echo[C, H, M]) handlerServes(t *testing.T) {
 // Without a middleware of the adapter on the way there are no headers, but
 // status and body are right.
 func (e Echo[C, H, M]) unguarded(t *testing.T) {
+	t.Helper()
 	w := e.serve(buyOf("42"), func(C) error { return e.Error(&guard.HeldError{}) })
 	var body map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != http.StatusConflict ||
@@ -287,6 +295,7 @@ func (e Echo[C, H, M]) unguarded(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) afterFirstByte(t *testing.T) {
+	t.Helper()
 	own := e.WithErrorHandler(func(C, error) error {
 		t.Error("the error handler was called")
 		return nil
@@ -301,6 +310,7 @@ func (e Echo[C, H, M]) afterFirstByte(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) ownKeyError(t *testing.T) {
+	t.Helper()
 	w := e.serve(buyOf("42"), e.never(t), e.KeyFrom(heldKey(t), func(C) (string, error) {
 		return "", e.NewError(http.StatusUnauthorized, "who are you?", nil)
 	}))
@@ -310,6 +320,7 @@ func (e Echo[C, H, M]) ownKeyError(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) ownBodyLimit(t *testing.T) {
+	t.Helper()
 	for _, template := range []string{"{json.sku}", stock} {
 		req := httptest.NewRequest(http.MethodPost, "/stock/42/buy", strings.NewReader(`{"sku":"42"}`))
 		req.ContentLength = -1
@@ -321,6 +332,7 @@ func (e Echo[C, H, M]) ownBodyLimit(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) inUse(t *testing.T) {
+	t.Helper()
 	g := heldKey(t)
 	key := func(template string, opts ...httpopt.Option) M { return e.Verbs.Key(g, template, opts...) }
 	health := e.WithSkipper(func(c C) bool { return c.Path() == "/healthz" })
@@ -351,6 +363,7 @@ func (e Echo[C, H, M]) inUse(t *testing.T) {
 // echo gives handlers some paths as they were sent and others decoded. What a
 // handler cannot tell apart has one key, or is refused.
 func (e Echo[C, H, M]) oneKey(t *testing.T) {
+	t.Helper()
 	for name, lock := range map[string]M{
 		"Key":     e.Verbs.Key(heldKey(t), stock),
 		"KeyFunc": e.Verbs.KeyFunc(heldKey(t), keyfunc.MustParse(stock)),

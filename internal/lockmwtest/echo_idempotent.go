@@ -26,6 +26,7 @@ func payAs(t *testing.T, app http.Handler, user string) *httptest.ResponseRecord
 // echo's response takes an informational answer for the answer. A handler that
 // fails after it has not answered.
 func (e Echo[C, H, M]) afterHint(t *testing.T) {
+	t.Helper()
 	runs := 0
 	app := e.App(nil, nil, map[string]H{"POST /pay": func(c C) error {
 		runs++
@@ -54,6 +55,7 @@ func (u unhinted) WriteHeader(status int) {
 
 // The user of an authentication is in echo's own context.
 func (e Echo[C, H, M]) scopeFrom(t *testing.T) {
+	t.Helper()
 	runs := 0
 	user := e.around(func(c C) { c.Set("user", c.Request().Header.Get("X-User")) },
 		func(_ C, err error) error { return err })
@@ -72,6 +74,7 @@ func (e Echo[C, H, M]) scopeFrom(t *testing.T) {
 }
 
 func (e Echo[C, H, M]) nothingDone(t *testing.T) {
+	t.Helper()
 	for name, row := range map[string]struct {
 		own    func(c C) error
 		status int
@@ -101,6 +104,7 @@ func (e Echo[C, H, M]) nothingDone(t *testing.T) {
 
 // The list of methods belongs to the answer.
 func (e Echo[C, H, M]) kept405(t *testing.T) {
+	t.Helper()
 	put := map[string]H{"PUT /pay": func(c C) error { return c.NoContent(http.StatusOK) }}
 	app := e.App([]M{e.Verbs.Idempotent(heldKey(t), keyfunc.Static("shop"), time.Hour)}, nil, put)
 	first, then := payAs(t, app, "ann"), payAs(t, app, "ann")

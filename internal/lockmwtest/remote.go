@@ -141,6 +141,7 @@ func remoteOf(t *testing.T, a Remote, h RemoteHandler, opts ...guard.Option) (*g
 func nothingToDo(context.Context, string) error { return nil }
 
 func remoteAnswers(t *testing.T, a Remote) {
+	t.Helper()
 	g, m := remoteOf(t, a, nothingToDo, guard.WithMaxWait(0))
 	rows := func(state string, code int, reason string, retry bool, calls ...Call) {
 		for _, c := range calls {
@@ -163,6 +164,7 @@ func remoteAnswers(t *testing.T, a Remote) {
 }
 
 func remoteDown(t *testing.T, a Remote) {
+	t.Helper()
 	g, m := remoteOf(t, a, nothingToDo, guard.WithMaxWait(0))
 	defer g.Break()()
 	for _, c := range append(m.Second, m.Locked...) {
@@ -176,6 +178,7 @@ func remoteDown(t *testing.T, a Remote) {
 // remoteOwnErrors checks that nobody is asked to repeat what a handler has
 // begun, and that its own errors stay what they are.
 func remoteOwnErrors(t *testing.T, a Remote) {
+	t.Helper()
 	var own error
 	byError := false
 	_, m := remoteOf(t, a, func(ctx context.Context, _ string) error {
@@ -269,6 +272,7 @@ func (a Remote) ownErrors() map[error]bool {
 }
 
 func remoteExclusive(t *testing.T, a Remote) {
+	t.Helper()
 	const each = 3
 	var inside, all atomic.Int32
 	var g *guardtest.Guard
@@ -299,6 +303,7 @@ func remoteExclusive(t *testing.T, a Remote) {
 
 // remoteLost loses leases of handlers that say so and of some that hide it.
 func remoteLost(t *testing.T, a Remote) {
+	t.Helper()
 	var g *guardtest.Guard
 	g, m := remoteOf(t, a, func(ctx context.Context, text string) error {
 		g.Lose(RemoteKey(text))
@@ -320,6 +325,7 @@ func remoteLost(t *testing.T, a Remote) {
 }
 
 func remotePanic(t *testing.T, a Remote) {
+	t.Helper()
 	if a.Crashes {
 		return
 	}
@@ -372,6 +378,7 @@ func RunGone(t *testing.T, a Remote) {
 // remoteQueueFull has one call that contends for the key, one in line, and one
 // too many.
 func remoteQueueFull(t *testing.T, a Remote) {
+	t.Helper()
 	g, m := remoteOf(t, a, nothingToDo, guard.WithMaxWait(time.Hour), guard.WithMaxWaiters(1))
 	for _, c := range m.Locked {
 		release := g.Hold(RemoteKey("42"))

@@ -116,6 +116,7 @@ func RunRemoteIdempotent(t *testing.T, a Remote) {
 
 // remoteAgain checks that one record serves all instances and protocols.
 func remoteAgain(t *testing.T, a Remote) {
+	t.Helper()
 	s := newTill(t, paid).open(a)
 	for i, c := range append(s.calls[0], s.calls[1]...) {
 		s.expectPaid(c.Name, c.Do(t.Context(), "10", "ann", "k"), i > 0)
@@ -140,6 +141,7 @@ func remoteAgain(t *testing.T, a Remote) {
 }
 
 func remoteMeanwhile(t *testing.T, a Remote) {
+	t.Helper()
 	const callers = 8
 	all := make(chan struct{})
 	s := newTill(t, func(int32) (string, error) {
@@ -166,6 +168,7 @@ func remoteMeanwhile(t *testing.T, a Remote) {
 }
 
 func remoteInProgress(t *testing.T, a Remote) {
+	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
 	s := newTill(t, func(int32) (string, error) {
 		close(begun)
@@ -183,6 +186,7 @@ func remoteInProgress(t *testing.T, a Remote) {
 }
 
 func remoteKept(t *testing.T, a Remote) {
+	t.Helper()
 	rows := a.ownErrors()
 	rows[&guard.HeldError{}], rows[guard.ErrUnavailable] = false, false
 	var own error
@@ -210,6 +214,7 @@ func remoteKept(t *testing.T, a Remote) {
 }
 
 func remoteLostAnswer(t *testing.T, a Remote) {
+	t.Helper()
 	var s *till
 	s = newTill(t, func(run int32) (string, error) {
 		if run == 1 {
@@ -223,6 +228,7 @@ func remoteLostAnswer(t *testing.T, a Remote) {
 }
 
 func remoteAtMostOnce(t *testing.T, a Remote) {
+	t.Helper()
 	own := errors.New("own")
 	s := newTill(t, func(int32) (string, error) { return "", own }, guard.WithAtMostOnce()).open(a)
 	if got := s.ann(0); got.Err == nil || got.Reason != "" {
@@ -253,6 +259,7 @@ func (a Remote) nothingDone() map[error]bool {
 }
 
 func remoteLockInside(t *testing.T, a Remote) {
+	t.Helper()
 	s := newTill(t, paid, guard.WithAtMostOnce())
 	s.open(a, func(r *RemoteRule) { r.Inside = r.Guard.With(guard.WithMaxWait(0)) })
 	l, err := s.guards[1].Acquire(t.Context(), RemoteKey("10"))
@@ -271,6 +278,7 @@ func remoteLockInside(t *testing.T, a Remote) {
 }
 
 func remoteTooLong(t *testing.T, a Remote) {
+	t.Helper()
 	long := func(int32) (string, error) { return strings.Repeat("x", 100), nil }
 	s := newTill(t, long, guard.WithResultLimit(100)).open(a)
 	if got := s.ann(0); len(got.Text) != 100 || got.Err != nil {
@@ -292,6 +300,7 @@ func word(n int) func(context.Context, text) (string, error) {
 }
 
 func remoteOptions(t *testing.T, a Remote) {
+	t.Helper()
 	var told atomic.Int32
 	s := newTill(t, paid).open(a, func(r *RemoteRule) {
 		r.Options = []rpcopt.IdempotentOption{
@@ -327,6 +336,7 @@ func remoteOptions(t *testing.T, a Remote) {
 }
 
 func remoteKeyAlone(t *testing.T, a Remote) {
+	t.Helper()
 	s := newTill(t, paid).open(a, func(r *RemoteRule) {
 		r.Options = []rpcopt.IdempotentOption{rpcopt.WithoutFingerprint()}
 	})
@@ -336,6 +346,7 @@ func remoteKeyAlone(t *testing.T, a Remote) {
 }
 
 func remoteRefused(t *testing.T, a Remote) {
+	t.Helper()
 	s := newTill(t, paid)
 	for name, change := range map[string]func(*RemoteRule){
 		"no scope":     func(r *RemoteRule) { r.NoScope = true },

@@ -132,6 +132,7 @@ func moments(from, to time.Time, is func(time.Time) bool) (all []time.Time) {
 func everySeventh(at time.Time) bool { return at.Unix()%7 == 0 }
 
 func (s Scheduler) eachOnce(t *testing.T) {
+	t.Helper()
 	rows := map[string]func(time.Time) bool{"@every 7s": everySeventh}
 	if s.Seconds {
 		rows["15 * * * * *"] = func(at time.Time) bool { return at.Second() == 15 }
@@ -148,6 +149,7 @@ func (s Scheduler) eachOnce(t *testing.T) {
 // Clocks in Berlin skip the time from 2:00 to 3:00 on the last Sunday of March,
 // and have it twice on that of October.
 func (s Scheduler) located(t *testing.T) {
+	t.Helper()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +195,7 @@ func (s Scheduler) located(t *testing.T) {
 
 // Three instances recover the panic of a job. Each tick runs on one of them.
 func (s Scheduler) panics(t *testing.T) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ran, from := &Ticked{TickOf: s.TickOf}, time.Now()
 		s.instances(t, time.Minute, Job{Spec: "@every 7s", Location: time.UTC, Work: func(ctx context.Context) error {
@@ -206,6 +209,7 @@ func (s Scheduler) panics(t *testing.T) {
 // The night is missed by all instances. The first that starts makes up for it,
 // and not at its next tick.
 func (s Scheduler) makesUp(t *testing.T) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store, ran := memlocker.New(), &Ticked{TickOf: s.TickOf}
 		day := func(up time.Duration) {
@@ -236,6 +240,7 @@ func (s Scheduler) makesUp(t *testing.T) {
 }
 
 func (s Scheduler) refuses(t *testing.T) {
+	t.Helper()
 	good := Job{
 		Guard: (*guard.Guard)(nil).With(), Name: "a", Spec: "@daily", Location: time.UTC,
 		Work: func(context.Context) error { return nil },
