@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,7 +99,7 @@ type Reply struct {
 // ask calls the method without headers.
 func (c Call) ask(ctx context.Context, text string) Reply { return c.Do(ctx, text, "") }
 
-// expect fails the test unless got has the code and the reason. A code of -1 is
+// expectReply fails the test unless got has the code and the reason. A code of -1 is
 // any.
 func expectReply(t *testing.T, what string, got Reply, code int, reason string, retry bool) {
 	t.Helper()
@@ -166,7 +167,8 @@ func remoteAnswers(t *testing.T, a Remote) {
 func remoteDown(t *testing.T, a Remote) {
 	t.Helper()
 	g, m := remoteOf(t, a, nothingToDo, guard.WithMaxWait(0))
-	defer g.Break()()
+	mend := g.Break()
+	defer mend()
 	for _, c := range append(m.Second, m.Locked...) {
 		expectReply(t, c.Name, c.ask(t.Context(), secret), rpcguard.Unavailable, "LOCK_UNAVAILABLE", true)
 	}
@@ -253,9 +255,7 @@ func remoteCauses(t *testing.T, a Remote, own *error, calls []Call) {
 // them.
 func (a Remote) ownErrors() map[error]bool {
 	all := map[error]bool{errors.New("own"): false}
-	for err, kept := range a.Kept {
-		all[err] = kept
-	}
+	maps.Copy(all, a.Kept)
 	if a.Coded == nil {
 		return all
 	}
