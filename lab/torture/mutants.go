@@ -23,9 +23,11 @@ var mutants = map[string]mutant{
 	"noowner": {
 		about: "a release frees the key whoever owns it", store: spoiled{release: freeKey, abandon: freeAbandoned},
 	},
-	"norenew":    {about: "renewals are said to work and not sent", store: spoiled{renew: renewOf(none)}},
-	"recreate":   {about: "a renewal sets the key whoever owns it", store: spoiled{renew: recreate}},
-	"notjoined":  {about: "a renewal may come after the release, and sets the key again", store: spoiled{renew: notJoined}},
+	"norenew":  {about: "renewals are said to work and not sent", store: spoiled{renew: renewOf(none)}},
+	"recreate": {about: "a renewal sets the key whoever owns it", store: spoiled{renew: recreate}},
+	"notjoined": {
+		about: "a renewal may come after the release, and sets the key again", store: spoiled{renew: notJoined},
+	},
 	"sametoken":  {about: "tokens are the same for a second", store: spoiled{acquire: sameToken}},
 	"localtoken": {about: "each process counts tokens by itself", store: spoiled{acquire: localToken}},
 	"lostwakeup": {about: "the message that a key was handed over gets lost", store: spoiled{deaf: true}},
