@@ -18,7 +18,7 @@ import (
 	"github.com/go-lockguard/guard/fence"
 	"github.com/go-lockguard/guard/internal/doccheck"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -106,7 +106,7 @@ func wrongErrors(page *doccheck.Page) []string {
 	})
 	found = append(found, wrongRows(grpc[0], reasons(), func(row []string) []string {
 		o := codesOf()[strings.ToLower(unquoted(row[0]))]
-		return []string{"`" + names[rpcrule.Code(o)] + "`"}
+		return []string{"`" + names[rpcguard.Code(o)] + "`"}
 	})...)
 	both := doccheck.Table{Rows: slices.Concat(code[0].Rows, code[1].Rows[1:])}
 	found = append(found, wrongRows(both, slices.Collect(maps.Keys(sentinels)), func(row []string) []string {
@@ -168,9 +168,9 @@ func reasons() []string {
 
 // names has the names of gRPC's codes.
 var names = map[uint32]string{
-	rpcrule.InvalidArgument: "INVALID_ARGUMENT", rpcrule.DeadlineExceeded: "DEADLINE_EXCEEDED",
-	rpcrule.ResourceExhausted: "RESOURCE_EXHAUSTED", rpcrule.Aborted: "ABORTED", rpcrule.Internal: "INTERNAL",
-	rpcrule.Unavailable: "UNAVAILABLE", rpcrule.FailedPrecondition: "FAILED_PRECONDITION",
+	rpcguard.InvalidArgument: "INVALID_ARGUMENT", rpcguard.DeadlineExceeded: "DEADLINE_EXCEEDED",
+	rpcguard.ResourceExhausted: "RESOURCE_EXHAUSTED", rpcguard.Aborted: "ABORTED", rpcguard.Internal: "INTERNAL",
+	rpcguard.Unavailable: "UNAVAILABLE", rpcguard.FailedPrecondition: "FAILED_PRECONDITION",
 }
 
 func yes(is bool) string {

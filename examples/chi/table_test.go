@@ -27,7 +27,7 @@ func TestTheTableOnChi(t *testing.T) {
 		Mount: func(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 			chi.RegisterMethod("QUERY")
 			r := chi.NewRouter()
-			r.With(middlewares(g, locks)...).Handle("/stock/{sku}", handler(h))
+			r.With(verbs.Chain(g, locks...)...).Handle("/stock/{sku}", handler(h))
 			return r
 		},
 	})
@@ -40,7 +40,7 @@ func TestTheTableOnGorilla(t *testing.T) {
 		r := mux.NewRouter()
 		r.Handle("/stock/{sku}", handler(h))
 		r.Use(vars)
-		for _, m := range middlewares(g, locks) {
+		for _, m := range verbs.Chain(g, locks...) {
 			r.Use(m)
 		}
 		return r
@@ -64,7 +64,7 @@ func TestTheTableOnHttprouter(t *testing.T) {
 		locks ...lockmwtest.Lock,
 	) http.Handler {
 		handler := handler(h)
-		for _, m := range slices.Backward(middlewares(g, locks)) {
+		for _, m := range slices.Backward(verbs.Chain(g, locks...)) {
 			handler = m(handler)
 		}
 		r := httprouter.New()
@@ -115,39 +115,13 @@ func handler(h lockmwtest.Handler) http.Handler {
 	})
 }
 
-func middlewares(g *guard.Guard, locks []lockmwtest.Lock) (ms []func(http.Handler) http.Handler) {
-	for _, l := range locks {
-		opts := options(l)
-		switch {
-		case l.Answers:
-			ms = append(ms, lockmw.Answers(answers(l)...))
-		case l.Key != nil:
-			ms = append(ms, lockmw.KeyFunc(g, l.Key, opts...))
-		case l.Templates != nil:
-			ms = append(ms, lockmw.Keys(g, l.Templates...))
-		case l.Keys != nil:
-			ms = append(ms, lockmw.KeysFunc(g, l.Keys, opts...))
-		case l.Static != "":
-			ms = append(ms, lockmw.Static(g, l.Static, opts...))
-		default:
-			ms = append(ms, lockmw.Key(g, l.Template, opts...))
-		}
-	}
-	return ms
-}
-
-func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
-	opts := l.AnswerOptions()
-	if l.OnError != nil {
-		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
-	}
-	return opts
-}
-
-func options(l lockmwtest.Lock) []httpopt.Option {
-	opts := l.Options(answers(l))
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	return opts
+var verbs = lockmwtest.Verbs[func(http.Handler) http.Handler]{
+	Answers: lockmw.Answers, Key: lockmw.Key, Static: lockmw.Static, KeyFunc: lockmw.KeyFunc, Keys: lockmw.Keys,
+	KeysFunc: lockmw.KeysFunc, Idempotent: lockmw.Idempotent, SkipSafe: lockmw.WithSkipper(lockmw.SafeMethods),
+	OnError: func(f func(http.ResponseWriter, *http.Request, error)) httpopt.AnswerOption {
+		return lockmw.WithErrorHandler(f)
+	},
+	ReplayHook: func(f func()) httpopt.IdempotentOption {
+		return lockmw.WithReplayHook(func(*http.Request) { f() })
+	},
 }

@@ -29,6 +29,16 @@ func TestOptionsThatCannotWorkTogetherPanic(t *testing.T) {
 		"a skipper of another framework": func() { configure(other.Skipper(func(string) bool { return true })) },
 		"an error handler of another":    func() { configure(other.ErrorHandler(func(error) {})) },
 		"nil":                            func() { configure(nil) },
+		"nil keyfunc.Func":               func() { httpguard.OfRequest(nil) },
+		"nil function":                   func() { httpguard.OfContext[*http.Request](nil) },
+		"nil function of several keys":   func() { httpguard.SeveralOfRequest(nil) },
+		"nil scope":                      func() { httpguard.ScopeOfContext[*http.Request](nil) },
+		"bad template":                   func() { httpguard.OfTemplate("stock:{a}{b}") },
+		"nil error handler":              func() { with.ErrorHandler(nil) },
+		"nil skipper":                    func() { with.Skipper(nil) },
+		"nil hook":                       func() { with.ReplayHook(nil) },
+		"negative limit":                 func() { httpopt.WithBodyLimit(-1) },
+		"a unit is missing":              func() { httpguard.CheckMaxWait(1) },
 	} {
 		func() {
 			defer func() {

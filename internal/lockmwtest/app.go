@@ -70,18 +70,17 @@ type Lock struct {
 	BodyLimit int  // WithBodyLimit, unless 0
 }
 
-// AnswerOptions returns the options of l for errors that every framework has.
-// An adapter adds OnError.
-func (l Lock) AnswerOptions() (opts []httpopt.AnswerOption) {
+// answerOptions returns the options of l for errors, without OnError.
+func (l Lock) answerOptions() (opts []httpopt.AnswerOption) {
 	if l.Held != 0 {
 		opts = append(opts, httpopt.WithHeldStatus(l.Held))
 	}
 	return opts
 }
 
-// Options returns the options of a lock: the given ones for errors, and those
-// that every framework has. An adapter adds SkipSafe.
-func (l Lock) Options(answers []httpopt.AnswerOption) (opts []httpopt.Option) {
+// options returns the options of a lock, the given ones for errors among them,
+// without SkipSafe.
+func (l Lock) options(answers []httpopt.AnswerOption) (opts []httpopt.Option) {
 	for _, o := range answers {
 		opts = append(opts, o)
 	}
@@ -91,9 +90,9 @@ func (l Lock) Options(answers []httpopt.AnswerOption) (opts []httpopt.Option) {
 	return opts
 }
 
-// IdempotentOptions returns the options of an Idempotent: the given ones of a
-// lock, and those that every framework has. An adapter adds ReplayHook.
-func (l Lock) IdempotentOptions(lock []httpopt.Option) (opts []httpopt.IdempotentOption) {
+// idempotentOptions returns the options of an Idempotent, the given ones of a
+// lock among them, without ReplayHook.
+func (l Lock) idempotentOptions(lock []httpopt.Option) (opts []httpopt.IdempotentOption) {
 	for _, o := range lock {
 		opts = append(opts, o)
 	}

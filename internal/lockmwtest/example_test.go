@@ -11,6 +11,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -42,8 +43,8 @@ func testTheTable(t *testing.T) {
 
 func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 	app := handler(h)
-	for _, l := range slices.Backward(locks) {
-		app = middleware(g, l)(app)
+	for _, lock := range slices.Backward(verbs.Chain(g, locks...)) {
+		app = lock(app)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/stock/{sku}", app)
@@ -58,34 +59,13 @@ func handler(h lockmwtest.Handler) http.Handler {
 	})
 }
 
-func middleware(g *guard.Guard, l lockmwtest.Lock) func(http.Handler) http.Handler {
-	answers := l.AnswerOptions()
-	if l.OnError != nil {
-		answers = append(answers, lockmw.WithErrorHandler(l.OnError))
-	}
-	if l.Answers {
-		return lockmw.Answers(answers...)
-	}
-	opts := l.Options(answers)
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	once := l.IdempotentOptions(opts)
-	if l.ReplayHook != nil {
-		once = append(once, lockmw.WithReplayHook(func(*http.Request) { l.ReplayHook() }))
-	}
-	switch {
-	case l.TTL != 0:
-		return lockmw.Idempotent(g, l.Scope, l.TTL, once...)
-	case l.Key != nil:
-		return lockmw.KeyFunc(g, l.Key, opts...)
-	case l.Templates != nil:
-		return lockmw.Keys(g, l.Templates...)
-	case l.Keys != nil:
-		return lockmw.KeysFunc(g, l.Keys, opts...)
-	case l.Static != "":
-		return lockmw.Static(g, l.Static, opts...)
-	default:
-		return lockmw.Key(g, l.Template, opts...)
-	}
+var verbs = lockmwtest.Verbs[func(http.Handler) http.Handler]{
+	Answers: lockmw.Answers, Key: lockmw.Key, Static: lockmw.Static, KeyFunc: lockmw.KeyFunc, Keys: lockmw.Keys,
+	KeysFunc: lockmw.KeysFunc, Idempotent: lockmw.Idempotent, SkipSafe: lockmw.WithSkipper(lockmw.SafeMethods),
+	OnError: func(f func(http.ResponseWriter, *http.Request, error)) httpopt.AnswerOption {
+		return lockmw.WithErrorHandler(f)
+	},
+	ReplayHook: func(f func()) httpopt.IdempotentOption {
+		return lockmw.WithReplayHook(func(*http.Request) { f() })
+	},
 }

@@ -37,7 +37,7 @@ func (f fault) mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.L
 	app := handler(h)
 	for _, l := range slices.Backward(locks) {
 		if l.TTL == 0 {
-			app = middleware(g, l)(app)
+			app = verbs.Chain(g, l)[0](app)
 			continue
 		}
 		app = f.around(g, l, app)
@@ -58,7 +58,7 @@ func (f fault) around(g *guard.Guard, l lockmwtest.Lock, next http.Handler) http
 	if f.inside != nil {
 		next = f.inside(next)
 	}
-	app := middleware(g, l)(next)
+	app := verbs.Chain(g, l)[0](next)
 	if f.outside != nil {
 		app = f.outside(g, app)
 	}

@@ -85,16 +85,6 @@ func TestALostLeaseEndsTheTaskAndIsAFailure(t *testing.T) {
 	})
 }
 
-func TestATaskMayWaitForItsKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := guardtest.New(t)
-		time.AfterFunc(10*time.Second, g.Hold("order:7"))
-		if err := process(t.Context(), asynqlock.Key(g.Guard, key, asynqlock.WithWait(time.Minute)), done); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestATaskWaitsForAKeyThatComesSoon(t *testing.T) {
 	const turn = 300 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {

@@ -38,8 +38,9 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickO
 // somebody runs the job now; AddTick answers whether the tick of 03:00 has run.
 // The clocks of the instances may differ by up to half the time between two
 // ticks. What becomes of ticks whose process dies, of errors, panics and long
-// runs, and of the hour at which summer time begins or ends is as in AddTick of
-// package cronlock, beside jobs/gocron.
+// runs, and of the hour at which summer time begins is as in AddTick of package
+// cronlock, beside jobs/gocron. Where summer time ends, some versions of gocron
+// leave out the second tick of a daily job.
 //
 // spec is a crontab line, with or without seconds, in the location of s, or a
 // descriptor such as "@daily". The ticks of "@every 2s" are the multiples of 2

@@ -15,29 +15,36 @@ import (
 // torture proves itself by finding it.
 type mutant struct {
 	about string
-	store func(guard.Locker, *redis.Client) guard.Locker // the client reaches the servers as the guard does
-	lock  func(l libs.Locker, ttl time.Duration) libs.Locker
+	store spoiled                                            // without a store and a client
+	lock  func(l libs.Locker, ttl time.Duration) libs.Locker // instead of store
 }
 
 var mutants = map[string]mutant{
-	"noowner":    {about: "a release frees the key whoever owns it", store: newNoOwner},
-	"norenew":    {about: "renewals are said to work and not sent", store: newNoRenew},
-	"recreate":   {about: "a renewal sets the key whoever owns it", store: newRecreate},
-	"notjoined":  {about: "a renewal may come after the release, and sets the key again", store: newNotJoined},
-	"sametoken":  {about: "tokens are the same for a second", store: newSameToken},
-	"localtoken": {about: "each process counts tokens by itself", store: newLocalToken},
-	"lostwakeup": {about: "the message that a key was handed over gets lost", store: newLostWakeUp},
-	"longlife":   {about: "keys last four times their TTL, so a dead holder costs too much", store: newLongLife},
-	"nottl":      {about: "some keys have no TTL", store: newNoTTL},
-	"freecrowd":  {about: "a release frees the key of all that share it", store: newFreeCrowd},
-	"nostay":     {about: "renewals of shares and permits are said to work and not sent", store: newNoStay},
-	"halfcart":   {about: "several keys are said to be taken when one is held", store: newHalfCart},
-
-	"norecall": {about: "no call finds a result", store: newNoRecall},
-	"norecord": {about: "results are said to be kept and are not", store: newNoRecord},
-	"nomark":   {about: "keys are said to be marked and are not", store: newNoMark},
-
-	"permittoken": {about: "the tokens of permits are the same for a second", store: newPermitToken},
+	"noowner": {
+		about: "a release frees the key whoever owns it", store: spoiled{release: freeKey, abandon: freeAbandoned},
+	},
+	"norenew":  {about: "renewals are said to work and not sent", store: spoiled{renew: renewOf(none)}},
+	"recreate": {about: "a renewal sets the key whoever owns it", store: spoiled{renew: recreate}},
+	"notjoined": {
+		about: "a renewal may come after the release, and sets the key again", store: spoiled{renew: notJoined},
+	},
+	"sametoken":  {about: "tokens are the same for a second", store: spoiled{acquire: sameToken}},
+	"localtoken": {about: "each process counts tokens by itself", store: spoiled{acquire: localToken}},
+	"lostwakeup": {about: "the message that a key was handed over gets lost", store: spoiled{deaf: true}},
+	"longlife": {
+		about: "keys last four times their TTL, so a dead holder costs too much",
+		store: spoiled{acquire: longLife, renew: renewLonger},
+	},
+	"nottl":     {about: "some keys have no TTL", store: spoiled{acquire: noTTL}},
+	"freecrowd": {about: "a release frees the key of all that share it", store: spoiled{release: freeCrowd}},
+	"nostay": {
+		about: "renewals of shares and permits are said to work and not sent", store: spoiled{renew: renewOf(alone)},
+	},
+	"halfcart":    {about: "several keys are said to be taken when one is held", store: spoiled{all: halfCart}},
+	"norecall":    {about: "no call finds a result", store: spoiled{acquire: noRecall}},
+	"norecord":    {about: "results are said to be kept and are not", store: spoiled{release: onlyFree}},
+	"nomark":      {about: "keys are said to be marked and are not", store: spoiled{unmarks: true}},
+	"permittoken": {about: "the tokens of permits are the same for a second", store: spoiled{acquire: sameToken}},
 
 	"nolock":    {about: "everybody is let in", lock: newNoLock},
 	"receipt":   {about: "trust is counted from the receipt of an answer", lock: newReceipt},
@@ -61,16 +68,19 @@ func (m mutant) open(s libs.Setup) (libs.Locker, error) {
 		Addr: s.Addrs[0], Dialer: s.Dial, MaxRetries: -1,
 		ContextTimeoutEnabled: true,
 	})
-	s.Wrap = func(l guard.Locker) guard.Locker { return m.store(l, rdb) }
+	s.Wrap = func(l guard.Locker) guard.Locker {
+		m.store.Locker, m.store.rdb = l, rdb
+		return &m.store
+	}
 	l, err := libs.Guard.Open(s)
 	if err != nil {
 		return nil, errors.Join(err, rdb.Close())
 	}
-	return spoiled{l, l.(libs.Moded), l.(libs.Recording), rdb}, nil
+	return closing{l, l.(libs.Moded), l.(libs.Recording), rdb}, nil
 }
 
-// spoiled is a guard whose store has a client of its own.
-type spoiled struct {
+// closing is a guard whose store has a client of its own.
+type closing struct {
 	libs.Locker
 	libs.Moded
 	libs.Recording
@@ -78,6 +88,6 @@ type spoiled struct {
 	rdb *redis.Client
 }
 
-func (s spoiled) Close(ctx context.Context) error {
+func (s closing) Close(ctx context.Context) error {
 	return errors.Join(s.Locker.Close(ctx), s.rdb.Close())
 }

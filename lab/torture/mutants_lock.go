@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/lab/torture/libs"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // wrapped is a locker whose leases are changed.
@@ -156,4 +157,18 @@ func (l leak) Acquire(ctx context.Context, key string, wait time.Duration) (libs
 		go func() { select {} }()
 	}
 	return l.Locker.Acquire(ctx, key, wait)
+}
+
+// oneMore asks for one permit more than the caller says.
+type oneMore struct {
+	libs.Locker
+	libs.Moded
+}
+
+func newOneMore(l libs.Locker, _ time.Duration) libs.Locker { return oneMore{l, l.(libs.Moded)} }
+
+func (o oneMore) AcquireLimited(
+	ctx context.Context, key string, wait time.Duration, limit int,
+) (libs.Lease, error) {
+	return o.Moded.AcquireLimited(ctx, key, wait, min(limit+1, locker.NoLimit))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,48 +14,126 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
+// spoiled is a store with a fault. Each function that is not nil stands for a
+// method of the store, which the function may call.
+type spoiled struct {
+	guard.Locker
+	rdb *redis.Client // reaches the servers as the guard does
+
+	acquire func(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error)
+	all     func(s *spoiled, ctx context.Context, cs []*locker.Claim) ([]locker.Answer, int, error)
+	renew   func(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error))
+	release func(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error)
+	abandon func(s *spoiled, c *locker.Claim, e locker.End, late bool)
+	unmarks bool // Begin does nothing
+	deaf    bool // no message that a key was handed over reaches its waiter
+}
+
+func (s *spoiled) Open(w locker.Waker) error {
+	if s.deaf {
+		w = deaf{w}
+	}
+	return s.Locker.Open(w)
+}
+
+func (s *spoiled) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if s.acquire != nil {
+		return s.acquire(s, ctx, c, t)
+	}
+	return s.Locker.Acquire(ctx, c, t)
+}
+
+func (s *spoiled) AcquireAll(ctx context.Context, cs []*locker.Claim, wait bool) ([]locker.Answer, int, error) {
+	if s.all != nil {
+		return s.all(s, ctx, cs)
+	}
+	return s.Locker.AcquireAll(ctx, cs, wait)
+}
+
+func (s *spoiled) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	if s.renew != nil {
+		s.renew(s, ctx, cs, answered)
+		return
+	}
+	s.Locker.Renew(ctx, cs, answered)
+}
+
+func (s *spoiled) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if s.release != nil {
+		return s.release(s, ctx, c, e)
+	}
+	return s.Locker.Release(ctx, c, e)
+}
+
+func (s *spoiled) Abandon(c *locker.Claim, e locker.End, late bool) {
+	if s.abandon != nil {
+		s.abandon(s, c, e, late)
+	}
+	s.Locker.Abandon(c, e, late)
+}
+
+func (s *spoiled) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
+	if s.unmarks {
+		return "", nil
+	}
+	return s.Locker.Begin(ctx, c, r)
+}
+
+// deaf claims that every grant is known here, and tells no waiter.
+type deaf struct{ locker.Waker }
+
+func (deaf) Granted(string, string, locker.Offer) bool { return true }
+
 func inStore(key string) string { return libs.Guard.Keys(key)[0] }
 
-// noOwner frees the key without a look at its owner.
-type noOwner struct {
-	guard.Locker
-	rdb *redis.Client
+// freeKey frees the key without a look at its owner.
+func freeKey(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	s.rdb.Del(ctx, inStore(c.Key))
+	return s.Locker.Release(ctx, c, e)
 }
 
-func newNoOwner(l guard.Locker, rdb *redis.Client) guard.Locker { return noOwner{l, rdb} }
-
-func (n noOwner) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
-	n.rdb.Del(ctx, inStore(c.Key))
-	return n.Locker.Release(ctx, c, e)
+func freeAbandoned(s *spoiled, c *locker.Claim, _ locker.End, _ bool) {
+	go s.rdb.Del(context.Background(), inStore(c.Key))
 }
 
-func (n noOwner) Abandon(c *locker.Claim, e locker.End, late bool) {
-	go n.rdb.Del(context.Background(), inStore(c.Key))
-	n.Locker.Abandon(c, e, late)
+// freeCrowd frees the key of all when one of them releases it.
+func freeCrowd(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if c.Limit > 1 {
+		s.rdb.Del(ctx, libs.Guard.Keys(c.Key)...)
+	}
+	return s.Locker.Release(ctx, c, e)
 }
 
-// noRenew reports successful renewals without sending them.
-type noRenew struct{ guard.Locker }
+// onlyFree says that it has kept a record, and only frees the key.
+func onlyFree(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	e.Record = locker.Record{}
+	return s.Locker.Release(ctx, c, e)
+}
 
-func newNoRenew(l guard.Locker, _ *redis.Client) guard.Locker { return noRenew{l} }
-
-func (noRenew) Renew(_ context.Context, cs []*locker.Claim, answered func(int, error)) {
-	for i := range cs {
-		answered(i, nil)
+// renewOf sends the renewals of the claims that is is true of, and says of the
+// others that they have succeeded.
+func renewOf(is func(*locker.Claim) bool) func(*spoiled, context.Context, []*locker.Claim, func(int, error)) {
+	return func(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+		var sent []*locker.Claim
+		var at []int
+		for i, c := range cs {
+			if is(c) {
+				sent, at = append(sent, c), append(at, i)
+				continue
+			}
+			answered(i, nil)
+		}
+		s.Locker.Renew(ctx, sent, func(i int, err error) { answered(at[i], err) })
 	}
 }
 
+func none(*locker.Claim) bool    { return false }
+func alone(c *locker.Claim) bool { return c.Limit <= 1 }
+
 // recreate sets the key without a look at its owner.
-type recreate struct {
-	guard.Locker
-	rdb *redis.Client
-}
-
-func newRecreate(l guard.Locker, rdb *redis.Client) guard.Locker { return recreate{l, rdb} }
-
-func (r recreate) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+func recreate(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
 	for i, c := range cs {
-		if err := r.set(ctx, c); err != nil {
+		if err := s.set(ctx, c); err != nil {
 			answered(i, guard.ErrUnavailable)
 			continue
 		}
@@ -62,106 +141,83 @@ func (r recreate) Renew(ctx context.Context, cs []*locker.Claim, answered func(i
 	}
 }
 
-func (r recreate) set(ctx context.Context, c *locker.Claim) error {
-	return r.rdb.Set(ctx, inStore(c.Key), c.Owner+c.Holder.Instance+"{}", c.TTL).Err()
+func (s *spoiled) set(ctx context.Context, c *locker.Claim) error {
+	return s.rdb.Set(ctx, inStore(c.Key), c.Owner+c.Holder.Instance+"{}", c.TTL).Err()
 }
 
 // notJoined does that a little after it has reported success.
-type notJoined struct{ recreate }
-
-func newNotJoined(l guard.Locker, rdb *redis.Client) guard.Locker { return notJoined{recreate{l, rdb}} }
-
-func (n notJoined) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+func notJoined(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
 	for i, c := range cs {
 		copied := *c
 		go func() {
 			time.Sleep(rand.N(100 * time.Millisecond))
-			_ = n.set(context.WithoutCancel(ctx), &copied)
+			_ = s.set(context.WithoutCancel(ctx), &copied)
 		}()
 		answered(i, nil)
 	}
 }
 
 // sameToken gives the same block of tokens for a second.
-type sameToken struct{ guard.Locker }
-
-func newSameToken(l guard.Locker, _ *redis.Client) guard.Locker { return sameToken{l} }
-
-func (s sameToken) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func sameToken(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	answer, err := s.Locker.Acquire(ctx, c, t)
 	answer.Token = answer.Token / 1_000_000 * 1_000_000
 	return answer, err
 }
 
-// localToken counts by itself.
-type localToken struct {
-	guard.Locker
-	last atomic.Uint64
-}
+// localTokens is the last block of tokens that this process has counted.
+var localTokens atomic.Uint64
 
-func newLocalToken(l guard.Locker, _ *redis.Client) guard.Locker { return &localToken{Locker: l} }
-
-func (l *localToken) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	answer, err := l.Locker.Acquire(ctx, c, t)
+func localToken(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	answer, err := s.Locker.Acquire(ctx, c, t)
 	if answer.Acquired {
-		answer.Token = l.last.Add(locker.FenceBlock)
+		answer.Token = localTokens.Add(locker.FenceBlock)
 	}
 	return answer, err
 }
 
-// tampered puts code between the locker and its gate.
-type tampered struct {
-	guard.Locker
-	with func(locker.Waker) locker.Waker
-}
-
-func (t tampered) Open(w locker.Waker) error { return t.Locker.Open(t.with(w)) }
-
-// lostWakeUp claims that every grant is known here, and tells no waiter.
-type lostWakeUp struct{ locker.Waker }
-
-func (lostWakeUp) Granted(string, string, locker.Offer) bool { return true }
-
-func newLostWakeUp(l guard.Locker, _ *redis.Client) guard.Locker {
-	return tampered{l, func(w locker.Waker) locker.Waker { return lostWakeUp{w} }}
+// noRecall finds no record.
+func noRecall(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	d := *c
+	d.Recall = false
+	a, err := s.Locker.Acquire(ctx, &d, t)
+	c.State, c.Holder.Instance = d.State, d.Holder.Instance
+	return a, err
 }
 
 // longLife keeps keys for four times their TTL.
-type longLife struct{ guard.Locker }
-
-func newLongLife(l guard.Locker, _ *redis.Client) guard.Locker { return longLife{l} }
-
-func (l longLife) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func longLife(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	longer := *c
 	longer.TTL *= 4
-	answer, err := l.Locker.Acquire(ctx, &longer, t)
+	answer, err := s.Locker.Acquire(ctx, &longer, t)
 	c.Holder.Instance, c.State = longer.Holder.Instance, longer.State
 	return answer, err
 }
 
-func (l longLife) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+func renewLonger(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
 	longer := make([]*locker.Claim, len(cs))
 	for i, c := range cs {
 		copied := *c
 		copied.TTL *= 4
 		longer[i] = &copied
 	}
-	l.Locker.Renew(ctx, longer, answered)
+	s.Locker.Renew(ctx, longer, answered)
 }
 
 // noTTL lets some keys stay forever if they are not released.
-type noTTL struct {
-	guard.Locker
-	rdb *redis.Client
-}
-
-func newNoTTL(l guard.Locker, rdb *redis.Client) guard.Locker { return noTTL{l, rdb} }
-
-func (n noTTL) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	answer, err := n.Locker.Acquire(ctx, c, t)
+func noTTL(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	answer, err := s.Locker.Acquire(ctx, c, t)
 	if answer.Acquired {
-		n.rdb.Persist(ctx, inStore(c.Key))
-		n.rdb.Persist(ctx, inStore(c.Key)+":fence")
+		s.rdb.Persist(ctx, inStore(c.Key))
+		s.rdb.Persist(ctx, inStore(c.Key)+":fence")
 	}
 	return answer, err
+}
+
+// halfCart claims to have taken all of several keys when it has none.
+func halfCart(s *spoiled, ctx context.Context, cs []*locker.Claim) ([]locker.Answer, int, error) {
+	as, held, err := s.Locker.AcquireAll(ctx, cs, false)
+	if err != nil || held == len(cs) {
+		return as, held, err
+	}
+	return slices.Repeat([]locker.Answer{{Acquired: true}}, len(cs)), len(cs), nil
 }

@@ -1,13 +1,9 @@
 package lockmw_test
 
 import (
-	"context"
 	"errors"
 	"io"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -15,34 +11,6 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 )
-
-func TestCallsOfOneKeyRunOneAtATimeInAllProtocols(t *testing.T) {
-	g := guardtest.New(t, guard.WithMaxWait(time.Hour))
-	var inside, done atomic.Int32
-	s := serve(t, func(context.Context, string) error {
-		defer inside.Add(-1)
-		if n := inside.Add(1); n > 1 {
-			t.Errorf("%d calls at once", n)
-		}
-		time.Sleep(time.Millisecond) // for others to come
-		done.Add(1)
-		return nil
-	}, rules(g.Guard)...)
-	var wg sync.WaitGroup
-	for protocol, opts := range protocols {
-		for _, procedure := range append(every, price) {
-			wg.Go(func() {
-				if err := call(t.Context(), s, procedure, "42", opts...); err != nil {
-					t.Errorf("%s%s: %v", protocol, procedure, err)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if n, all := int(done.Load()), len(protocols)*(len(every)+1); n != all {
-		t.Errorf("%d calls are done, want %d", n, all)
-	}
-}
 
 func TestAStreamHoldsTheKeyOfItsFirstMessageUntilItsHandlerReturns(t *testing.T) {
 	g := guardtest.New(t, guard.WithMaxWait(0), quiet)

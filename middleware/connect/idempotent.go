@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
@@ -57,13 +57,13 @@ func Idempotent[Response any](
 	if _, ok := any(new(Response)).(proto.Message); !ok {
 		panic(fmt.Sprintf("lockmw: Idempotent with %T, which is no response message", *new(Response)))
 	}
-	r := rpcrule.NewIdempotent(g, procedure, scope, ttl, rpcrule.Answers{
+	r := rpcguard.NewIdempotent(g, procedure, scope, ttl, rpcguard.Answers{
 		Names: func(_ context.Context, req any) []string {
 			return req.(connect.AnyRequest).Header().Values("Idempotency-Key")
 		},
 		Message: func(req any) any { return req.(connect.AnyRequest).Any() },
 		Text:    text, Record: record[Response], Replay: replay[Response], Error: answer,
-	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))
+	}, rpcguard.SettingsOf(rpcguard.Settings{}, opts))
 	return Rule{r, any(new(Response)).(proto.Message)}
 }
 
@@ -71,7 +71,7 @@ func Idempotent[Response any](
 func text(message any) ([]byte, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
-		return nil, rpcrule.WrongType(message)
+		return nil, rpcguard.WrongType(message)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
@@ -100,7 +100,7 @@ func record[Response any](_ context.Context, resp any, own error) ([]byte, error
 func statusOf(own error) (*spb.Status, error) {
 	e := (*connect.Error)(nil)
 	if !errors.As(own, &e) {
-		return nil, rpcrule.ErrNotForKeeping
+		return nil, rpcguard.ErrNotForKeeping
 	}
 	kept := &spb.Status{Code: int32(e.Code()), Message: e.Message()}
 	again, ours := false, false
@@ -113,7 +113,7 @@ func statusOf(own error) (*spb.Status, error) {
 		}
 		kept.Details = append(kept.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
 	}
-	if err := rpcrule.Kept(uint32(e.Code()), again, ours); err != nil {
+	if err := rpcguard.Kept(uint32(e.Code()), again, ours); err != nil {
 		return nil, err
 	}
 	return kept, nil

@@ -8,17 +8,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // Rule defines the key by which the calls of one procedure are locked. [Key]
 // and [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct {
-	r        *rpcrule.Rule
+	r        *rpcguard.Rule
 	response proto.Message // of [Idempotent]; else nil
 }
 
-func (r Rule) inner() *rpcrule.Rule { return r.r }
+func (r Rule) inner() *rpcguard.Rule { return r.r }
 
 // Key locks the calls of procedure by the key that the given function makes of
 // the request message. procedure is a full name like "/shop.Stock/Buy", the
@@ -30,7 +30,7 @@ func (r Rule) inner() *rpcrule.Rule { return r.r }
 // settings pass g.With(...). Key panics if procedure is no full name, or key is
 // nil. [Verify] finds names that no service has.
 func Key[M any](g *guard.Guard, procedure string, key func(message M) string) Rule {
-	return KeyFunc(g, procedure, rpcrule.OfMessage(key))
+	return KeyFunc(g, procedure, rpcguard.OfMessage(key))
 }
 
 // KeyFunc is [Key] with a function that also gets the call's context, for the
@@ -38,7 +38,7 @@ func Key[M any](g *guard.Guard, procedure string, key func(message M) string) Ru
 // it. Errors of keyfunc or guard become an error of this package's table, all
 // others are returned unchanged.
 func KeyFunc[M any](g *guard.Guard, procedure string, key func(ctx context.Context, message M) (string, error)) Rule {
-	return Rule{r: rpcrule.New(g, procedure, key)}
+	return Rule{r: rpcguard.New(g, procedure, key)}
 }
 
 // KeysFunc is [KeyFunc] with a function that makes all keys of the call, such
@@ -49,7 +49,7 @@ func KeyFunc[M any](g *guard.Guard, procedure string, key func(ctx context.Conte
 func KeysFunc[M any](
 	g *guard.Guard, procedure string, keys func(ctx context.Context, message M) ([]string, error),
 ) Rule {
-	return Rule{r: rpcrule.NewSeveral(g, procedure, keys)}
+	return Rule{r: rpcguard.NewSeveral(g, procedure, keys)}
 }
 
 // Interceptor returns an interceptor for the handlers of rules, unary and
@@ -60,11 +60,11 @@ func KeysFunc[M any](
 // fail, because a client's lock would make the server's wait. Interceptor
 // panics if a procedure has two rules.
 func Interceptor(rules ...Rule) connect.Interceptor {
-	return interceptor(rpcrule.Index(rules, Rule.inner))
+	return interceptor(rpcguard.Index(rules, Rule.inner))
 }
 
 // interceptor has the rules by their procedures.
-type interceptor map[string]*rpcrule.Rule
+type interceptor map[string]*rpcguard.Rule
 
 // WrapUnary implements [connect.Interceptor].
 func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
@@ -81,7 +81,7 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		case r.Serve != nil:
 			return serve(ctx, r, req, next)
 		}
-		resp, err := rpcrule.Run(ctx, r.Guard, r, req.Any(),
+		resp, err := rpcguard.Run(ctx, r.Guard, r, req.Any(),
 			func(ctx context.Context) (connect.AnyResponse, error) { return next(ctx, req) })
 		if err != nil {
 			return nil, answer(ctx, r, err)
@@ -92,7 +92,7 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 
 // serve serves req by a rule of [Idempotent].
 func serve(
-	ctx context.Context, r *rpcrule.Rule, req connect.AnyRequest, next connect.UnaryFunc,
+	ctx context.Context, r *rpcguard.Rule, req connect.AnyRequest, next connect.UnaryFunc,
 ) (connect.AnyResponse, error) {
 	resp, err := r.Serve(ctx, r.Guard, req, func(ctx context.Context) (any, error) { return next(ctx, req) })
 	if err != nil {
@@ -121,7 +121,7 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 		if err := s.receiveFirst(r.Type); err != nil {
 			return answer(ctx, r, err)
 		}
-		_, err := rpcrule.Run(ctx, r.Guard, r, s.first, func(ctx context.Context) (struct{}, error) {
+		_, err := rpcguard.Run(ctx, r.Guard, r, s.first, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, s.refusedOr(next(ctx, s))
 		})
 		return answer(ctx, r, err)

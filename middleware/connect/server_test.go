@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/connect"
 )
 
@@ -22,12 +23,7 @@ type handler func(ctx context.Context, sku string) error
 
 func done(context.Context, string) error { return nil }
 
-func key(m *message) string {
-	if m.GetValue() == "-" {
-		return ""
-	}
-	return guard.Key("stock", m.GetValue())
-}
+func key(m *message) string { return lockmwtest.RemoteKey(m.GetValue()) }
 
 func rules(g *guard.Guard) []lockmw.Rule {
 	var all []lockmw.Rule
@@ -37,7 +33,7 @@ func rules(g *guard.Guard) []lockmw.Rule {
 	return append(all,
 		lockmw.Key(g, confuse, func(int) string { return "k" }),
 		lockmw.Key(g, muddle, func(*wrapperspb.BytesValue) string { return "k" }),
-		lockmw.Key(g, botch, func(*message) string { return "stock:%!d(string=s3cret)" }))
+		lockmw.Key(g, botch, func(*message) string { return lockmwtest.Misformatted }))
 }
 
 // serve serves h behind the rules over HTTP/2 and returns a client and its

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // Verify reports rules by which no call is ever locked. Such a rule is for a
@@ -31,7 +31,7 @@ import (
 // block and is safe for concurrent use.
 func Verify(rules ...Rule) error {
 	services, inputs, outputs := schemas()
-	return rpcrule.Verify(rules, Rule.inner, func(r Rule) string {
+	return rpcguard.Verify(rules, Rule.inner, func(r Rule) string {
 		if problem := r.r.Problem(services, false); problem != "" {
 			return problem
 		}
@@ -41,8 +41,8 @@ func Verify(rules ...Rule) error {
 
 // schemas returns the methods of all registered services, and the messages that
 // they take and return by their procedures.
-func schemas() (services map[string][]rpcrule.Method, inputs, outputs map[string]protoreflect.FullName) {
-	services = map[string][]rpcrule.Method{}
+func schemas() (services map[string][]rpcguard.Method, inputs, outputs map[string]protoreflect.FullName) {
+	services = map[string][]rpcguard.Method{}
 	inputs, outputs = map[string]protoreflect.FullName{}, map[string]protoreflect.FullName{}
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -51,7 +51,7 @@ func schemas() (services map[string][]rpcrule.Method, inputs, outputs map[string
 			services[name] = nil
 			for j := range service.Methods().Len() {
 				m := service.Methods().Get(j)
-				services[name] = append(services[name], rpcrule.Method{
+				services[name] = append(services[name], rpcguard.Method{
 					Name: string(m.Name()), Streams: m.IsStreamingClient() || m.IsStreamingServer(),
 				})
 				procedure := "/" + name + "/" + string(m.Name())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -47,6 +48,7 @@ func TestARuleThatIsNoneIsFoundAtStartUp(t *testing.T) {
 		"no function": func() { lockmw.Key[*message](nil, buy, nil) },
 		"no KeyFunc":  func() { lockmw.KeyFunc[*message](nil, buy, nil) },
 		"two rules":   func() { lockmw.Interceptor(lockmw.Key(nil, buy, key), lockmw.Key(nil, buy, key)) },
+		"no message":  func() { lockmw.Idempotent[string](nil, buy, tenant, time.Hour) },
 		"an own Rule": func() { lockmw.Interceptor(lockmw.Rule{}) },
 	} {
 		func() {

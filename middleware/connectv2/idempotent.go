@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
@@ -57,10 +57,10 @@ func Idempotent[Request, Response proto.Message](
 	opts ...rpcopt.IdempotentOption,
 ) Rule {
 	var none Response
-	r := rpcrule.NewIdempotent(g, procedure, scope, ttl, rpcrule.Answers{
+	r := rpcguard.NewIdempotent(g, procedure, scope, ttl, rpcguard.Answers{
 		Names: names, Message: func(req any) any { return req },
 		Text: text, Record: record[Response], Replay: replay[Response], Error: answer,
-	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))
+	}, rpcguard.SettingsOf(rpcguard.Settings{}, opts))
 	r.Type = reflect.TypeFor[Request]()
 	return Rule{r, none.ProtoReflect().New().Interface()}
 }
@@ -104,7 +104,7 @@ func record[Response proto.Message](_ context.Context, resp any, own error) ([]b
 func statusOf(own error) (*spb.Status, error) {
 	e := (*connect.Error)(nil)
 	if !errors.As(own, &e) || e.IsRemote() {
-		return nil, rpcrule.ErrNotForKeeping
+		return nil, rpcguard.ErrNotForKeeping
 	}
 	kept := &spb.Status{Code: int32(e.Code()), Message: e.Message()}
 	again, ours := false, false
@@ -118,7 +118,7 @@ func statusOf(own error) (*spb.Status, error) {
 		}
 		kept.Details = append(kept.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type, Value: d.Value})
 	}
-	if err := rpcrule.Kept(uint32(e.Code()), again, ours); err != nil {
+	if err := rpcguard.Kept(uint32(e.Code()), again, ours); err != nil {
 		return nil, err
 	}
 	return kept, nil

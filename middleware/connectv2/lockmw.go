@@ -8,17 +8,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // Rule defines the key by which the calls of one procedure are locked. [Key]
 // and [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct {
-	r        *rpcrule.Rule
+	r        *rpcguard.Rule
 	response proto.Message // of [Idempotent]; else nil
 }
 
-func (r Rule) inner() *rpcrule.Rule { return r.r }
+func (r Rule) inner() *rpcguard.Rule { return r.r }
 
 // Key locks the calls of procedure by the key that the given function makes of
 // the request message. procedure is a full name like "/shop.Stock/Buy", the
@@ -30,7 +30,7 @@ func (r Rule) inner() *rpcrule.Rule { return r.r }
 // settings pass g.With(...). Key panics if procedure is no full name, or key is
 // nil. [Verify] finds names that the server does not have.
 func Key[M proto.Message](g *guard.Guard, procedure string, key func(message M) string) Rule {
-	return KeyFunc(g, procedure, rpcrule.OfMessage(key))
+	return KeyFunc(g, procedure, rpcguard.OfMessage(key))
 }
 
 // KeyFunc is [Key] with a function that also gets the call's context, for the
@@ -40,7 +40,7 @@ func Key[M proto.Message](g *guard.Guard, procedure string, key func(message M) 
 func KeyFunc[M proto.Message](
 	g *guard.Guard, procedure string, key func(ctx context.Context, message M) (string, error),
 ) Rule {
-	return Rule{r: rpcrule.New(g, procedure, key)}
+	return Rule{r: rpcguard.New(g, procedure, key)}
 }
 
 // KeysFunc is [KeyFunc] with a function that makes all keys of the call, such
@@ -51,7 +51,7 @@ func KeyFunc[M proto.Message](
 func KeysFunc[M proto.Message](
 	g *guard.Guard, procedure string, keys func(ctx context.Context, message M) ([]string, error),
 ) Rule {
-	return Rule{r: rpcrule.NewSeveral(g, procedure, keys)}
+	return Rule{r: rpcguard.NewSeveral(g, procedure, keys)}
 }
 
 // Interceptor returns an interceptor for a server, unary and streaming. For a
@@ -59,7 +59,7 @@ func KeysFunc[M proto.Message](
 // handler under the lease. The handler's context ends when the lease is lost.
 // Interceptor panics if a procedure has two rules.
 func Interceptor(rules ...Rule) connect.ServerInterceptor {
-	byProcedure := rpcrule.Index(rules, Rule.inner)
+	byProcedure := rpcguard.Index(rules, Rule.inner)
 	return func(next connect.ServerFunc) connect.ServerFunc {
 		for _, r := range byProcedure {
 			r.Unary.Store(true)
@@ -79,7 +79,7 @@ var errStreams = fmt.Errorf("%w: the procedure streams, and Idempotent is for un
 
 // run runs a call by its rule, and sends its response if it has one only.
 func run(
-	ctx context.Context, r *rpcrule.Rule, spec connect.Spec, conn connect.ServerStream, next connect.ServerFunc,
+	ctx context.Context, r *rpcguard.Rule, spec connect.Spec, conn connect.ServerStream, next connect.ServerFunc,
 ) error {
 	if r.Serve != nil && spec.StreamType != connect.StreamTypeUnary {
 		return errStreams
@@ -96,7 +96,7 @@ func run(
 	if r.Serve != nil {
 		s.response, err = r.Serve(ctx, r.Guard, s.first, handler)
 	} else {
-		_, err = rpcrule.Run(ctx, r.Guard, r, s.first, handler)
+		_, err = rpcguard.Run(ctx, r.Guard, r, s.first, handler)
 	}
 	if err != nil || s.response == nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/connectv2"
 )
 
@@ -74,12 +75,7 @@ type handler func(ctx context.Context, sku string) error
 
 func done(context.Context, string) error { return nil }
 
-func key(m *message) string {
-	if m.GetValue() == "-" {
-		return ""
-	}
-	return guard.Key("stock", m.GetValue())
-}
+func key(m *message) string { return lockmwtest.RemoteKey(m.GetValue()) }
 
 func rules(g *guard.Guard) []lockmw.Rule {
 	var all []lockmw.Rule
@@ -88,7 +84,7 @@ func rules(g *guard.Guard) []lockmw.Rule {
 	}
 	return append(all,
 		lockmw.Key(g, confuse, func(*wrapperspb.BytesValue) string { return "k" }),
-		lockmw.Key(g, botch, func(*message) string { return "stock:%!d(string=s3cret)" }))
+		lockmw.Key(g, botch, func(*message) string { return lockmwtest.Misformatted }))
 }
 
 // registered returns a server of the service, with a handler as generated code

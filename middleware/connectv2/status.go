@@ -13,12 +13,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/go-lockguard/guard/internal/errnote"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/outcome"
 )
 
 // Domain is the domain of the ErrorInfo in the errors of this package.
-const Domain = rpcrule.Domain
+const Domain = rpcguard.Domain
 
 // Error returns the Connect error for an error of guard or keyfunc that a
 // handler got, as the interceptor would answer it. Every other error, or nil,
@@ -39,26 +39,26 @@ func Error(ctx context.Context, err error) error {
 		return err
 	}
 	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
-	return newError(ctx, connect.Code(rpcrule.Code(o)), told)
+	return newError(ctx, connect.Code(rpcguard.Code(o)), told)
 }
 
 // answer returns the error for err. The wait for the rule's own key or the
 // handler has returned err. A handler that made a Connect error of one of
 // guard's has chosen its code.
-func answer(ctx context.Context, r *rpcrule.Rule, err error) error {
+func answer(ctx context.Context, r *rpcguard.Rule, err error) error {
 	o, ours := outcome.Of(ctx, err)
 	if own := (*connect.Error)(nil); !ours || errors.As(err, &own) && o.Code != outcome.CodeLost {
 		return err
 	}
 	r.Log(ctx, err)
-	return newError(ctx, connect.Code(rpcrule.Code(o)), o)
+	return newError(ctx, connect.Code(rpcguard.Code(o)), o)
 }
 
 func newError(ctx context.Context, c connect.Code, o outcome.Outcome) error {
 	if o.Code == "" {
 		return connect.NewError(connect.CodeCanceled, context.Canceled.Error()) // the client has gone
 	}
-	e := with(connect.NewError(c, o.Detail), &errdetails.ErrorInfo{Reason: rpcrule.Reason(o), Domain: Domain})
+	e := with(connect.NewError(c, o.Detail), &errdetails.ErrorInfo{Reason: rpcguard.Reason(o), Domain: Domain})
 	if o.RetryAfter > 0 {
 		after := time.Duration(o.RetryAfter) * time.Second
 		e = with(e, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})

@@ -8,7 +8,7 @@ import (
 	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // stream is a call whose first message was received before its handler runs,
@@ -28,12 +28,12 @@ type stream struct {
 // a message has no key.
 func (s *stream) receiveFirst(t reflect.Type) error {
 	if t.Kind() != reflect.Pointer {
-		return rpcrule.WrongType(reflect.Zero(t).Interface())
+		return rpcguard.WrongType(reflect.Zero(t).Interface())
 	}
 	first := reflect.New(t.Elem()).Interface().(proto.Message)
 	if err := s.ServerStream.Receive(first); err != nil {
 		if errors.Is(err, io.EOF) {
-			return rpcrule.ErrNoKey
+			return rpcguard.ErrNoKey
 		}
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *stream) Receive(message any) error {
 	first := s.first
 	s.first = nil
 	if reflect.TypeOf(first) != reflect.TypeOf(message) {
-		s.refused = rpcrule.WrongType(message)
+		s.refused = rpcguard.WrongType(message)
 		return s.refused
 	}
 	to := message.(proto.Message) // must not be copied as a value

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // Verify reports rules by which no call of server is ever locked. Such a rule
@@ -30,15 +30,15 @@ import (
 // block. It must not run while handlers are registered.
 func Verify(server *connect.Server, rules ...Rule) error {
 	specs := map[string]connect.Spec{}
-	services := map[string][]rpcrule.Method{}
+	services := map[string][]rpcguard.Method{}
 	for s := range server.Specs() {
 		specs[s.Procedure] = s
 		service, name := path.Split(s.Procedure)
 		service = path.Clean(service)[1:]
 		services[service] = append(services[service],
-			rpcrule.Method{Name: name, Streams: s.StreamType != connect.StreamTypeUnary})
+			rpcguard.Method{Name: name, Streams: s.StreamType != connect.StreamTypeUnary})
 	}
-	return rpcrule.Verify(rules, Rule.inner, func(r Rule) string {
+	return rpcguard.Verify(rules, Rule.inner, func(r Rule) string {
 		if problem := r.r.Problem(services, false); problem != "" {
 			return problem
 		}

@@ -20,23 +20,8 @@ import (
 
 func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 	var chain []any
-	for _, l := range locks {
-		switch {
-		case l.Answers:
-			chain = append(chain, lockmw.Answers(answers(l)...))
-		case l.TTL != 0:
-			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...))
-		case l.Key != nil:
-			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
-		case l.Templates != nil:
-			chain = append(chain, lockmw.Keys(g, l.Templates...))
-		case l.Keys != nil:
-			chain = append(chain, lockmw.KeysFunc(g, l.Keys, options(l)...))
-		case l.Static != "":
-			chain = append(chain, lockmw.Static(g, l.Static, options(l)...))
-		default:
-			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
-		}
+	for _, lock := range verbs.Chain(g, locks...) {
+		chain = append(chain, lock)
 	}
 	chain = append(chain, func(c fiber.Ctx) error {
 		err := serve(c, func(w http.ResponseWriter, r *http.Request) error { return h(w, r) })
@@ -59,34 +44,21 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 	return served{app.Handler()}
 }
 
-func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
-	opts := l.AnswerOptions()
-	if l.OnError != nil {
-		opts = append(opts, lockmw.WithErrorHandler(func(c fiber.Ctx, err error) error {
+var verbs = lockmwtest.Verbs[fiber.Handler]{
+	Answers: lockmw.Answers, Key: lockmw.Key, Static: lockmw.Static, KeyFunc: lockmw.KeyFunc, Keys: lockmw.Keys,
+	KeysFunc: lockmw.KeysFunc, Idempotent: lockmw.Idempotent, SkipSafe: lockmw.WithSkipper(lockmw.SafeMethods),
+	Always: []httpopt.Option{lockmw.WithMaxWait(time.Hour)}, // the table has guards with longer waits
+	OnError: func(f func(http.ResponseWriter, *http.Request, error)) httpopt.AnswerOption {
+		return lockmw.WithErrorHandler(func(c fiber.Ctx, err error) error {
 			return serve(c, func(w http.ResponseWriter, r *http.Request) error {
-				l.OnError(w, r, err)
+				f(w, r, err)
 				return nil
 			})
-		}))
-	}
-	return opts
-}
-
-func options(l lockmwtest.Lock) []httpopt.Option {
-	opts := l.Options(answers(l))
-	opts = append(opts, lockmw.WithMaxWait(time.Hour)) // the table has guards with longer waits
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	return opts
-}
-
-func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
-	opts := l.IdempotentOptions(options(l))
-	if l.ReplayHook != nil {
-		opts = append(opts, lockmw.WithReplayHook(func(fiber.Ctx) { l.ReplayHook() }))
-	}
-	return opts
+		})
+	},
+	ReplayHook: func(f func()) httpopt.IdempotentOption {
+		return lockmw.WithReplayHook(func(fiber.Ctx) { f() })
+	},
 }
 
 const requestKey = "request"

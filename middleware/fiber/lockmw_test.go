@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/fiber"
@@ -68,12 +69,7 @@ func BenchmarkOverhead(b *testing.B) {
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(memlocker.New(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
+	return testguard.New(t, memlocker.New(), opts...)
 }
 
 // hold takes a key until the test ends.
@@ -242,28 +238,5 @@ func TestErrorOnAnUnguardedRouteHasTheWholeAnswer(t *testing.T) {
 		func(c fiber.Ctx) error { return lockmw.Error(c, &guard.HeldError{}) })
 	if status != http.StatusConflict || !strings.Contains(body, "lock_held") {
 		t.Errorf("got %d %s", status, body)
-	}
-}
-
-func TestStartUpMistakesPanic(t *testing.T) {
-	for name, f := range map[string]func(){
-		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },
-		"nil keyfunc.Func":  func() { lockmw.KeyFunc(nil, nil) },
-		"nil function":      func() { lockmw.KeyFrom(nil, nil) },
-		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
-		"nil skipper":       func() { lockmw.WithSkipper(nil) },
-		"nil option":        func() { lockmw.Key(nil, "{sku}", nil) },
-		"nil answer":        func() { lockmw.Answers(nil) },
-		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
-		"a unit is missing": func() { lockmw.WithMaxWait(1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
 	}
 }

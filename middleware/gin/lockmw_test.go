@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/ctxkey"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
 	"github.com/go-lockguard/guard/middleware/httpopt"
@@ -28,25 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
-	var chain []gin.HandlerFunc
-	for _, l := range locks {
-		switch {
-		case l.Answers:
-			chain = append(chain, lockmw.Answers(answers(l)...))
-		case l.TTL != 0:
-			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...))
-		case l.Key != nil:
-			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
-		case l.Templates != nil:
-			chain = append(chain, lockmw.Keys(g, l.Templates...))
-		case l.Keys != nil:
-			chain = append(chain, lockmw.KeysFunc(g, l.Keys, options(l)...))
-		case l.Static != "":
-			chain = append(chain, lockmw.Static(g, l.Static, options(l)...))
-		default:
-			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
-		}
-	}
+	chain := verbs.Chain(g, locks...)
 	chain = append(chain, func(c *gin.Context) {
 		if err := h(c.Writer, c.Request); err != nil && !lockmw.Abort(c, err) {
 			c.Status(http.StatusTeapot)
@@ -58,32 +40,15 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 	return r
 }
 
-func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
-	opts := l.AnswerOptions()
-	if l.OnError != nil {
-		opts = append(opts, lockmw.WithErrorHandler(func(c *gin.Context,
-			err error,
-		) {
-			l.OnError(c.Writer, c.Request, err)
-		}))
-	}
-	return opts
-}
-
-func options(l lockmwtest.Lock) []httpopt.Option {
-	opts := l.Options(answers(l))
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	return opts
-}
-
-func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
-	opts := l.IdempotentOptions(options(l))
-	if l.ReplayHook != nil {
-		opts = append(opts, lockmw.WithReplayHook(func(*gin.Context) { l.ReplayHook() }))
-	}
-	return opts
+var verbs = lockmwtest.Verbs[gin.HandlerFunc]{
+	Answers: lockmw.Answers, Key: lockmw.Key, Static: lockmw.Static, KeyFunc: lockmw.KeyFunc, Keys: lockmw.Keys,
+	KeysFunc: lockmw.KeysFunc, Idempotent: lockmw.Idempotent, SkipSafe: lockmw.WithSkipper(lockmw.SafeMethods),
+	OnError: func(f func(http.ResponseWriter, *http.Request, error)) httpopt.AnswerOption {
+		return lockmw.WithErrorHandler(func(c *gin.Context, err error) { f(c.Writer, c.Request, err) })
+	},
+	ReplayHook: func(f func()) httpopt.IdempotentOption {
+		return lockmw.WithReplayHook(func(*gin.Context) { f() })
+	},
 }
 
 var adapter = lockmwtest.Adapter{Mount: mount}
@@ -96,12 +61,7 @@ func BenchmarkOverhead(b *testing.B) { lockmwtest.Bench(b, adapter) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(memlocker.New(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
+	return testguard.New(t, memlocker.New(), opts...)
 }
 
 // hold takes a key until the test ends.
@@ -294,9 +254,6 @@ func TestOnlyErrorsThatAreNotOursBecomeGinErrors(t *testing.T) {
 }
 
 func TestALockInEngineUse(t *testing.T) {
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	defer slog.SetDefault(before)
 	g := newGuard(t)
 	health := lockmw.WithSkipper(func(c *gin.Context) bool { return c.FullPath() == "/healthz" })
 	for _, c := range []struct {
@@ -330,9 +287,6 @@ func TestALockInEngineUse(t *testing.T) {
 }
 
 func TestALockWithoutAnyRouterIsOurMistake(t *testing.T) {
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	defer slog.SetDefault(before)
 	w := httptest.NewRecorder()
 	c, _ := gin.CreateTestContext(w)
 	c.Request = buy("42")
@@ -360,26 +314,6 @@ func TestTheContextItselfSaysThatItNeverEnds(t *testing.T) {
 			t.Error("a lease is carried by the gin.Context itself, and not by a copy")
 		}
 	})
-}
-
-func TestStartUpMistakesPanic(t *testing.T) {
-	for name, f := range map[string]func(){
-		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },
-		"nil keyfunc.Func":  func() { lockmw.KeyFunc(nil, nil) },
-		"nil function":      func() { lockmw.KeyFrom(nil, nil) },
-		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
-		"nil skipper":       func() { lockmw.WithSkipper(nil) },
-		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
-	}
 }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {

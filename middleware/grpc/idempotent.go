@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
 
@@ -54,19 +54,19 @@ func Idempotent(
 	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration,
 	opts ...rpcopt.IdempotentOption,
 ) Rule {
-	return Rule{rpcrule.NewIdempotent(g, method, scope, ttl, rpcrule.Answers{
+	return Rule{rpcguard.NewIdempotent(g, method, scope, ttl, rpcguard.Answers{
 		Names: func(ctx context.Context, _ any) []string {
 			return metadata.ValueFromIncomingContext(ctx, "idempotency-key")
 		},
 		Text: text, Record: record, Replay: replay, Error: answer,
-	}, rpcrule.SettingsOf(rpcrule.Settings{}, opts))}
+	}, rpcguard.SettingsOf(rpcguard.Settings{}, opts))}
 }
 
 // text returns message as this binary writes it.
 func text(message any) ([]byte, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
-		return nil, rpcrule.WrongType(message)
+		return nil, rpcguard.WrongType(message)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
@@ -84,7 +84,7 @@ func record(_ context.Context, resp any, own error) ([]byte, error) {
 			ours = ours || d.GetDomain() == Domain
 		}
 	}
-	if err := rpcrule.Kept(uint32(s.Code()), again, ours); err != nil {
+	if err := rpcguard.Kept(uint32(s.Code()), again, ours); err != nil {
 		return nil, err
 	}
 	kept := s.Proto()

@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // Rule defines the key by which the calls of one method are locked. [Key] and
 // [KeyFunc] make one. Rule is safe for concurrent use.
-type Rule struct{ r *rpcrule.Rule }
+type Rule struct{ r *rpcguard.Rule }
 
-func (r Rule) inner() *rpcrule.Rule { return r.r }
+func (r Rule) inner() *rpcguard.Rule { return r.r }
 
 // Key locks the calls of method by the key that the given function makes of the
 // request message. method is a full name like "/shop.Stock/Buy". The function
@@ -25,7 +25,7 @@ func (r Rule) inner() *rpcrule.Rule { return r.r }
 // settings pass g.With(...). Key panics if method is no full name, or key is
 // nil. [Verify] finds names that the server does not have.
 func Key[M any](g *guard.Guard, method string, key func(message M) string) Rule {
-	return KeyFunc(g, method, rpcrule.OfMessage(key))
+	return KeyFunc(g, method, rpcguard.OfMessage(key))
 }
 
 // KeyFunc is [Key] with a function that also gets the call's context, for the
@@ -33,7 +33,7 @@ func Key[M any](g *guard.Guard, method string, key func(message M) string) Rule 
 // ends with it. Errors of keyfunc or guard become a status, all others are
 // returned unchanged.
 func KeyFunc[M any](g *guard.Guard, method string, key func(ctx context.Context, message M) (string, error)) Rule {
-	return Rule{rpcrule.New(g, method, key)}
+	return Rule{rpcguard.New(g, method, key)}
 }
 
 // KeysFunc is [KeyFunc] with a function that makes all keys of the call, such
@@ -46,7 +46,7 @@ func KeyFunc[M any](g *guard.Guard, method string, key func(ctx context.Context,
 func KeysFunc[M any](
 	g *guard.Guard, method string, keys func(ctx context.Context, message M) ([]string, error),
 ) Rule {
-	return Rule{rpcrule.NewSeveral(g, method, keys)}
+	return Rule{rpcguard.NewSeveral(g, method, keys)}
 }
 
 // Unary returns an interceptor for the unary methods of rules. Unary waits for
@@ -54,7 +54,7 @@ func KeysFunc[M any](
 // handler's context ends when the lease is lost. Unary panics if a method has
 // two rules.
 func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
-	byMethod := rpcrule.Index(rules, Rule.inner)
+	byMethod := rpcguard.Index(rules, Rule.inner)
 	for _, r := range byMethod {
 		r.Unary.Store(true)
 	}
@@ -68,7 +68,7 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 		if r.Serve != nil {
 			return r.Serve(ctx, r.Guard, req, func(ctx context.Context) (any, error) { return handler(ctx, req) })
 		}
-		resp, err = rpcrule.Run(ctx, r.Guard, r, req,
+		resp, err = rpcguard.Run(ctx, r.Guard, r, req,
 			func(ctx context.Context) (any, error) { return handler(ctx, req) })
 		return resp, answer(ctx, r, err)
 	}
@@ -79,7 +79,7 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 // until the handler returns. Stream panics if a method has two rules or a rule
 // of [KeysFunc] or [Idempotent].
 func Stream(rules ...Rule) grpc.StreamServerInterceptor {
-	byMethod := rpcrule.Index(rules, Rule.inner)
+	byMethod := rpcguard.Index(rules, Rule.inner)
 	for _, r := range byMethod {
 		if r.Keys != nil {
 			panic(fmt.Sprintf("lockmw: the rule for %q has several keys, so the method must be unary: "+

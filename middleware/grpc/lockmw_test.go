@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lockmwtest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/grpc"
@@ -32,6 +33,7 @@ type message = wrapperspb.StringValue
 // The methods of a handwritten service with strings as messages.
 const (
 	buy     = "/shop.Stock/Buy"     // one message, one answer
+	price   = "/shop.Stock/Price"   // the same key as buy
 	watch   = "/shop.Stock/Watch"   // one message, a stream of answers
 	haggle  = "/shop.Stock/Haggle"  // a stream both ways
 	look    = "/shop.Stock/Look"    // without a rule
@@ -42,6 +44,7 @@ const (
 // A shop has the handlers of a test.
 type shop struct {
 	buy    func(ctx context.Context) error
+	answer func(ctx context.Context, m *message) (*message, error) // instead of buy if not nil
 	stream func(ss grpc.ServerStream) error
 }
 
@@ -56,6 +59,9 @@ func unaryMethod(name string) grpc.MethodDesc {
 		}
 		return in(ctx, m, &grpc.UnaryServerInfo{Server: srv, FullMethod: name},
 			func(ctx context.Context, req any) (any, error) {
+				if s := srv.(*shop); s.answer != nil {
+					return s.answer(ctx, req.(*message))
+				}
 				return req, srv.(*shop).buy(ctx)
 			})
 	}}
@@ -68,7 +74,7 @@ func cut(name string) (service, method string) {
 
 func desc() *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{HandlerType: (*any)(nil)}
-	for _, name := range []string{buy, look, confuse, botch} {
+	for _, name := range []string{buy, price, look, confuse, botch} {
 		d.Methods = append(d.Methods, unaryMethod(name))
 	}
 	d.ServiceName, _ = cut(buy)
@@ -80,15 +86,15 @@ func desc() *grpc.ServiceDesc {
 	return d
 }
 
-func key(m *message) string { return guard.Key("stock", m.GetValue()) }
+func key(m *message) string { return lockmwtest.RemoteKey(m.GetValue()) }
 
 // dial serves s behind the interceptors and returns a client.
 func dial(t *testing.T, g *guard.Guard, s *shop, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	return dialServer(t, s, grpc.NewServer(
 		grpc.UnaryInterceptor(lockmw.Unary(
-			lockmw.Key(g, buy, key),
-			lockmw.Key(g, botch, func(*message) string { return "stock:%!d(string=s3cret)" }),
+			lockmw.Key(g, buy, key), lockmw.Key(g, price, key),
+			lockmw.Key(g, botch, func(*message) string { return lockmwtest.Misformatted }),
 			lockmw.Key(g, confuse, func(int) string { return "k" }))),
 		grpc.StreamInterceptor(lockmw.Stream(lockmw.Key(g, watch, key), lockmw.Key(g, haggle, key))),
 	), opts...)
@@ -169,86 +175,6 @@ func want(t *testing.T, err error, code codes.Code, reason string, retry bool) {
 	}
 }
 
-func TestUnaryCallsOfOneKeyRunOneAtATime(t *testing.T) {
-	g := newGuard(t, memlocker.New(), guard.WithMaxWait(0))
-	var c *grpc.ClientConn
-	c = dial(t, g, &shop{buy: func(ctx context.Context) error {
-		if _, locked := guard.LeaseFrom(ctx); !locked {
-			return status.Error(codes.Unimplemented, "not locked")
-		}
-		want(t, call(t.Context(), c, buy, "s3cret"), codes.Aborted, "LOCK_HELD", true)
-		want(t, call(t.Context(), c, look, "s3cret"), codes.Unimplemented, "", false)
-		return g.Do(ctx, guard.Key("stock", "s3cret"), func(context.Context) error { return nil }) // inside
-	}})
-	want(t, call(t.Context(), c, buy, "s3cret"), codes.OK, "", false)
-}
-
-func TestEveryErrorHasItsStatus(t *testing.T) {
-	mem := memlocker.New()
-	g := newGuard(t, mem, guard.WithMaxWait(50*time.Millisecond), guard.WithTTL(3*time.Second))
-	var fails error
-	s := &shop{buy: func(context.Context) error { return fails }}
-	c := dial(t, g, s)
-	for _, is := range []struct {
-		err    error
-		code   codes.Code
-		reason string
-	}{
-		{nil, codes.OK, ""},
-		{errors.New("own"), codes.Unknown, ""},
-		{status.Error(codes.NotFound, "own"), codes.NotFound, ""},
-		{guard.ErrNotAcquired, codes.Internal, "LOCK_HELD"},
-		{guard.ErrQueueFull, codes.Internal, "LOCK_QUEUE_FULL"},
-		{guard.ErrUnavailable, codes.Internal, "LOCK_UNAVAILABLE"},
-		{guard.ErrClosed, codes.Internal, "LOCK_UNAVAILABLE"},
-		{errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded), codes.DeadlineExceeded, "LOCK_WAIT_ABORTED"},
-		{guard.ErrLeaseLost, codes.Internal, "LOCK_LOST"},
-		{guard.ErrMaxHold, codes.Internal, "LOCK_LOST"},
-		{guard.ErrNoDefault, codes.Internal, "LOCK_MISCONFIGURED"},
-	} {
-		fails = is.err
-		want(t, call(t.Context(), c, buy, "s3cret"), is.code, is.reason, false)
-	}
-	fails = nil
-	want(t, call(t.Context(), c, buy, ""), codes.InvalidArgument, "LOCK_KEY_INVALID", false)
-	want(t, call(t.Context(), c, buy, strings.Repeat("s3cret", 20_000)), codes.InvalidArgument,
-		"LOCK_KEY_INVALID", false)
-	want(t, call(t.Context(), c, botch, "s3cret"), codes.Internal, "LOCK_MISCONFIGURED", false)
-	want(t, call(t.Context(), c, confuse, "s3cret"), codes.Internal, "LOCK_MISCONFIGURED", false)
-
-	mend := mem.Break()
-	want(t, call(t.Context(), c, buy, "s3cret"), codes.Unavailable, "LOCK_UNAVAILABLE", true)
-	mend()
-	s.buy = func(ctx context.Context) error {
-		mem.Lose(guard.Key("stock", "s3cret"))
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	want(t, call(t.Context(), c, buy, "s3cret"), codes.Internal, "LOCK_LOST", false)
-}
-
-func TestAClientThatHasGoneLeavesTheQueue(t *testing.T) {
-	mem := memlocker.New()
-	waits := make(chan struct{}, 1)
-	g := newGuard(t, signals{mem, waits}, guard.WithMaxWait(time.Minute))
-	other := newGuard(t, mem.Peer())
-	held, err := other.Acquire(t.Context(), guard.Key("stock", "s3cret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := dial(t, g, &shop{buy: func(context.Context) error { t.Error("it ran"); return nil }})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- call(ctx, c, buy, "s3cret") }()
-	<-waits
-	cancel()
-	want(t, <-done, codes.Canceled, "", false)
-	if err := g.Close(t.Context()); err != nil { // waits for all leases
-		t.Error(err)
-	}
-	_ = held.Release(t.Context())
-}
-
 // signals sends when a call tries for a key.
 type signals struct {
 	guard.Locker
@@ -322,26 +248,6 @@ func TestAStreamHoldsTheKeyOfItsFirstMessageUntilItsHandlerReturns(t *testing.T)
 	}
 }
 
-func TestAStreamThatLosesItsLeaseEndsWithThat(t *testing.T) {
-	mem := memlocker.New()
-	g := newGuard(t, mem, guard.WithTTL(3*time.Second))
-	c := dial(t, g, &shop{stream: func(ss grpc.ServerStream) error {
-		m := new(message)
-		if err := ss.RecvMsg(m); err != nil {
-			return err
-		}
-		_ = ss.SendMsg(m)
-		mem.Lose(guard.Key("stock", "s3cret"))
-		<-ss.Context().Done()
-		return nil
-	}})
-	s, err := open(t.Context(), c, watch, "s3cret")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, s.RecvMsg(new(message)), codes.Internal, "LOCK_LOST", false)
-}
-
 func TestAHandlerCannotHideThatItHasNoKey(t *testing.T) {
 	g := newGuard(t, memlocker.New(), guard.WithMaxWait(0))
 	c := dial(t, g, &shop{stream: func(ss grpc.ServerStream) error {
@@ -385,15 +291,16 @@ func TestAMessageAfterTheHandlerKeepsNoKey(t *testing.T) {
 
 func TestARuleThatIsNoneIsFoundAtStartUp(t *testing.T) {
 	for name, start := range map[string]func(){
-		"no slash":     func() { lockmw.Key(nil, "shop.Stock/Buy", key) },
-		"no service":   func() { lockmw.Key(nil, "/Buy", key) },
-		"no name":      func() { lockmw.Key(nil, "/shop.Stock/", key) },
-		"too much":     func() { lockmw.Key(nil, "/shop.Stock/Buy/x", key) },
-		"no method":    func() { lockmw.Key(nil, "", key) },
-		"no function":  func() { lockmw.Key[*message](nil, buy, nil) },
-		"two rules":    func() { lockmw.Unary(lockmw.Key(nil, buy, key), lockmw.Key(nil, buy, key)) },
-		"an own Rule":  func() { lockmw.Stream(lockmw.Rule{}) },
-		"no function2": func() { lockmw.KeyFunc[*message](nil, buy, nil) },
+		"no slash":    func() { lockmw.Key(nil, "shop.Stock/Buy", key) },
+		"no name":     func() { lockmw.Key(nil, "/shop.Stock/", key) },
+		"too much":    func() { lockmw.Key(nil, "/shop.Stock/Buy/x", key) },
+		"no method":   func() { lockmw.Key(nil, "", key) },
+		"no service":  func() { lockmw.Key(nil, "/Buy", key) },
+		"no function": func() { lockmw.Key[*message](nil, buy, nil) },
+		"two rules":   func() { lockmw.Unary(lockmw.Key(nil, buy, key), lockmw.Key(nil, buy, key)) },
+		"an own Rule": func() { lockmw.Stream(lockmw.Rule{}) },
+		"no KeyFunc":  func() { lockmw.KeyFunc[*message](nil, buy, nil) },
+		"a stream":    func() { lockmw.Stream(lockmw.Idempotent(nil, watch, tenant, time.Hour)) },
 	} {
 		func() {
 			defer func() {

@@ -11,12 +11,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/go-lockguard/guard/internal/errnote"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/outcome"
 )
 
 // Domain is the domain of the ErrorInfo in the statuses of this package.
-const Domain = rpcrule.Domain
+const Domain = rpcguard.Domain
 
 // Error returns the status for an error of guard or keyfunc that a handler got,
 // as the interceptors would answer it. Every other error, or nil, is returned
@@ -37,18 +37,18 @@ func Error(ctx context.Context, err error) error {
 		return err
 	}
 	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
-	return newStatus(codes.Code(rpcrule.Code(o)), told)
+	return newStatus(codes.Code(rpcguard.Code(o)), told)
 }
 
 // answer returns the status for err. The wait for the rule's own key or the
 // handler has returned err.
-func answer(ctx context.Context, r *rpcrule.Rule, err error) error {
+func answer(ctx context.Context, r *rpcguard.Rule, err error) error {
 	r.Log(ctx, err)
 	o, ours := outcome.Of(ctx, err)
 	if !ours {
 		return err
 	}
-	return newStatus(codes.Code(rpcrule.Code(o)), o)
+	return newStatus(codes.Code(rpcguard.Code(o)), o)
 }
 
 func newStatus(c codes.Code, o outcome.Outcome) error {
@@ -56,7 +56,7 @@ func newStatus(c codes.Code, o outcome.Outcome) error {
 		return status.FromContextError(context.Canceled).Err() // the client has gone
 	}
 	s := status.New(c, o.Detail)
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: rpcrule.Reason(o), Domain: Domain}}
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: rpcguard.Reason(o), Domain: Domain}}
 	if o.RetryAfter > 0 {
 		after := time.Duration(o.RetryAfter) * time.Second
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})

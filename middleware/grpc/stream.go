@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/errnote"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // stream is a call that is locked by its first message. Its methods have the
@@ -17,7 +17,7 @@ import (
 type stream struct {
 	grpc.ServerStream
 
-	rule *rpcrule.Rule
+	rule *rpcguard.Rule
 
 	mu      sync.Mutex   // guards the fields below; held for a few instructions
 	lease   *guard.Lease // nil before the first message

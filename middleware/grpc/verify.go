@@ -3,7 +3,7 @@ package lockmw
 import (
 	"google.golang.org/grpc"
 
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // Verify reports rules by which no call is ever locked. Such a rule is for a
@@ -26,13 +26,13 @@ func Verify(server interface {
 	GetServiceInfo() map[string]grpc.ServiceInfo
 }, rules ...Rule,
 ) error {
-	services := map[string][]rpcrule.Method{}
+	services := map[string][]rpcguard.Method{}
 	for name, s := range server.GetServiceInfo() {
 		services[name] = nil
 		for _, m := range s.Methods {
 			services[name] = append(services[name],
-				rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
+				rpcguard.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
 		}
 	}
-	return rpcrule.Verify(rules, Rule.inner, func(r Rule) string { return r.r.Problem(services, true) })
+	return rpcguard.Verify(rules, Rule.inner, func(r Rule) string { return r.r.Problem(services, true) })
 }

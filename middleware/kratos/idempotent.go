@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // Idempotent carries out each call of operation once, by its header
@@ -46,8 +46,8 @@ func Idempotent(
 	g *guard.Guard, operation string, scope func(context.Context) (string, error), ttl time.Duration,
 	opts ...IdempotentOption,
 ) Rule {
-	s := rpcrule.SettingsOf(defaults, opts)
-	return Rule{rpcrule.NewIdempotent(g, operation, scope, ttl, rpcrule.Answers{
+	s := rpcguard.SettingsOf(defaults, opts)
+	return Rule{rpcguard.NewIdempotent(g, operation, scope, ttl, rpcguard.Answers{
 		Names: names, Text: text, Record: record, Replay: replay, Error: answer,
 	}, s), httpguard.NewWaits(g, s.MaxWait)}
 }
@@ -62,7 +62,7 @@ func names(ctx context.Context, _ any) []string {
 func text(message any) ([]byte, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
-		return nil, rpcrule.WrongType(message)
+		return nil, rpcguard.WrongType(message)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
@@ -92,9 +92,9 @@ func recordError(ctx context.Context, own *errors.Error) ([]byte, error) {
 	switch later := own.GetMetadata()["retry_after"] != "" || tr.ReplyHeader().Get("Retry-After") != ""; {
 	case later, own.Code == http.StatusUnauthorized, own.Code == http.StatusRequestTimeout,
 		own.Code == http.StatusTooEarly, own.Code == http.StatusTooManyRequests:
-		return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
+		return nil, guard.NothingDone(rpcguard.ErrNotForKeeping)
 	case own.GetMetadata()["domain"] == Domain, own.Code < 400, own.Code >= 499:
-		return nil, rpcrule.ErrNotForKeeping
+		return nil, rpcguard.ErrNotForKeeping
 	}
 	return marshal(keptError, &own.Status), nil
 }

@@ -10,20 +10,20 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // defaults are the settings without options.
-var defaults = rpcrule.Settings{MaxWait: 500 * time.Millisecond}
+var defaults = rpcguard.Settings{MaxWait: 500 * time.Millisecond}
 
 // Rule defines the key by which the calls of one operation are locked. [Key]
 // and [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct {
-	r     *rpcrule.Rule
+	r     *rpcguard.Rule
 	waits *httpguard.Waits
 }
 
-func (r Rule) inner() *rpcrule.Rule { return r.r }
+func (r Rule) inner() *rpcguard.Rule { return r.r }
 
 // Option changes how a rule locks.
 type Option interface{ waitOption }
@@ -33,15 +33,15 @@ type Option interface{ waitOption }
 type IdempotentOption interface{ anyOption }
 
 type (
-	anyOption  = rpcrule.Option
-	waitOption = rpcrule.WaitOption
+	anyOption  = rpcguard.Option
+	waitOption = rpcguard.WaitOption
 )
 
 // WithMaxWait limits the wait of a call if the guard's MaxWait is longer. The
 // default is 500 ms, because a Kratos server ends each call after 1 s. For a
 // longer wait raise the server's Timeout first. If a guard's MaxWait is
 // shortened, that is logged once. WithMaxWait panics if d is negative.
-func WithMaxWait(d time.Duration) Option { return rpcrule.MaxWait(d) }
+func WithMaxWait(d time.Duration) Option { return rpcguard.MaxWait(d) }
 
 // Key locks the calls of operation by the key that the given function makes of
 // the request message. operation is a full name like "/shop.Stock/Buy". The
@@ -52,7 +52,7 @@ func WithMaxWait(d time.Duration) Option { return rpcrule.MaxWait(d) }
 // settings pass g.With(...). Key panics if operation is no full name, or key or
 // an option is nil. [Verify] finds names that the server does not have.
 func Key[M any](g *guard.Guard, operation string, key func(message M) string, opts ...Option) Rule {
-	return KeyFunc(g, operation, rpcrule.OfMessage(key), opts...)
+	return KeyFunc(g, operation, rpcguard.OfMessage(key), opts...)
 }
 
 // KeyFunc is [Key] with a function that also gets the call's context, for the
@@ -62,7 +62,7 @@ func Key[M any](g *guard.Guard, operation string, key func(message M) string, op
 func KeyFunc[M any](
 	g *guard.Guard, operation string, key func(ctx context.Context, message M) (string, error), opts ...Option,
 ) Rule {
-	return Rule{rpcrule.New(g, operation, key), waits(g, opts)}
+	return Rule{rpcguard.New(g, operation, key), waits(g, opts)}
 }
 
 // KeysFunc is [KeyFunc] with a function that makes all keys of the call, such
@@ -73,12 +73,12 @@ func KeyFunc[M any](
 func KeysFunc[M any](
 	g *guard.Guard, operation string, keys func(ctx context.Context, message M) ([]string, error), opts ...Option,
 ) Rule {
-	return Rule{rpcrule.NewSeveral(g, operation, keys), waits(g, opts)}
+	return Rule{rpcguard.NewSeveral(g, operation, keys), waits(g, opts)}
 }
 
 // waits returns the limit of waits that the options of a lock set.
 func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
-	return httpguard.NewWaits(g, rpcrule.SettingsOf(defaults, opts).MaxWait)
+	return httpguard.NewWaits(g, rpcguard.SettingsOf(defaults, opts).MaxWait)
 }
 
 // Server returns a middleware for the operations of rules, in servers of HTTP
@@ -87,7 +87,7 @@ func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
 // context ends when the lease is lost. Server panics if an operation has two
 // rules.
 func Server(rules ...Rule) middleware.Middleware {
-	byOperation, waits := rpcrule.Index(rules, Rule.inner), map[string]*httpguard.Waits{}
+	byOperation, waits := rpcguard.Index(rules, Rule.inner), map[string]*httpguard.Waits{}
 	for _, r := range rules {
 		r.r.Unary.Store(true)
 		waits[r.r.Method] = r.waits
@@ -110,7 +110,7 @@ func Server(rules ...Rule) middleware.Middleware {
 			if r.Serve != nil {
 				return r.Serve(ctx, g, req, handler)
 			}
-			resp, err := rpcrule.Run(ctx, g, r, req, handler)
+			resp, err := rpcguard.Run(ctx, g, r, req, handler)
 			if err != nil {
 				return nil, answer(ctx, r, err)
 			}
@@ -135,13 +135,13 @@ func Verify(server interface {
 	GetServiceInfo() map[string]grpc.ServiceInfo
 }, rules ...Rule,
 ) error {
-	services := map[string][]rpcrule.Method{}
+	services := map[string][]rpcguard.Method{}
 	for name, s := range server.GetServiceInfo() {
 		services[name] = nil
 		for _, m := range s.Methods {
 			services[name] = append(services[name],
-				rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
+				rpcguard.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
 		}
 	}
-	return rpcrule.Verify(rules, Rule.inner, func(r Rule) string { return r.r.Problem(services, true) })
+	return rpcguard.Verify(rules, Rule.inner, func(r Rule) string { return r.r.Problem(services, true) })
 }

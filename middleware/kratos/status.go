@@ -9,12 +9,12 @@ import (
 	"github.com/go-kratos/kratos/v3/transport"
 
 	"github.com/go-lockguard/guard/internal/errnote"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/outcome"
 )
 
 // Domain is the domain in the metadata of this package's errors.
-const Domain = rpcrule.Domain
+const Domain = rpcguard.Domain
 
 // Error returns the Kratos error for an error of guard or keyfunc that a
 // handler got. Every other error, or nil, is returned unchanged. ctx is the
@@ -36,7 +36,7 @@ func Error(ctx context.Context, err error) error {
 
 // answer returns the Kratos error for err. The wait for the rule's own key or
 // the handler has returned err.
-func answer(ctx context.Context, r *rpcrule.Rule, err error) error {
+func answer(ctx context.Context, r *rpcguard.Rule, err error) error {
 	r.Log(ctx, err)
 	o, ours := outcome.Of(ctx, err)
 	if !ours {
@@ -54,7 +54,7 @@ func newError(ctx context.Context, o outcome.Outcome, cause error) error {
 			tr.ReplyHeader().Set("Retry-After", after)
 		}
 	}
-	return errors.New(status(o), rpcrule.Reason(o), o.Detail).WithMetadata(metadata).WithCause(cause)
+	return errors.New(status(o), rpcguard.Reason(o), o.Detail).WithMetadata(metadata).WithCause(cause)
 }
 
 // status returns the HTTP status from which Kratos makes the right gRPC code.
@@ -65,10 +65,10 @@ func status(o outcome.Outcome) int {
 	case outcome.CodeIdempotencyGone, outcome.CodeIdempotencyInterrupted:
 		return http.StatusPreconditionFailed
 	}
-	switch rpcrule.Code(o) {
-	case rpcrule.Internal:
+	switch rpcguard.Code(o) {
+	case rpcguard.Internal:
 		return http.StatusInternalServerError
-	case rpcrule.DeadlineExceeded:
+	case rpcguard.DeadlineExceeded:
 		return http.StatusGatewayTimeout
 	}
 	return o.Status

@@ -1,7 +1,6 @@
 package lockmw_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
@@ -29,51 +29,23 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 			w.WriteHeader(http.StatusTeapot)
 		}
 	})
-	for _, l := range slices.Backward(locks) {
-		switch {
-		case l.Answers:
-			next = lockmw.Answers(answers(l)...)(next)
-		case l.TTL != 0:
-			next = lockmw.Idempotent(g, l.Scope, l.TTL, idempotent(l)...)(next)
-		case l.Key != nil:
-			next = lockmw.KeyFunc(g, l.Key, options(l)...)(next)
-		case l.Templates != nil:
-			next = lockmw.Keys(g, l.Templates...)(next)
-		case l.Keys != nil:
-			next = lockmw.KeysFunc(g, l.Keys, options(l)...)(next)
-		case l.Static != "":
-			next = lockmw.Static(g, l.Static, options(l)...)(next)
-		default:
-			next = lockmw.Key(g, l.Template, options(l)...)(next)
-		}
+	for _, lock := range slices.Backward(verbs.Chain(g, locks...)) {
+		next = lock(next)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/stock/{sku}", next)
 	return mux
 }
 
-func answers(l lockmwtest.Lock) []httpopt.AnswerOption {
-	opts := l.AnswerOptions()
-	if l.OnError != nil {
-		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
-	}
-	return opts
-}
-
-func options(l lockmwtest.Lock) []httpopt.Option {
-	opts := l.Options(answers(l))
-	if l.SkipSafe {
-		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-	}
-	return opts
-}
-
-func idempotent(l lockmwtest.Lock) []httpopt.IdempotentOption {
-	opts := l.IdempotentOptions(options(l))
-	if l.ReplayHook != nil {
-		opts = append(opts, lockmw.WithReplayHook(func(*http.Request) { l.ReplayHook() }))
-	}
-	return opts
+var verbs = lockmwtest.Verbs[func(http.Handler) http.Handler]{
+	Answers: lockmw.Answers, Key: lockmw.Key, Static: lockmw.Static, KeyFunc: lockmw.KeyFunc, Keys: lockmw.Keys,
+	KeysFunc: lockmw.KeysFunc, Idempotent: lockmw.Idempotent, SkipSafe: lockmw.WithSkipper(lockmw.SafeMethods),
+	OnError: func(f func(http.ResponseWriter, *http.Request, error)) httpopt.AnswerOption {
+		return lockmw.WithErrorHandler(f)
+	},
+	ReplayHook: func(f func()) httpopt.IdempotentOption {
+		return lockmw.WithReplayHook(func(*http.Request) { f() })
+	},
 }
 
 var adapter = lockmwtest.Adapter{Mount: mount}
@@ -90,19 +62,7 @@ func BenchmarkOverhead(b *testing.B) { lockmwtest.Bench(b, adapter) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(memlocker.New(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	return g
-}
-
-func quiet(t *testing.T) {
-	t.Helper()
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	return testguard.New(t, memlocker.New(), opts...)
 }
 
 // serve sends req to a mux with h on its route /stock/{sku}/buy.
@@ -139,7 +99,6 @@ func TestErrorAfterTheFirstByteWritesNothing(t *testing.T) {
 }
 
 func TestAKeyFunctionsOwnErrorIsAPlain500(t *testing.T) {
-	quiet(t)
 	failed := func(*http.Request) (string, error) { return "", errors.New("s3cret") }
 	w := serve(buy("42"), lockmw.KeyFunc(newGuard(t), failed)(never(t)))
 	if w.Code != http.StatusInternalServerError || w.Body.String() != "Internal Server Error\n" {
@@ -150,7 +109,6 @@ func TestAKeyFunctionsOwnErrorIsAPlain500(t *testing.T) {
 // Around a whole mux there is no route yet, so its parameters are unknown.
 // Everything else works.
 func TestALockAroundAMux(t *testing.T) {
-	quiet(t)
 	g := newGuard(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /stock/{sku}", func(w http.ResponseWriter,
@@ -229,25 +187,6 @@ func TestTheFormIsHandedBack(t *testing.T) {
 func withPath(r *http.Request) *http.Request {
 	r.SetPathValue("sku", "42")
 	return r
-}
-
-func TestStartUpMistakesPanic(t *testing.T) {
-	for name, f := range map[string]func(){
-		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },
-		"nil keyfunc.Func":  func() { lockmw.KeyFunc(nil, nil) },
-		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
-		"nil skipper":       func() { lockmw.WithSkipper(nil) },
-		"negative limit":    func() { httpopt.WithBodyLimit(-1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
-	}
 }
 
 func TestTheAdapterLinksNoFramework(t *testing.T) {

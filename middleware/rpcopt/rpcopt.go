@@ -9,14 +9,14 @@ import (
 	"context"
 
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
 // IdempotentOption is an option of lockmw.Idempotent, which panics if one is
 // nil.
 type IdempotentOption interface{ idempotentOption }
 
-type idempotentOption = rpcrule.IdempotentOption
+type idempotentOption = rpcguard.IdempotentOption
 
 // WithIdempotencyKey names the call by the key that the given function makes of
 // its message, in place of the header Idempotency-Key, which is metadata in
@@ -24,27 +24,27 @@ type idempotentOption = rpcrule.IdempotentOption
 // key, or with one of more than 255 bytes, gets INVALID_ARGUMENT, which is 400
 // in HTTP. WithIdempotencyKey panics if key is nil.
 func WithIdempotencyKey[M any](key func(ctx context.Context, message M) (string, error)) IdempotentOption {
-	of := rpcrule.ValueBy(key)
-	return rpcrule.ForIdempotent(func(s *rpcrule.Settings) { s.Identity.Key = of })
+	of := rpcguard.ValueBy(key)
+	return rpcguard.ForIdempotent(func(s *rpcguard.Settings) { s.Identity.Key = of })
 }
 
 // WithFingerprint lets the method and these values alone decide whether a call
 // with a key that was used before is the same call. WithFingerprint panics
 // without a function, or if one is nil.
 func WithFingerprint[M any](values ...func(ctx context.Context, message M) (string, error)) IdempotentOption {
-	of := httpguard.Values(values, rpcrule.ValueBy[M])
-	return rpcrule.ForIdempotent(func(s *rpcrule.Settings) { s.Identity.Values = of })
+	of := httpguard.Values(values, rpcguard.ValueBy[M])
+	return rpcguard.ForIdempotent(func(s *rpcguard.Settings) { s.Identity.Values = of })
 }
 
 // WithoutFingerprint makes calls of a method with the same scope and key the
 // same one, whatever else they have.
 func WithoutFingerprint() IdempotentOption {
-	return rpcrule.ForIdempotent(func(s *rpcrule.Settings) { s.Identity.KeyAlone() })
+	return rpcguard.ForIdempotent(func(s *rpcguard.Settings) { s.Identity.KeyAlone() })
 }
 
 // WithOptionalKey lets calls without a key pass. Their handler has no lease.
 func WithOptionalKey() IdempotentOption {
-	return rpcrule.ForIdempotent(func(s *rpcrule.Settings) { s.Identity.Optional = true })
+	return rpcguard.ForIdempotent(func(s *rpcguard.Settings) { s.Identity.Optional = true })
 }
 
 // WithReplayHook calls f before the answer of an earlier call is sent, for logs
@@ -53,5 +53,5 @@ func WithReplayHook(f func(ctx context.Context)) IdempotentOption {
 	if f == nil {
 		panic("lockmw: the replay hook is nil")
 	}
-	return rpcrule.ForIdempotent(func(s *rpcrule.Settings) { s.Replayed = f })
+	return rpcguard.ForIdempotent(func(s *rpcguard.Settings) { s.Replayed = f })
 }

@@ -1,6 +1,6 @@
-// Package rpcrule leads calls through guarded methods, whatever the framework.
-// Its rules define which methods are locked, and by which key.
-package rpcrule
+// Package rpcguard leads remote calls through guarded methods, whatever the
+// framework. Its rules define which methods are locked, and by which key.
+package rpcguard
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package rpcrule_test
+package rpcguard_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
@@ -27,8 +27,8 @@ func id(p payment) string      { return p.id }
 func account(p payment) string { return p.account }
 func cents(p payment) string   { return p.cents }
 
-func settings(opts ...rpcopt.IdempotentOption) rpcrule.Settings {
-	return rpcrule.SettingsOf(rpcrule.Settings{}, opts)
+func settings(opts ...rpcopt.IdempotentOption) rpcguard.Settings {
+	return rpcguard.SettingsOf(rpcguard.Settings{}, opts)
 }
 
 // pay returns a function that calls a rule with opts. It returns the answer,
@@ -43,15 +43,15 @@ func calls(t *testing.T, g *guard.Guard, method string, opts ...rpcopt.Idempoten
 ) func(message any) (answer string, leased bool, err error) {
 	t.Helper()
 	runs := 0
-	r := rpcrule.NewIdempotent(g, method, func(context.Context) (string, error) { return "ann", nil },
-		time.Hour, rpcrule.Answers{
+	r := rpcguard.NewIdempotent(g, method, func(context.Context) (string, error) { return "ann", nil },
+		time.Hour, rpcguard.Answers{
 			Names: func(context.Context, any) []string { return nil },
 			Text:  func(m any) ([]byte, error) { return fmt.Append(nil, m), nil },
 			Record: func(_ context.Context, resp any, _ error) ([]byte, error) {
 				return []byte(resp.(string)), nil
 			},
 			Replay: func(_ context.Context, record []byte) (any, error) { return "again: " + string(record), nil },
-			Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
+			Error:  func(_ context.Context, _ *rpcguard.Rule, err error) error { return err },
 		}, settings(opts...))
 	return func(message any) (answer string, leased bool, err error) {
 		resp, err := r.Serve(t.Context(), g, message, func(ctx context.Context) (any, error) {
@@ -154,10 +154,10 @@ func TestAHandlerSaysThatItHasDoneNothing(t *testing.T) {
 	} {
 		var text strings.Builder
 		g := guardtest.New(t).With(guard.WithAtMostOnce(), guard.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
-		r := rpcrule.NewIdempotent(g, "/shop.Bank/Pay", func(context.Context) (string, error) { return "ann", nil },
-			time.Hour, rpcrule.Answers{
-				Record: func(context.Context, any, error) ([]byte, error) { return nil, rpcrule.ErrNotForKeeping },
-				Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
+		r := rpcguard.NewIdempotent(g, "/shop.Bank/Pay", func(context.Context) (string, error) { return "ann", nil },
+			time.Hour, rpcguard.Answers{
+				Record: func(context.Context, any, error) ([]byte, error) { return nil, rpcguard.ErrNotForKeeping },
+				Error:  func(_ context.Context, _ *rpcguard.Rule, err error) error { return err },
 			}, settings(rpcopt.WithIdempotencyKey(of(id)), rpcopt.WithoutFingerprint()))
 		runs := 0
 		for range 3 {
@@ -182,12 +182,12 @@ func TestAHandlerSaysThatItHasDoneNothing(t *testing.T) {
 func TestAHandlerThatRunsAfterARefusalHasDoneSomething(t *testing.T) {
 	g := guardtest.New(t).With(guard.WithAtMostOnce(), guard.WithMaxWait(0))
 	declined := errors.New("declined")
-	once := rpcrule.NewIdempotent(g, "/shop.Bank/Pay", func(context.Context) (string, error) { return "ann", nil },
-		time.Hour, rpcrule.Answers{
-			Record: func(context.Context, any, error) ([]byte, error) { return nil, rpcrule.ErrNotForKeeping },
-			Error:  func(_ context.Context, _ *rpcrule.Rule, err error) error { return err },
+	once := rpcguard.NewIdempotent(g, "/shop.Bank/Pay", func(context.Context) (string, error) { return "ann", nil },
+		time.Hour, rpcguard.Answers{
+			Record: func(context.Context, any, error) ([]byte, error) { return nil, rpcguard.ErrNotForKeeping },
+			Error:  func(_ context.Context, _ *rpcguard.Rule, err error) error { return err },
 		}, settings(rpcopt.WithIdempotencyKey(of(id)), rpcopt.WithoutFingerprint()))
-	lock := rpcrule.New(g, "/shop.Bank/Pay", of(func(payment) string { return "account" }))
+	lock := rpcguard.New(g, "/shop.Bank/Pay", of(func(payment) string { return "account" }))
 	runs := 0
 	handler := func(context.Context) (any, error) {
 		runs++
@@ -196,13 +196,13 @@ func TestAHandlerThatRunsAfterARefusalHasDoneSomething(t *testing.T) {
 	for range 2 {
 		_, err := once.Serve(t.Context(), g, payment{id: "k"}, func(ctx context.Context) (any, error) {
 			err := g.Do(t.Context(), "account", func(context.Context) error {
-				_, err := rpcrule.Run(ctx, g, lock, payment{}, handler)
+				_, err := rpcguard.Run(ctx, g, lock, payment{}, handler)
 				return err
 			})
 			if !errors.Is(err, guard.ErrNotAcquired) {
 				t.Errorf("got %v", err)
 			}
-			return rpcrule.Run(ctx, g, lock, payment{}, handler)
+			return rpcguard.Run(ctx, g, lock, payment{}, handler)
 		})
 		if !errors.Is(err, declined) && !errors.Is(err, guard.ErrInterrupted) {
 			t.Errorf("got %v", err)

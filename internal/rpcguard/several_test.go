@@ -1,4 +1,4 @@
-package rpcrule_test
+package rpcguard_test
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
-	"github.com/go-lockguard/guard/internal/rpcrule"
+	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
 func TestACallRunsUnderAllItsKeys(t *testing.T) {
 	g := guardtest.New(t)
-	r := rpcrule.NewSeveral(g.Guard, "/shop.Stock/Order",
+	r := rpcguard.NewSeveral(g.Guard, "/shop.Stock/Order",
 		func(_ context.Context, keys []string) ([]string, error) { return keys, nil })
 	order := func(keys any) (string, error) {
-		return rpcrule.Run(t.Context(), g.Guard, r, keys, func(ctx context.Context) (string, error) {
+		return rpcguard.Run(t.Context(), g.Guard, r, keys, func(ctx context.Context) (string, error) {
 			for _, key := range keys.([]string) {
 				if l, found := guard.LeaseOf(ctx, key); !found || l.Err() != nil {
 					t.Errorf("no lease on %s", key)

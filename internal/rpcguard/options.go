@@ -1,4 +1,4 @@
-package rpcrule
+package rpcguard
 
 import (
 	"context"
