@@ -28,11 +28,6 @@ func (n noOwner) Release(ctx context.Context, c *locker.Claim, e locker.End) (lo
 	return n.Locker.Release(ctx, c, e)
 }
 
-func (n noOwner) Abandon(c *locker.Claim, e locker.End, late bool) {
-	go n.rdb.Del(context.Background(), inStore(c.Key))
-	n.Locker.Abandon(c, e, late)
-}
-
 // noRenew reports successful renewals without sending them.
 type noRenew struct{ guard.Locker }
 
@@ -120,7 +115,7 @@ func (t tampered) Open(w locker.Waker) error { return t.Locker.Open(t.with(w)) }
 // lostWakeUp claims that every grant is known here, and tells no waiter.
 type lostWakeUp struct{ locker.Waker }
 
-func (lostWakeUp) Granted(string, string, locker.Offer) bool { return true }
+func (lostWakeUp) Granted(string, string, locker.Offer) {}
 
 func newLostWakeUp(l guard.Locker, _ *redis.Client) guard.Locker {
 	return tampered{l, func(w locker.Waker) locker.Waker { return lostWakeUp{w} }}

@@ -76,7 +76,7 @@ func TestCloseGivesUpOnADatabaseThatHangsAfterHalfAMinute(t *testing.T) {
 		}
 		mend := fault.Break()
 		defer mend()
-		l.Abandon(c, locker.End{}, true)
+		_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 		began := time.Now()
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
