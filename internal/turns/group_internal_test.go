@@ -127,7 +127,9 @@ func TestAGroupDoesNotOvertakeCallsThatWaitForAPermit(t *testing.T) {
 // hung does not answer releases of several keys.
 type hung struct{ *memlocker.Locker }
 
-func (h hung) ReleaseAll(ctx context.Context, cs []*locker.Claim, _ []locker.End, answer func(int, locker.Released, error)) {
+func (h hung) ReleaseAll(
+	ctx context.Context, cs []*locker.Claim, _ []locker.End, answer func(int, locker.Released, error),
+) {
 	<-ctx.Done()
 	for n := range cs {
 		answer(n, locker.Released{}, fmt.Errorf("%w: it hangs", locker.ErrUnavailable))

@@ -134,7 +134,8 @@ func TestClaimsThatAreGivenUpAreKeptToo(t *testing.T) {
 	if err := l.Open(&listener{}); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = l.Release(t.Context(), &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}, locker.End{Queued: true})
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
+	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 	l.recent.mu.Lock()
 	if n := len(l.recent.ring); n != 1 {
 		t.Errorf("%d claims are kept, want 1", n)

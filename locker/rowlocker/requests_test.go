@@ -180,7 +180,8 @@ func TestRequestsOfSeveralKeys(t *testing.T) {
 				}
 			})
 			b.costs("their release, which may begin before the last is posted", 6, func() {
-				b.ls[0].ReleaseAll(t.Context(), cs, make([]locker.End, len(cs)), func(_ int, _ locker.Released, err error) {
+				ends := make([]locker.End, len(cs))
+				b.ls[0].ReleaseAll(t.Context(), cs, ends, func(_ int, _ locker.Released, err error) {
 					if err != nil {
 						t.Error(err)
 					}
