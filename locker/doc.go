@@ -126,9 +126,9 @@
 //     the key by a Release with [End].Queued. In the same step the claims
 //     behind it get the key if they may own it now. The guard does so for a
 //     grant that nobody here knows, too, and for a claim that is
-//     [Waker.Orphaned]. It repeats a request without an answer until the claim
-//     must have ended by itself, or for half a minute. A caller that leaves as
-//     the key comes passes it on within the process.
+//     [Waker.Orphaned]. It repeats a request without an answer for half a
+//     minute. A caller that leaves as the key comes passes it on within the
+//     process.
 //  4. The message is a hint. A claim whose message got lost learns of its grant
 //     by its next Acquire. That comes within [LookEvery], or within the rest
 //     that it was granted. It comes in any case when the lease ends that its

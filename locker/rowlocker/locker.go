@@ -80,11 +80,11 @@ func (l *Locker) Open(w locker.Waker) error {
 }
 
 // Close takes the claims that wait here out of their queues, and ends the
-// goroutines of l. The database stays open, unless
-// l opened it. Keys that are owned stay until their TTL ends.
+// goroutines of l. The database stays open, unless l opened it. Keys that are
+// owned stay until their TTL ends.
 //
 // Close blocks until that is done or ctx ends. If ctx ends first, Close returns
-// its error, and goes on in the background for about half a minute.
+// its error, and goes on in the background for about [locker.QueueLife].
 func (l *Locker) Close(ctx context.Context) error {
 	return l.life.Close(ctx, l.leaveAll, l.rows.Close)
 }
