@@ -310,6 +310,7 @@ func TestDo_TenThousandWaitersCostWhatOneCosts(t *testing.T) {
 		if time.Since(start) != 0 {
 			t.Errorf("leaving took %v", time.Since(start))
 		}
+		synctest.Wait()
 		if n := b.spy.others.Load(); n != 1 {
 			t.Errorf("%d claims were left to clean up, want the one that was queued", n)
 		}

@@ -38,11 +38,6 @@ func (c *counter) Release(ctx context.Context, cl *locker.Claim, e locker.End) (
 	return c.Locker.Release(ctx, cl, e)
 }
 
-func (c *counter) Abandon(cl *locker.Claim, e locker.End, late bool) {
-	c.others.Add(1)
-	c.Locker.Abandon(cl, e, late)
-}
-
 // asks returns the number of requests since the last call.
 func (c *counter) asks() [3]int64 {
 	return [3]int64{c.acquires.Swap(0), c.keeps.Swap(0), c.others.Swap(0)}

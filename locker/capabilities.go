@@ -43,7 +43,7 @@ func (Unsupported) AcquireAll(context.Context, []*Claim, bool) ([]Answer, int, e
 }
 
 // ReleaseAll is that of [Several].
-func (Unsupported) ReleaseAll(_ context.Context, cs, _ []*Claim, answered func(int, Released, error)) {
+func (Unsupported) ReleaseAll(_ context.Context, cs []*Claim, _ []End, answered func(int, Released, error)) {
 	for i := range cs {
 		answered(i, Released{}, errors.ErrUnsupported)
 	}

@@ -209,8 +209,12 @@ type Answer struct {
 	Rest time.Duration
 }
 
-// End says what a Release or an Abandon does beside that it ends a claim.
+// End says what a Release does beside that it ends a claim.
 type End struct {
+	// Queued says that the claim is given up: it may be in the queue too, which
+	// it leaves. Next is nil then.
+	Queued bool
+
 	// Next is queued behind all claims that wait, if another claim owns the key
 	// then. It is nil if nobody here wants the key again. A Next with a limit
 	// above 1 may be one of those that get the key.

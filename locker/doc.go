@@ -20,7 +20,8 @@
 //	Release by the owner               first in queue    owner     its process: Granted
 //	Release with this claim as Next    new               in queue
 //	Renew, Fence                       owner             owner
-//	Release, Abandon                   any               over
+//	Release                            owner             over
+//	Release with Queued                any               over
 //	the TTL, or the offer, ends        owner             over
 //	nobody saw it for its Life         in queue          over
 //
@@ -121,11 +122,13 @@
 //  2. An owner id is queued once. A claim leaves the queue for good before the
 //     key becomes its own, or in the same step. An Acquire with Try.Queued must
 //     not put back a claim that is not in the queue any more.
-//  3. What nobody wants goes on. If [Waker.Granted] reports false, the locker
-//     releases the key by its owner id alone, which hands the key on. A claim
-//     that is given up leaves the queue by Abandon. In the same step the claims
-//     behind it get the key if they may own it now. A caller that leaves as the
-//     key comes passes it on within the process, which is the guard's duty.
+//  3. What nobody wants goes on. A claim that is given up leaves the queue and
+//     the key by a Release with [End].Queued. In the same step the claims
+//     behind it get the key if they may own it now. The guard does so for a
+//     grant that nobody here knows, too, and for a claim that is
+//     [Waker.Orphaned]. It repeats a request without an answer for half a
+//     minute. A caller that leaves as the key comes passes it on within the
+//     process.
 //  4. The message is a hint. A claim whose message got lost learns of its grant
 //     by its next Acquire. That comes within [LookEvery], or within the rest
 //     that it was granted. It comes in any case when the lease ends that its
@@ -161,10 +164,12 @@
 //     of a lease has left goes to those who wait, from the front. The next
 //     Acquire of anybody sees to it.
 //  8. Unclear is not refused. A store that cannot tell whether a request was
-//     carried out answers [ErrUnavailable]. The guard then abandons the claim
-//     with late, or repeats an Acquire of a claim that is not in the queue. A
-//     store that knows that it sent nothing adds [ErrUnsent]. The guard then
-//     goes on with the claim.
+//     carried out answers [ErrUnavailable]. The guard then gives up the claim,
+//     or repeats an Acquire of a claim that is not in the queue. The request
+//     that it has given up may yet arrive and make the claim the owner again,
+//     so it gives up the claim once more about a second later. A store that
+//     knows that it sent nothing adds [ErrUnsent]. The guard then goes on with
+//     the claim.
 //  9. A claim becomes an owner only if fewer claims own the key than its own
 //     limit, and fewer than the limit of each owner. A lease that has ended does
 //     not count. Each lease ends by itself, whatever the other owners renew.
@@ -184,10 +189,9 @@
 //     The claims that a record takes out of the queue are told under their own
 //     owner ids, so that a late message cannot bring an old record to a new
 //     claim. The other claims are served as by a Release. A Release with a
-//     record that had no answer may be repeated, and means the same. The
-//     Abandon behind it has that record: it keeps the record first, and frees
-//     the key in the same step. A late one of a claim that lost the key changes
-//     nothing.
+//     record that had no answer may be repeated, and means the same. One that
+//     gives up the claim keeps the record first, and frees the key in the same
+//     step. A late one of a claim that lost the key changes nothing.
 //  12. Only the owner of a key leaves a mark, and only where there is no record
 //     and no other mark. A mark counts as a record while its claim does not own
 //     the key, whether that claim released the key, lost it or died. Law 11

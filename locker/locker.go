@@ -9,7 +9,7 @@ import (
 //
 // All methods but Open are safe for concurrent use. The guard never has two
 // calls for one [Claim] in flight, with two exceptions. Fence may run beside
-// Renew, Release or Abandon. Renew may run beside Abandon.
+// Renew or Release. Renew may run beside a Release with [End].Queued.
 //
 // Every call ends when its ctx does, give or take the time that its own I/O
 // needs to notice. A call whose ctx has already ended may still do its work and
@@ -103,22 +103,13 @@ type Locker interface {
 	// owns then still goes to the first in the queue, and e.Next is not queued.
 	// Release returns ErrUnavailable if the outcome is not known. e.Next may
 	// then be queued, and a Release with a Record may be called again.
+	//
+	// With e.Queued, Release leaves nothing of c behind, neither in the queue
+	// nor in the key, but what e says. The claims that stood behind c and may
+	// own the key now get it. Such a Release may come for any owner id, again
+	// and again, and beside others for the same key. c may be without all but
+	// its Key and Owner.
 	Release(ctx context.Context, c *Claim, e End) (Released, error)
-
-	// Abandon leaves nothing of c behind, neither in the queue nor in the key,
-	// but what e says. e has no Next. The key goes to the first in the queue,
-	// even if nobody owned it. Claims that stood behind c and may own the key
-	// beside its owners get it too.
-	//
-	// Abandon does not block. I/O goes on in the background. A request without
-	// an answer is tried again, until the claim must have ended by itself, or
-	// for half a minute. A grant that nobody knows is given back in the same
-	// way, without late.
-	//
-	// With late, all of it is done again about a second later, even by a store
-	// that is never late itself. A request of c that the guard has given up may
-	// yet arrive and make c the owner again.
-	Abandon(c *Claim, e End, late bool)
 
 	// Check reports whether the store can serve leases of the given TTL now. It
 	// must be reachable well within the TTL. All rights must be there, no
@@ -131,11 +122,11 @@ type Locker interface {
 
 	// Close ends the locker's own goroutines and connections, never the
 	// caller's client. It leaves keys that are owned to their TTL. After Close
-	// every other method but Open returns ErrClosed, and Abandon does nothing.
+	// every other method but Open returns ErrClosed.
 	//
-	// Close first refuses new calls. Then it does at once what Abandon has left
-	// to do, with its second times. It returns nil when all is done, even if it
-	// was called before. If ctx ends first, it returns ctx's error.
+	// Close first refuses new calls. Then it does at once what the locker has
+	// left to do. It returns nil when all is done, even if it was called
+	// before. If ctx ends first, it returns ctx's error.
 	//
 	// Claims that wait have left their queues by then, or are passed over.
 	// Close does not end a session that keys depend on, because that would free
@@ -166,19 +157,19 @@ type Locker interface {
 // guard what other processes do. Its calls are hints: one that is lost, late or
 // wrong costs time, never exclusion. Only Offer.Length has to be true.
 //
-// Its methods return at once, call no method of the locker, and are safe for
-// concurrent use. While the guard calls the locker, it holds no lock that they
+// Its methods return at once, call no method of the locker but Node, and are
+// safe for concurrent use. While the guard calls the locker, it holds no lock that they
 // take. So a locker may call them from within its own methods, and under a
 // mutex of its own.
 type Waker interface {
 	// Granted tells that a Release has made owner the owner of key, and on what
 	// terms. It may come before the Acquire or Release that queued the claim
-	// has answered.
-	//
-	// It reports whether owner is known here, as a claim that waits or one that
-	// has the key already. If not, the locker releases the key by this owner
-	// id.
-	Granted(key, owner string, o Offer) (known bool)
+	// has answered. If nobody here knows owner, the guard gives the key back.
+	Granted(key, owner string, o Offer)
+
+	// Orphaned tells that owner may own key, or be in its queue, although its
+	// claim is over. The guard releases the key by this owner id.
+	Orphaned(key, owner string)
 
 	// Wanted tells that another process has begun to wait for key, which this
 	// one owns, alone or beside others. It does no harm if that is this process

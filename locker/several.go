@@ -30,13 +30,13 @@ type Several interface {
 	// store needs several requests. The store gives such a key back by itself.
 	//
 	// AcquireAll returns ErrUnavailable if any of the claims may or may not own
-	// its key now. The guard then abandons all of them, or repeats an Acquire.
+	// its key now. The guard then gives up all of them, or repeats an Acquire.
 	// It adds ErrUnsent if nothing was sent.
 	AcquireAll(ctx context.Context, cs []*Claim, prefix bool) (as []Answer, held int, err error)
 
-	// ReleaseAll is Release for each claim, with nexts[i] as its Next. It calls
-	// answered once for each claim before it returns. The end of one hold does
-	// not depend on another. answered does not block and calls nothing of the
-	// locker.
-	ReleaseAll(ctx context.Context, cs, nexts []*Claim, answered func(i int, r Released, err error))
+	// ReleaseAll is Release for each claim, as ends[i] says, which has no
+	// Record. It calls answered once for each claim before it returns. The end
+	// of one hold does not depend on another. answered does not block and calls
+	// nothing of the locker.
+	ReleaseAll(ctx context.Context, cs []*Claim, ends []End, answered func(i int, r Released, err error))
 }

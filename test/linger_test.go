@@ -676,8 +676,8 @@ func TestLinger_ACallThatEndsBeforeItsTurnLeavesTheKey(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		wantErr(t, b.Do(ctx, key, nop), context.Canceled)
-		if n := b.spy.abandons.Load(); n != 0 || !b.idle(t) {
-			t.Errorf("%d keys are abandoned", n)
+		if n := b.spy.claimsGivenUp(); n != 0 || !b.idle(t) {
+			t.Errorf("%d keys are given up", n)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -24,10 +25,11 @@ const key = "stock:1"
 // can change or delay them.
 type spy struct {
 	guard.Locker
-	acquires, renewals, fences, releases, abandons atomic.Int64
+	acquires, renewals, fences, releases atomic.Int64
 
-	mu        sync.Mutex // guards the fields below
-	owners    []string   // of each try
+	mu        sync.Mutex      // guards the fields below
+	owners    []string        // of each try
+	givenUp   map[string]bool // by owner
 	renewedAt time.Time
 	acquire   func(ctx context.Context, c *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error)
 	renew     func(ctx context.Context, next func() []error) []error
@@ -81,6 +83,10 @@ func (s *spy) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 }
 
 func (s *spy) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Queued {
+		s.note(c, e)
+		return s.Locker.Release(ctx, c, e)
+	}
 	s.releases.Add(1)
 	s.mu.Lock()
 	hook := s.release
@@ -92,9 +98,33 @@ func (s *spy) Release(ctx context.Context, c *locker.Claim, e locker.End) (locke
 	return next()
 }
 
-func (s *spy) Abandon(c *locker.Claim, e locker.End, late bool) {
-	s.abandons.Add(1)
-	s.Locker.Abandon(c, e, late)
+func (s *spy) ReleaseAll(
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(int, locker.Released, error),
+) {
+	for i, c := range cs {
+		s.note(c, ends[i])
+	}
+	s.Locker.ReleaseAll(ctx, cs, ends, answered)
+}
+
+// note notes a claim that is given up.
+func (s *spy) note(c *locker.Claim, e locker.End) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.Queued && s.givenUp == nil {
+		s.givenUp = make(map[string]bool)
+	}
+	if e.Queued {
+		s.givenUp[c.Owner] = true
+	}
+}
+
+// claimsGivenUp counts the claims that were given up.
+func (s *spy) claimsGivenUp() int {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.givenUp)
 }
 
 // set changes the hooks while calls may be under way.

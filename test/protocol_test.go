@@ -36,8 +36,6 @@ func instances(t *testing.T, n int, wrap func(guard.Locker) guard.Locker, opts .
 // deafWaker loses every message that a locker has for its gate.
 type deafWaker struct{ lockerkit.Deaf }
 
-func (deafWaker) Granted(string, string, locker.Offer) bool { return true }
-
 type losesMessages struct{ guard.Locker }
 
 func (l losesMessages) Open(locker.Waker) error { return l.Locker.Open(deafWaker{}) }

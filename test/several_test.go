@@ -57,10 +57,10 @@ func (l *together) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (
 }
 
 func (l *together) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(i int, r locker.Released, err error),
 ) {
 	l.back.Add(1)
-	l.Locker.ReleaseAll(ctx, cs, nexts, answered)
+	l.Locker.ReleaseAll(ctx, cs, ends, answered)
 }
 
 // expect fails the test unless these requests were sent since the last expect.

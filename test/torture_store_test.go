@@ -95,8 +95,10 @@ type forgetful struct {
 	d *dice
 }
 
-func (f forgetful) Granted(key, owner string, o locker.Offer) bool {
-	return f.d.one(2) || f.Waker.Granted(key, owner, o)
+func (f forgetful) Granted(key, owner string, o locker.Offer) {
+	if f.d.one(2) {
+		f.Waker.Granted(key, owner, o)
+	}
 }
 
 func (f forgetful) Wanted(key string) {
@@ -133,13 +135,9 @@ type noting struct {
 	l *leisurely
 }
 
-func (n noting) Granted(key, owner string, o locker.Offer) bool {
-	n.l.ours.Store(owner, true) // noted before anybody can abandon it
-	known := n.Waker.Granted(key, owner, o)
-	if !known {
-		n.l.ours.Delete(owner)
-	}
-	return known
+func (n noting) Granted(key, owner string, o locker.Offer) {
+	n.l.ours.Store(owner, true) // noted before anybody can give it up
+	n.Waker.Granted(key, owner, o)
 }
 
 func (l *leisurely) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
@@ -150,15 +148,28 @@ func (l *leisurely) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 	return answer, err
 }
 
-func (l *leisurely) Abandon(c *locker.Claim, e locker.End, late bool) {
+func (l *leisurely) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if !e.Queued {
+		return l.Locker.Release(ctx, c, e)
+	}
 	most := 200 * leisure
 	if _, had := l.ours.Load(c.Owner); had {
 		most = leisure
 	}
 	l.work.Go(func() {
 		time.Sleep(l.d.upTo(most))
-		l.Locker.Abandon(c, e, late)
+		_, _ = l.Locker.Release(context.WithoutCancel(ctx), c, e)
 	})
+	return locker.Released{}, nil
+}
+
+func (l *leisurely) ReleaseAll(
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(int, locker.Released, error),
+) {
+	for i, c := range cs {
+		r, err := l.Release(ctx, c, ends[i])
+		answered(i, r, err)
+	}
 }
 
 func (l *leisurely) Close(ctx context.Context) error {

@@ -119,8 +119,6 @@ func TestAnOperatorFreesAKeyInZooKeeperWhoseMarkIsGone(t *testing.T) {
 // deaf is a Waker that hears nothing.
 type deaf struct{ lockerkit.Deaf }
 
-func (deaf) Granted(_, _ string, _ locker.Offer) bool { return true }
-
 // freesAKey holds a key in the store, and takes it from its holder by the
 // command line.
 func freesAKey(t *testing.T, dsn string) {

@@ -178,6 +178,10 @@ func (s *store) Fence(ctx context.Context, c *locker.Claim) (token uint64, err e
 
 // Release implements [locker.Locker].
 func (s *store) Release(ctx context.Context, c *locker.Claim, end locker.End) (r locker.Released, err error) {
+	if end.Queued { // in the background, and no step of the process
+		s.p.freeze()
+		return s.Locker.Release(ctx, c, end)
+	}
 	request, done := "free", "frees"
 	if end.Record.Value != "" {
 		request, done = "record", "records the result of"
@@ -192,11 +196,11 @@ func (s *store) Release(ctx context.Context, c *locker.Claim, end locker.End) (r
 }
 
 // ReleaseAll implements [locker.Locker].
-func (s *store) ReleaseAll(ctx context.Context, cs, nexts []*locker.Claim,
+func (s *store) ReleaseAll(ctx context.Context, cs []*locker.Claim, ends []locker.End,
 	answered func(i int, r locker.Released, err error),
 ) {
 	for i, c := range cs {
-		r, err := s.Release(ctx, c, locker.End{Next: nexts[i]})
+		r, err := s.Release(ctx, c, ends[i])
 		answered(i, r, err)
 	}
 }
@@ -223,20 +227,6 @@ func (s *store) Forget(ctx context.Context, key string) (found bool, err error) 
 	return found, err
 }
 
-// Abandon implements [locker.Locker].
-func (s *store) Abandon(c *locker.Claim, e locker.End, late bool) {
-	s.p.w.mu.Lock()
-	dead, rest := s.p.dead, time.Until(s.p.stands)
-	s.p.w.mu.Unlock()
-	switch {
-	case dead:
-	case rest > 0:
-		time.AfterFunc(rest, func() { s.Locker.Abandon(c, e, late) })
-	default:
-		s.Locker.Abandon(c, e, late)
-	}
-}
-
 // Close implements [locker.Locker].
 func (s *store) Close(ctx context.Context) error { return s.Locker.Close(ctx) }
 
@@ -256,19 +246,13 @@ func (e *ear) hear(what string, tell func()) {
 	}()
 }
 
-func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
-	e.hear(key, func() {
-		if e.w.Granted(key, owner, o) {
-			e.s.p.w.log(e.s.p, "is handed "+key)
-			return
-		}
-		_, _ = e.s.Locker.Release(context.Background(), &locker.Claim{Key: key, Owner: owner}, locker.End{})
-	})
-	return true
+func (e *ear) Granted(key, owner string, o locker.Offer) {
+	e.hear(key, func() { e.w.Granted(key, owner, o) })
 }
-func (e *ear) Wanted(key string) { e.hear("wanted "+key, func() { e.w.Wanted(key) }) }
-func (e *ear) Wake(key string)   { e.hear(key, func() { e.w.Wake(key) }) }
-func (e *ear) WakeAll()          { e.hear("all", e.w.WakeAll) }
+func (e *ear) Orphaned(key, owner string) { e.hear(key, func() { e.w.Orphaned(key, owner) }) }
+func (e *ear) Wanted(key string)          { e.hear("wanted "+key, func() { e.w.Wanted(key) }) }
+func (e *ear) Wake(key string)            { e.hear(key, func() { e.w.Wake(key) }) }
+func (e *ear) WakeAll()                   { e.hear("all", e.w.WakeAll) }
 func (e *ear) Revoked(key, owner string) {
 	e.hear(key, func() { e.w.Revoked(key, owner) })
 }

@@ -55,7 +55,7 @@ type open struct{ locker.Locker }
 func (o open) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	a, err := o.Locker.Acquire(ctx, c, t)
 	if a.Acquired {
-		o.Abandon(c, locker.End{}, false)
+		_, _ = o.Release(ctx, c, locker.End{Queued: true})
 	}
 	return a, err
 }

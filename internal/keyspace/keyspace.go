@@ -148,10 +148,6 @@ func (u under) Release(ctx context.Context, c *locker.Claim, e locker.End) (lock
 	return u.Locker.Release(ctx, u.space.claim(c), e)
 }
 
-func (u under) Abandon(c *locker.Claim, e locker.End, late bool) {
-	u.Locker.Abandon(u.space.claim(c), e, late)
-}
-
 func (u under) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	state, err := u.Locker.Inspect(ctx, u.space.name(key))
 	state.Key = key
@@ -188,9 +184,14 @@ func (u under) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) 
 }
 
 func (u under) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(int, locker.Released, error),
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(int, locker.Released, error),
 ) {
-	u.Locker.ReleaseAll(ctx, u.space.claims(cs), u.space.claims(nexts), answered)
+	in := make([]locker.End, len(ends))
+	for i, e := range ends {
+		in[i] = e
+		in[i].Next = u.space.claim(e.Next)
+	}
+	u.Locker.ReleaseAll(ctx, u.space.claims(cs), in, answered)
 }
 
 func (u under) Forget(ctx context.Context, key string) (bool, error) {
@@ -209,9 +210,12 @@ type waker struct {
 	space *Space
 }
 
-func (w waker) Granted(name, owner string, o locker.Offer) bool {
-	key, ok := w.space.key(name)
-	return ok && w.to.Granted(key, owner, o)
+func (w waker) Granted(name, owner string, o locker.Offer) {
+	w.tell(name, func(key string) { w.to.Granted(key, owner, o) })
+}
+
+func (w waker) Orphaned(name, owner string) {
+	w.tell(name, func(key string) { w.to.Orphaned(key, owner) })
 }
 
 func (w waker) Wanted(name string) { w.tell(name, w.to.Wanted) }

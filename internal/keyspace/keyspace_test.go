@@ -24,8 +24,6 @@ func TestConformance(t *testing.T) {
 // deaf is a Waker that hears nothing.
 type deaf struct{ lockerkit.Deaf }
 
-func (deaf) Granted(_, _ string, _ locker.Offer) bool { return true }
-
 func TestClearLeavesWhatIsOthers(t *testing.T) {
 	mem, space := memlocker.New(), keyspace.New("part/")
 	part := space.In(mem.Peer())

@@ -136,7 +136,7 @@ func (c contender) comesUp(mine *locker.Claim, t locker.Try, looks time.Duration
 			return mine, nil
 		}
 		// Too late. This claim is over, whichever claim owns the key now.
-		c.side.Abandon(mine, locker.End{}, false)
+		c.side.giveUp(mine, locker.End{}, false)
 		mine, t.Queued, told = claim(mine.Key, mine.TTL), false, false
 		pause()
 	}

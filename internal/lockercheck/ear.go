@@ -3,20 +3,21 @@ package lockercheck
 import (
 	"sync"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ear is the Waker of one locker. It records its calls. It knows every owner
-// but those that were forgotten.
+// ear is the Waker of one locker. It records its calls.
 type ear struct {
+	janitor *lockerkit.Janitor // of the locker
+
 	mu sync.Mutex // guards all below
 
-	grants    map[string]grant // by owner
-	forgotten map[string]bool  // by owner
-	wanted    map[string]int   // by key
-	woken     map[string]int   // by key, "" for WakeAll, until somebody looks
-	wakes     map[string]int   // the same, never reset
-	kept      map[string]kept  // by owner
+	grants map[string]grant // by owner
+	wanted map[string]int   // by key
+	woken  map[string]int   // by key, "" for WakeAll, until somebody looks
+	wakes  map[string]int   // the same, never reset
+	kept   map[string]kept  // by owner
 }
 
 // kept is the content of a Recorded.
@@ -31,17 +32,21 @@ type grant struct {
 
 func newEar() *ear {
 	return &ear{
-		grants: make(map[string]grant), forgotten: make(map[string]bool),
+		grants: make(map[string]grant),
 		wanted: make(map[string]int), woken: make(map[string]int), wakes: make(map[string]int),
 		kept: make(map[string]kept),
 	}
 }
 
-func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
+func (e *ear) Granted(key, owner string, o locker.Offer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.grants[owner] = grant{o, key, e.grants[owner].times + 1}
-	return !e.forgotten[owner]
+}
+
+// Orphaned does what the guard does.
+func (e *ear) Orphaned(key, owner string) {
+	e.janitor.Add(lockerkit.Chore{Claim: &locker.Claim{Key: key, Owner: owner}})
 }
 
 func (e *ear) Wanted(key string) { e.count(e.wanted, key) }
@@ -110,11 +115,4 @@ func (e *ear) timesWanted(key string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.wanted[key]
-}
-
-// forget makes c unknown here.
-func (e *ear) forget(c *locker.Claim) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.forgotten[c.Owner] = true
 }

@@ -133,7 +133,7 @@ func tokensRiseByCount(p *pair) {
 		if a := p.try(p.b, next, locker.Try{Wait: true, Queued: true}); a.Acquired && a.Token > last {
 			last = a.Token + locker.FenceBlock - 1 // otherwise it got its own block once more
 		}
-		p.b.Abandon(next, locker.End{}, false)
+		p.b.giveUp(next, locker.End{}, false)
 	}
 }
 

@@ -8,10 +8,8 @@ import (
 )
 
 var granting = []Check{
-	{"a grant that nobody knows goes on", "law 3", unknownGoesOn},
-	{"a grant that nobody knows frees the key, if nobody waits", "law 3", unknownFrees},
 	{"who is given up is not granted", "law 3", givenUpNotGranted},
-	{"what was granted to who is given up goes on", "Locker.Abandon", givenUpGoesOn},
+	{"what was granted to who is given up goes on", "Locker.Release, End.Queued", givenUpGoesOn},
 }
 
 // waited makes two claims: c owns key on p.a, and next waits for it on p.b.
@@ -32,58 +30,15 @@ func (p *pair) queue(key string) (c, second, third *locker.Claim, err error) {
 	return c, second, third, err
 }
 
-// unknownGoesOn tests a grant to a claim that its process does not know. A
-// process that wakes itself gives up the claim instead, because no such store
-// asks whether the claim is known.
-func unknownGoesOn(p *pair) {
-	p.rounds(func(key string) error {
-		c, gone, next, err := p.queue(key)
-		if err != nil {
-			return err
-		}
-		p.b.ear.forget(gone)
-		p.a.ear.wakened(key)
-		sent := time.Now()
-		r := p.release(p.a, c, nil)
-		if !r.Handed {
-			p.abandon(p.b, gone)
-		}
-		if _, err := p.served(p.a, next, r, sent); err != nil {
-			return err
-		}
-		p.owns(p.a, next)
-		return nil
-	})
-}
-
-func unknownFrees(p *pair) {
-	p.rounds(func(key string) error {
-		c, gone, err := p.waited(key)
-		if err != nil {
-			return err
-		}
-		p.b.ear.forget(gone)
-		sent := time.Now()
-		if r := p.release(p.a, c, nil); !r.Handed {
-			p.abandon(p.b, gone)
-		}
-		p.eventually(p.a, key, long)
-		if time.Since(sent) > gone.ShortOffer()/2 {
-			return errNotFreed
-		}
-		return nil
-	})
-}
-
-// givenUpNotGranted relies on the background work of Abandon before the offer
-// of a grant ends. That work may be late.
+// givenUpNotGranted relies on the release of the claim before the offer of a
+// grant ends. That may be late.
 func givenUpNotGranted(p *pair) {
 	p.rounds(func(key string) error {
 		c, gone, next, err := p.queue(key)
 		if err != nil {
 			return err
 		}
-		p.abandon(p.b, gone)
+		p.b.giveUp(gone, locker.End{}, false)
 		time.Sleep(p.hearing)
 		if _, err := p.handOver(p.a, c, p.a, next); err != nil {
 			return err
@@ -97,6 +52,7 @@ func givenUpNotGranted(p *pair) {
 	})
 }
 
+// givenUpGoesOn releases a claim by its owner id alone.
 func givenUpGoesOn(p *pair) {
 	p.rounds(func(key string) error {
 		c, gone, next, err := p.queue(key)
@@ -109,9 +65,9 @@ func givenUpGoesOn(p *pair) {
 		}
 		p.a.ear.wakened(key)
 		sent := time.Now()
-		p.abandon(p.b, gone)
+		p.b.ear.Orphaned(key, gone.Owner)
 		if _, err := p.served(p.a, next, unanswered, sent); err != nil {
-			return fmt.Errorf("Abandon by the owner of a key: %w", err)
+			return fmt.Errorf("a Release by an owner id alone: %w", err)
 		}
 		p.owns(p.a, next)
 		return nil

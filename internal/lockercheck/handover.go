@@ -13,7 +13,7 @@ var handover = []Check{
 	{"an offer lasts its time, and ends", "Claim.Offer, law 5", offerEnds},
 	{"a release finds nobody and frees the key", "Locker.Release", handsToNobody},
 	{"a release that comes twice takes nothing from the next owner", "law 8", handsOnce},
-	{"a late release of a free key serves who waits", "Locker.Release, Locker.Abandon", handsFreeKey},
+	{"a late release of a free key serves who waits", "Locker.Release", handsFreeKey},
 }
 
 func handsOver(p *pair) {
@@ -106,7 +106,7 @@ func handsOnce(p *pair) {
 			return err
 		}
 		p.wantReleaseLost("the second Release, of a key that was handed over", p.a, c)
-		p.abandon(p.a, c)
+		p.a.giveUp(c, locker.End{}, false)
 		p.closed(p.a)
 		if _, ok := p.b.ear.granted(third); ok {
 			fail("a key was handed on by who had released it before")
@@ -122,10 +122,10 @@ func handsOnce(p *pair) {
 // the holder comes back.
 func handsFreeKey(p *pair) {
 	comeBack := map[string]func(c *locker.Claim){
-		"Release": func(c *locker.Claim) { p.wantReleaseLost("Release after expiry", p.a, c) },
-		"Abandon": func(c *locker.Claim) { p.abandon(p.a, c) },
+		"Release":                 func(c *locker.Claim) { p.wantReleaseLost("Release after expiry", p.a, c) },
+		"a Release that gives up": func(c *locker.Claim) { p.a.giveUp(c, locker.End{}, false) },
 	}
-	for _, how := range []string{"Release", "Abandon"} {
+	for _, how := range []string{"Release", "a Release that gives up"} {
 		p.rounds(func(key string) error {
 			key += how
 			c, next := claim(key, short), claim(key, long)

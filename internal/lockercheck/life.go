@@ -37,8 +37,8 @@ func endedContext(p *pair) {
 		p.owns(p.a, owned)
 		promptly("Release", func() error { _, err := p.a.Release(ctx, owned, locker.End{}); return err })
 
-		p.abandon(p.a, tried)
-		p.abandon(p.a, owned)
+		p.a.giveUp(tried, locker.End{}, true)
+		p.a.giveUp(owned, locker.End{}, true)
 		p.eventually(p.b, tried.Key, long)
 		p.eventually(p.b, owned.Key, long)
 	}
@@ -96,15 +96,9 @@ func closes(p *pair) {
 			fail("%s after Close: %v, want ErrClosed", what, err)
 		}
 	}
-	p.a.Abandon(claim("k3", long), locker.End{}, true) // does not panic
 	// a lease outlives its locker, because its holder may still be at work
 	if p.try(p.b, claim("k", long), locker.Try{}).Acquired {
 		fail("Close freed a key that is owned, want it left to its TTL")
-	}
-	p.a.Abandon(c, locker.End{}, false)
-	time.Sleep(short)
-	if p.try(p.b, claim("k", long), locker.Try{}).Acquired {
-		fail("Abandon after Close freed its key, want it to do nothing")
 	}
 	p.free("k2")
 }

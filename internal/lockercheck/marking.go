@@ -45,7 +45,7 @@ func (p *pair) marked(s *side, key string) *locker.Claim {
 func findsMark(p *pair) {
 	p.release(p.a, p.marked(p.a, "released"), nil)
 	p.finds("released", mark.Value)
-	p.abandon(p.a, p.marked(p.a, "abandoned"))
+	p.a.giveUp(p.marked(p.a, "abandoned"), locker.End{}, false)
 	p.release(p.b, p.eventually(p.b, "abandoned", long), nil)
 	p.finds("abandoned", mark.Value)
 	again := p.marked(p.b, "again")
@@ -180,7 +180,7 @@ func unmarks(p *pair) {
 	p.end(p.a, p.marked(p.a, "released"), unmark)
 	p.finds("released", "")
 
-	p.giveUp(p.a, p.marked(p.a, "abandoned"), unmark)
+	p.a.giveUp(p.marked(p.a, "abandoned"), unmark, false)
 	p.release(p.b, p.eventually(p.b, "abandoned", long), nil)
 	p.finds("abandoned", "")
 

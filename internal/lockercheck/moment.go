@@ -50,7 +50,7 @@ func queuedAtRelease(p *pair) {
 		}
 		all.Wait()
 		for _, c := range append(cs, first) {
-			p.b.Abandon(c, locker.End{}, false)
+			p.b.giveUp(c, locker.End{}, false)
 		}
 		if err := errors.Join(errs...); err != nil {
 			fail("%w", err)
@@ -91,7 +91,7 @@ func leavesClaim(p *pair) {
 	})
 	p.comes(p.b, next, locker.Try{Wait: true, Queued: true})
 	reading(next, func() {
-		p.abandon(p.b, next)
+		p.b.giveUp(next, locker.End{}, false)
 		p.closed(p.b)
 	})
 }

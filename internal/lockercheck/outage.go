@@ -33,9 +33,8 @@ func (c FaultyCheck) Test(a, b locker.Locker, breakStore func() (mend func())) e
 var outage = []Check{
 	{"every call ends with its ctx, though the store gives no answer", "Locker", endsWithContext},
 	{"no answer is ErrUnavailable", "Locker, law 8", saysUnavailable},
-	{"what was abandoned in an outage is freed after it", "Locker.Abandon", abandonSurvivesOutage},
+	{"what was abandoned in an outage is freed after it", "Locker.Release, End.Queued", abandonSurvivesOutage},
 	{"a share that was abandoned in an outage is freed alone", "law 9", abandonsShareAlone},
-	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
 	{"a record without an answer is kept before the key is freed", "law 11", keepsBeforeFree},
 	{"a mark without an answer is removed", "law 12", unmarksAfterOutage},
@@ -65,7 +64,7 @@ func (p *pair) answered(s *side) {
 	for start := time.Now(); ; pause() {
 		c := claim("answered", long)
 		_, err := s.Acquire(p.ctx, c, locker.Try{})
-		s.Abandon(c, locker.End{}, false)
+		s.giveUp(c, locker.End{}, false)
 		switch {
 		case err == nil, errors.Is(err, locker.ErrClosed):
 			return
@@ -215,9 +214,9 @@ func abandonSurvivesOutage(p *pair) {
 			_, err := p.a.Acquire(ctx, unclear, locker.Try{})
 			return err
 		})
-		p.abandon(p.a, unclear)
+		p.a.giveUp(unclear, locker.End{}, true)
 		for _, c := range []*locker.Claim{owned, queued} {
-			p.a.Abandon(c, locker.End{}, false)
+			p.a.giveUp(c, locker.End{}, false)
 		}
 		time.Sleep(2 * short) // by then the first attempt has failed
 	})
@@ -239,7 +238,7 @@ func abandonsShareAlone(p *pair) {
 	p.acquire(p.a, gone)
 	p.acquire(p.b, stays)
 	p.broken(func() {
-		p.a.Abandon(gone, locker.End{}, false)
+		p.a.giveUp(gone, locker.End{}, false)
 		time.Sleep(2 * short) // by then the first attempt has failed
 	})
 	p.comes(p.b, permit("k", 2, long), locker.Try{})
@@ -249,24 +248,11 @@ func abandonsShareAlone(p *pair) {
 	p.refused(p.a, permit("k", 2, long))
 }
 
-func closeFreesAfterOutage(p *pair) {
-	c := claim("k", long)
-	p.acquire(p.a, c)
-	p.broken(func() {
-		p.a.Abandon(c, locker.End{}, false)
-		time.Sleep(2 * short)
-	})
-	p.closed(p.a)
-	if !p.settled(p.b, claim("k", long), locker.Try{}, acquired).Acquired {
-		fail("Close returned nil after an outage and left a claim that was abandoned during it, want it freed before")
-	}
-}
-
 func closesInOutage(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.a, c)
 	p.broken(func() {
-		p.a.Abandon(c, locker.End{}, false)
+		p.a.giveUp(c, locker.End{}, false)
 		switch late, err := p.within(p.a.Close); {
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):
 			fail("Close while the store gives no answer: %v, want nil or its ctx's error", err)
@@ -293,7 +279,7 @@ func servesAfterOutage(p *pair) {
 				_, err := s.Acquire(ctx, c, locker.Try{})
 				return err
 			})
-			p.abandon(s, c)
+			s.giveUp(c, locker.End{}, true)
 		}
 	})
 	p.eventually(p.b, "k", long)
@@ -314,7 +300,7 @@ func keepsBeforeFree(p *pair) {
 		if err == nil {
 			fail("Release with a record, without an answer, reports success, %v after its ctx", late)
 		}
-		p.a.Abandon(owner, e, true)
+		p.a.giveUp(owner, e, true)
 	})
 	p.release(p.b, p.eventually(p.b, "k", long), nil)
 	p.finds("k", "one")
@@ -339,7 +325,7 @@ func unmarksAfterOutage(p *pair) {
 			if err == nil {
 				fail("Begin without an answer reports success")
 			}
-			p.a.Abandon(owner, locker.End{Unmark: true}, true)
+			p.a.giveUp(owner, locker.End{Unmark: true}, true)
 		})
 		p.release(p.b, p.eventually(p.b, key, long), nil)
 		p.finds(key, "")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -56,13 +57,32 @@ type side struct {
 	closed bool
 }
 
-func newSide(name string, l locker.Locker) *side { return &side{Locker: l, name: name, ear: newEar()} }
+func newSide(name string, l locker.Locker) *side {
+	s := &side{Locker: l, name: name, ear: newEar()}
+	s.ear.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return alone{l} })
+	return s
+}
 
-// close closes s. It may close s a second time.
+// alone releases one claim at a time.
+type alone struct{ locker.Locker }
+
+func (a alone) Capabilities() locker.Capabilities {
+	can := a.Locker.Capabilities()
+	can.Several = false
+	return can
+}
+
+// giveUp gives c up as e says, in the background, as the guard does. late says
+// that a request of c may yet arrive.
+func (s *side) giveUp(c *locker.Claim, e locker.End, late bool) {
+	s.ear.janitor.Add(lockerkit.Chore{Claim: c, End: e, Late: late})
+}
+
+// close closes s, as the guard does. It may close s a second time.
 func (s *side) close(ctx context.Context) error {
 	again := s.closed
 	s.closed = true
-	switch err := s.Close(ctx); {
+	switch err := errors.Join(s.ear.janitor.Close(ctx), s.Close(ctx)); {
 	case err == nil:
 		return nil
 	case again:

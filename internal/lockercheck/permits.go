@@ -242,7 +242,7 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 				break
 			}
 			if t.Queued && !a.Queued { // too late for its grant
-				s.Abandon(c, locker.End{}, false)
+				s.giveUp(c, locker.End{}, false)
 				c = permit("k", limit, long)
 			}
 			t.Queued, t.Place = a.Queued, a.Place

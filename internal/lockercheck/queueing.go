@@ -122,7 +122,7 @@ func keepsPlace(p *pair) {
 		if err := p.wait(p.a, later); err != nil {
 			return err
 		}
-		p.abandon(p.b, first)
+		p.b.giveUp(first, locker.End{}, false)
 		got, err := p.look(p.b, again, locker.Try{Place: place})
 		if err != nil {
 			return err

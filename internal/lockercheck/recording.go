@@ -145,7 +145,7 @@ func keepsAgain(p *pair) {
 	p.acquire(p.b, other)
 	p.keep(p.a, c, nil, r)
 	p.owns(p.b, other)
-	p.abandon(p.a, c)
+	p.a.giveUp(c, locker.End{}, false)
 	p.closed(p.a)
 	p.has(p.b, other)
 	if a := p.try(p.b, recalling("k", long), locker.Try{}); a.Record != r.Value {

@@ -15,6 +15,7 @@ var several = []Check{
 	{"of several keys none is acquired, or those in front of one that is held", "Several.AcquireAll", acquiresPrefix},
 	{"who acquires several keys again has the full TTL again", "Several.AcquireAll, law 4", acquiresAllAgain},
 	{"each of several keys is released by itself", "Several.ReleaseAll", releasesAll},
+	{"several claims are given up together", "Several.ReleaseAll, End.Queued", givesUpAll},
 }
 
 // together acquires cs by one AcquireAll, which must have an answer. held is
@@ -177,7 +178,11 @@ type freed struct {
 func (p *pair) releaseAll(s *side, cs, nexts []*locker.Claim) []freed {
 	needs(p.can.Several, "Several")
 	all, times := make([]freed, len(cs)), make([]int, len(cs))
-	s.ReleaseAll(p.ctx, cs, nexts, func(i int, r locker.Released, err error) {
+	ends := make([]locker.End, len(nexts))
+	for i, next := range nexts {
+		ends[i].Next = next
+	}
+	s.ReleaseAll(p.ctx, cs, ends, func(i int, r locker.Released, err error) {
 		all[i] = freed{r, err}
 		times[i]++
 	})
@@ -191,4 +196,26 @@ func (p *pair) releaseAll(s *side, cs, nexts []*locker.Claim) []freed {
 		fail("ReleaseAll of %d claims: %v, want one for each before it returns", len(cs), err)
 	}
 	return all
+}
+
+// givesUpAll gives up an owner, and a claim that waits in front of another.
+func givesUpAll(p *pair) {
+	needs(p.can.Several, "Several")
+	p.rounds(func(key string) error {
+		owner, gone, next, err := p.queue(key)
+		if err != nil {
+			return err
+		}
+		other := claim(key+"-other", long)
+		p.acquire(p.b, other)
+		end := locker.End{Queued: true}
+		p.b.ReleaseAll(p.ctx, []*locker.Claim{gone, other}, []locker.End{end, end},
+			func(int, locker.Released, error) {})
+		p.free(other.Key)
+		if _, err := p.handOver(p.a, owner, p.a, next); err != nil {
+			return err
+		}
+		p.owns(p.a, next)
+		return nil
+	})
 }

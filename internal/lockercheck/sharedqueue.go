@@ -170,10 +170,10 @@ func leaverLetsIn(p *pair) {
 				return err
 			}
 		}
-		p.abandon(p.b, alone)
+		p.b.giveUp(alone, locker.End{}, false)
 		for _, c := range []*locker.Claim{first, second} {
 			if err := p.gets(p.a, c); err != nil {
-				return fmt.Errorf("Abandon of a claim in front of it: %w", err)
+				return fmt.Errorf("a Release that gives up a claim in front of it: %w", err)
 			}
 		}
 		p.has(p.a, owner)
@@ -192,10 +192,11 @@ func unknownShareGoesOn(p *pair) {
 		if err := p.wait(p.a, alone); err != nil {
 			return err
 		}
-		p.b.ear.forget(gone)
 		sent := time.Now()
-		if r := p.release(p.a, owner, nil); !r.Handed {
-			p.abandon(p.b, gone)
+		if r := p.release(p.a, owner, nil); r.Handed {
+			p.b.ear.Orphaned(key, gone.Owner)
+		} else {
+			p.b.giveUp(gone, locker.End{}, false)
 		}
 		if err := p.gets(p.a, alone); err != nil {
 			return err

@@ -125,7 +125,7 @@ func endsOwnShare(p *pair) {
 	p.hasNot(p.a, a)
 	p.has(p.b, b)
 	p.wantReleaseLost("a second Release of a share", p.a, a)
-	p.abandon(p.a, a)
+	p.a.giveUp(a, locker.End{}, false)
 	p.closed(p.a)
 	p.has(p.b, b)
 	p.refused(p.b, claim("k", long))

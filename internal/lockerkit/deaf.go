@@ -8,10 +8,13 @@ type Deaf struct{}
 
 var _ locker.Waker = Deaf{}
 
-// Granted reports false.
-func (Deaf) Granted(string, string, locker.Offer) bool { return false }
+// Granted does nothing, as the methods below.
+func (Deaf) Granted(string, string, locker.Offer) {}
 
-// Wanted does nothing, as the methods below.
+// Orphaned is a method of [locker.Waker].
+func (Deaf) Orphaned(string, string) {}
+
+// Wanted is a method of [locker.Waker].
 func (Deaf) Wanted(string) {}
 
 // Wake is a method of [locker.Waker].

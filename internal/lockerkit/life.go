@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	lateAfter = time.Second      // when a late Abandon leaves again
-	insistMax = 30 * time.Second // for which an Abandon insists
-
 	firstLimit = 250 * time.Millisecond
 	lastLimit  = 2 * time.Second // short limits find a new leader or connection soon
 	firstPause = 10 * time.Millisecond
@@ -24,10 +21,6 @@ const (
 // A Life is safe for concurrent use.
 type Life struct {
 	Gate
-
-	// Insistence is for how long an Abandon insists, half a minute. Tests change
-	// it before the first call.
-	Insistence time.Duration
 
 	closing chan struct{} // closed first by Close
 	// ctx ends what runs in the background. Close ends it by cancel when no
@@ -42,7 +35,7 @@ type Life struct {
 
 // NewLife returns the Life of a Locker of the package that is named store.
 func NewLife(store string) *Life {
-	l := &Life{Gate: Gate{Store: store}, Insistence: insistMax, closing: make(chan struct{})}
+	l := &Life{Gate: Gate{Store: store}, closing: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the Locker, until Close
 	return l
 }
@@ -82,20 +75,6 @@ func (l *Life) Close(ctx context.Context, leave, end func()) error {
 		l.Stop()
 		l.service.Wait()
 		end()
-	})
-}
-
-// Abandon insists on leave in the background, for Insistence. If late, a
-// request of the claim may still arrive at the server, so Abandon insists again
-// a second later. The caller is between Enter and Leave.
-func (l *Life) Abandon(late bool, leave func(ctx context.Context) (done bool)) {
-	l.Go(func() {
-		until := time.Now().Add(l.Insistence)
-		l.Insist(until, leave)
-		if late {
-			Pause(lateAfter, l.closing)
-			l.Insist(until, leave)
-		}
 	})
 }
 

@@ -31,14 +31,14 @@ func closed(t *testing.T, l *lockerkit.Life) {
 	}
 }
 
-// abandon begins an Abandon, and lets the call end in which it began.
-func abandon(t *testing.T, l *lockerkit.Life, late bool, leave func(ctx context.Context) bool) {
+// insist insists on f in a call of l, for half a minute.
+func insist(t *testing.T, l *lockerkit.Life, f func(ctx context.Context) bool) {
 	t.Helper()
 	if err := l.Enter(); err != nil {
 		t.Fatal(err)
 	}
 	defer l.Leave()
-	l.Abandon(late, leave)
+	l.Go(func() { l.Insist(time.Now().Add(30*time.Second), f) })
 }
 
 func TestInsistRepeatsWithLimitsUntilItIsDone(t *testing.T) {
@@ -97,7 +97,7 @@ func TestCloseEndsOnePauseOfInsist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t)
 		var tries atomic.Int32
-		abandon(t, l, false, func(context.Context) bool { return tries.Add(1) == 1000 }) // which is without pauses
+		insist(t, l, func(context.Context) bool { return tries.Add(1) == 1000 }) // which is without pauses
 		time.Sleep(10 * time.Second)
 		before, begun := tries.Load(), time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -119,40 +119,6 @@ func TestCloseEndsOnePauseOfInsist(t *testing.T) {
 	})
 }
 
-func TestALateAbandonLeavesTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, late := range []bool{false, true} {
-			l := opened(t)
-			var at []time.Duration
-			begun := time.Now()
-			abandon(t, l, late, func(context.Context) bool { at = append(at, time.Since(begun)); return true })
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			want := []time.Duration{0, time.Second}
-			if !late {
-				want = want[:1]
-			}
-			if !slices.Equal(at, want) {
-				t.Errorf("late %v: it left at %v, want %v", late, at, want)
-			}
-			closed(t, l)
-		}
-	})
-}
-
-func TestCloseDoesNotWaitForALateAbandon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := opened(t)
-		left, begun := 0, time.Now()
-		abandon(t, l, true, func(context.Context) bool { left++; return true })
-		synctest.Wait()
-		closed(t, l)
-		if took := time.Since(begun); left != 2 || took > 0 {
-			t.Errorf("it left %d times, and Close took %v, want twice at once", left, took)
-		}
-	})
-}
-
 func TestCloseGoesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t)
@@ -161,7 +127,7 @@ func TestCloseGoesInOrder(t *testing.T) {
 			<-l.Context().Done()
 			order = append(order, "service")
 		})
-		abandon(t, l, false, func(ctx context.Context) bool {
+		insist(t, l, func(ctx context.Context) bool {
 			<-l.Closing()
 			order = append(order, "call")
 			return ctx.Err() == nil

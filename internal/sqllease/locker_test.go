@@ -20,8 +20,6 @@ func (away) Driver() driver.Driver                        { return nil }
 // hasty is a guard that wants nothing.
 type hasty struct{ lockerkit.Deaf }
 
-func (hasty) Granted(string, string, locker.Offer) bool { return true }
-
 // toward returns a locker of a database that is away, whose errors mean v.
 func toward(t *testing.T, v Verdict) *Locker {
 	t.Helper()
@@ -33,7 +31,7 @@ func toward(t *testing.T, v Verdict) *Locker {
 	return l
 }
 
-// The guard forgets a claim that was never sent, and does not abandon it.
+// The guard forgets a claim that was never sent, and does not give it up.
 func TestAClaimThatWasNotSentIsNotLookedFor(t *testing.T) {
 	l := toward(t, Unavailable)
 	for _, queued := range []bool{false, true} {
@@ -46,7 +44,7 @@ func TestAClaimThatWasNotSentIsNotLookedFor(t *testing.T) {
 }
 
 // A refusal may end, as that of a password which has just been changed. A
-// result must not be lost by it, so Abandon still keeps that.
+// result must not be lost by it, so the guard asks again.
 func TestARefusalTellsAHolderNothing(t *testing.T) {
 	l := toward(t, NoRight)
 	c, r := &locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second}, locker.Record{Value: "v", TTL: time.Hour}
@@ -60,7 +58,7 @@ func TestARefusalTellsAHolderNothing(t *testing.T) {
 		"Record":  func(ctx context.Context) error { _, err := l.Release(ctx, c, locker.End{Record: r}); return err },
 		"Release": func(ctx context.Context) error { _, err := l.Release(ctx, c, locker.End{}); return err },
 		"ReleaseAll": func(ctx context.Context) (failed error) {
-			l.ReleaseAll(ctx, []*locker.Claim{c}, []*locker.Claim{nil}, func(_ int, _ locker.Released, err error) {
+			l.ReleaseAll(ctx, []*locker.Claim{c}, []locker.End{{}}, func(_ int, _ locker.Released, err error) {
 				failed = err
 			})
 			return failed

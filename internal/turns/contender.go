@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -408,20 +409,20 @@ func (b *bid) renewed() time.Duration {
 }
 
 // abandon gives b up, unless it has left nothing in the store. b may be nil.
-func (b *bid) abandon(l locker.Locker) {
+func (c *common) abandon(b *bid) {
 	if b != nil && (b.queued || b.unclear) {
-		b.give(l, b.unclear)
+		c.give(b, b.unclear)
 	}
 }
 
-// give asks the locker to remove all that b has left in the store, but the
+// give removes in the background all that b has left in the store, but the
 // record. late says that a request of b may still be under way.
-func (b *bid) give(l locker.Locker, late bool) {
+func (c *common) give(b *bid, late bool) {
 	end := locker.End{Unmark: b.unmark}
 	if b.recall != nil {
 		end.Record = b.recall.keep
 	}
-	l.Abandon(&b.claim, end, late)
+	c.janitor.Add(lockerkit.Chore{Node: c.store.Node(b.claim.Key), Claim: &b.claim, End: end, Late: late})
 }
 
 // terms are what a grant was acquired with. A turn on it is open to calls that

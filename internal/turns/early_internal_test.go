@@ -18,9 +18,9 @@ import (
 type balanced struct {
 	*memlocker.Locker
 
-	gone            atomic.Bool  // the store itself does not answer
-	forgotten       atomic.Int64 // connections
-	acquires, lates atomic.Int64
+	gone                atomic.Bool  // the store itself does not answer
+	forgotten           atomic.Int64 // connections
+	acquires, cleanings atomic.Int64
 }
 
 const early = 100 * time.Millisecond
@@ -42,11 +42,11 @@ func (b *balanced) Acquire(ctx context.Context, c *locker.Claim, try locker.Try)
 	return locker.Answer{}, fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrSilent, context.DeadlineExceeded)
 }
 
-func (b *balanced) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if late {
-		b.lates.Add(1)
+func (b *balanced) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Queued {
+		b.cleanings.Add(1)
 	}
-	b.Locker.Abandon(c, e, late)
+	return b.Locker.Release(ctx, c, e)
 }
 
 // A connection that was forgotten costs a call with one attempt a part of its
@@ -63,10 +63,10 @@ func TestOneAttemptOutlivesAForgottenConnection(t *testing.T) {
 			t.Fatalf("%v after %v, %d requests", err, time.Since(began), l.acquires.Load())
 		}
 		mustEnd(t, turn)
-		if len(p.news) != 0 || l.lates.Load() != 1 {
-			t.Errorf("told %v, and %d claims are cleaned up late", p.news, l.lates.Load())
-		}
 		closed(t, e)
+		if len(p.news) != 0 || l.cleanings.Load() != 2 {
+			t.Errorf("told %v, and the claim is released %d times, want 2", p.news, l.cleanings.Load())
+		}
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -86,7 +87,8 @@ func (e *Engine) releaseIdle(gts []*gate) {
 }
 
 // Close turns new calls away, releases the idle keys, waits for the others
-// until ctx ends, and then closes the locker. A second Close waits again.
+// until ctx ends, removes at once what is left of claims that were given up, and
+// closes the locker. A second Close waits again.
 //
 // If ctx ends first, the grants of the calls are lost. Their cause Is
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.
@@ -113,6 +115,9 @@ func (e *Engine) Close(ctx context.Context) error {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}
 	e.depart()
+	if cleanErr := e.janitor.Close(ctx); err == nil {
+		err = cleanErr
+	}
 	if closeErr := e.store.Close(ctx); err == nil {
 		err = closeErr
 	}
@@ -131,9 +136,15 @@ func (e *Engine) lose(ctx context.Context) {
 type waker struct{ *Engine }
 
 // Granted implements [locker.Waker].
-func (w waker) Granted(key, owner string, o locker.Offer) bool {
-	gt := w.gates.find(key)
-	return gt != nil && gt.granted(owner, o)
+func (w waker) Granted(key, owner string, o locker.Offer) {
+	if gt := w.gates.find(key); gt == nil || !gt.granted(owner, o) {
+		w.Orphaned(key, owner)
+	}
+}
+
+// Orphaned implements [locker.Waker] (law 3).
+func (w waker) Orphaned(key, owner string) {
+	w.janitor.Add(lockerkit.Chore{Node: w.store.Node(key), Claim: &locker.Claim{Key: key, Owner: owner}})
 }
 
 // Wanted implements [locker.Waker].
@@ -184,6 +195,7 @@ type common struct {
 	store       locker.Locker
 	can         locker.Capabilities // of the store
 	limits      *timelimit.Wheel    // of requests
+	janitor     *lockerkit.Janitor  // removes what is left of claims that were given up
 	outages     outages
 	lingerStats lingerStats
 
@@ -201,6 +213,7 @@ type common struct {
 // begin makes c ready for use with l.
 func (c *common) begin(l locker.Locker) {
 	c.store, c.can, c.limits = l, l.Capabilities(), timelimit.New()
+	c.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return l })
 	c.calls = calls{closing: make(chan struct{}), idle: make(chan struct{})}
 	c.renewer.common = c
 	c.lingerStats.begin(maphash.MakeSeed())

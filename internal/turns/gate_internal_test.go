@@ -115,10 +115,12 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 // What an update of the contender leaves over is abandoned.
 func TestABidThatIsOverIsAbandoned(t *testing.T) {
 	l := &counter{Locker: memlocker.New()}
-	turn := &Turn{common: &common{store: l}, gate: new(gate)}
+	turn := &Turn{common: new(common), gate: new(gate)}
+	turn.begin(l)
 	turn.gate.contender.openBid(&bid{queued: true})
 	turn.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
-	if n := l.abandons.Load(); n != 1 {
+	_ = turn.janitor.Close(t.Context())
+	if n := l.givenUp.Load(); n != 1 {
 		t.Errorf("%d bids were abandoned", n)
 	}
 }
@@ -296,6 +298,7 @@ func TestAGrantWhoseCallerHasLeftGoesOn(t *testing.T) {
 				}
 				mustEnd(t, turn)
 			}
+			synctest.Wait()
 			s := settings()
 			s.MaxWait = 0
 			mustEnd(t, mustTake(t, other, s)) // the key is free
@@ -326,9 +329,10 @@ func TestABidOfAReleaseWhoseCallerLeavesIsTakenBack(t *testing.T) {
 		}
 		time.Sleep(limits.TenureTime)
 		mustEnd(t, turn)
+		synctest.Wait()
 		mustEnd(t, <-theirs)
 		synctest.Wait()
-		if n := l.abandons.Load(); n != 1 {
+		if n := l.givenUp.Load(); n != 1 {
 			t.Errorf("%d bids were abandoned, want the one that the release queued", n)
 		}
 		closed(t, e)
@@ -347,8 +351,8 @@ func TestAnAnswerThatComesTooLateIsNoGrant(t *testing.T) {
 		e, s := open(t, l), settings()
 		s.TTL = time.Second
 		turn := mustTake(t, e, s)
-		if left := time.Until(turn.Deadline()); left < 900*time.Millisecond || l.abandons.Load() != 1 {
-			t.Errorf("the turn began with %v left, and %d claims were given up", left, l.abandons.Load())
+		if left := time.Until(turn.Deadline()); left < 900*time.Millisecond || l.givenUp.Load() != 1 {
+			t.Errorf("the turn began with %v left, and %d claims were given up", left, l.givenUp.Load())
 		}
 		mustEnd(t, turn)
 		closed(t, e)

@@ -27,10 +27,16 @@ func (p patchyGroup) AcquireAll(
 	return as, len(cs), errors.Join(errs...)
 }
 
-func (patchyGroup) ReleaseAll(
-	context.Context, []*locker.Claim, []*locker.Claim, func(i int, r locker.Released, err error),
+func (p patchyGroup) ReleaseAll(
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(i int, r locker.Released, err error),
 ) {
-	panic("no group has taken all its keys")
+	for i, c := range cs {
+		if !ends[i].Queued {
+			panic("no group has taken all its keys")
+		}
+		r, err := p.Release(ctx, c, ends[i])
+		answered(i, r, err)
+	}
 }
 
 // patience is that of a caller with the settings s.
@@ -121,7 +127,9 @@ func TestAGroupDoesNotOvertakeCallsThatWaitForAPermit(t *testing.T) {
 // hung does not answer releases of several keys.
 type hung struct{ *memlocker.Locker }
 
-func (h hung) ReleaseAll(ctx context.Context, cs, _ []*locker.Claim, answer func(int, locker.Released, error)) {
+func (h hung) ReleaseAll(
+	ctx context.Context, cs []*locker.Claim, _ []locker.End, answer func(int, locker.Released, error),
+) {
 	<-ctx.Done()
 	for n := range cs {
 		answer(n, locker.Released{}, fmt.Errorf("%w: it hangs", locker.ErrUnavailable))

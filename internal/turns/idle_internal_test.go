@@ -401,12 +401,12 @@ func (n *noded) Release(ctx context.Context, c *locker.Claim, e locker.End) (loc
 }
 
 func (n *noded) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(i int, r locker.Released, err error),
 ) {
 	rs, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
 	var wg sync.WaitGroup
 	for i, c := range cs {
-		wg.Go(func() { rs[i], errs[i] = n.Release(ctx, c, locker.End{Next: nexts[i]}) })
+		wg.Go(func() { rs[i], errs[i] = n.Release(ctx, c, ends[i]) })
 	}
 	wg.Wait()
 	for i := range cs {

@@ -74,17 +74,15 @@ func (p *process) Release(ctx context.Context, c *locker.Claim, e locker.End) (l
 	return p.Locker.Release(ctx, c, e)
 }
 
-func (p *process) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if p.passes() == nil {
-		p.Locker.Abandon(c, e, late)
+// Granted loses the message on its way if p does not hear. The store is not
+// told, as if the network had taken it.
+func (p *process) Granted(key, owner string, o locker.Offer) {
+	if p.hears() {
+		p.waker.Granted(key, owner, o)
 	}
 }
 
-// Granted loses the message on its way if p does not hear. The store is not
-// told, as if the network had taken it.
-func (p *process) Granted(key, owner string, o locker.Offer) bool {
-	return !p.hears() || p.waker.Granted(key, owner, o)
-}
+func (p *process) Orphaned(key, owner string) { p.waker.Orphaned(key, owner) }
 
 func (p *process) Wanted(key string) {
 	if p.hears() {

@@ -18,8 +18,8 @@ import (
 type counter struct {
 	locker.Locker
 
-	acquires, releases, abandons atomic.Int64
-	delay                        time.Duration // of a release
+	acquires, releases, givenUp atomic.Int64
+	delay                       time.Duration // of a release
 }
 
 func (c *counter) Acquire(ctx context.Context, cl *locker.Claim, try locker.Try) (locker.Answer, error) {
@@ -28,14 +28,13 @@ func (c *counter) Acquire(ctx context.Context, cl *locker.Claim, try locker.Try)
 }
 
 func (c *counter) Release(ctx context.Context, cl *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Queued {
+		c.givenUp.Add(1)
+		return c.Locker.Release(ctx, cl, e)
+	}
 	c.releases.Add(1)
 	time.Sleep(c.delay)
 	return c.Locker.Release(ctx, cl, e)
-}
-
-func (c *counter) Abandon(cl *locker.Claim, e locker.End, late bool) {
-	c.abandons.Add(1)
-	c.Locker.Abandon(cl, e, late)
 }
 
 // raise makes peak n if that is more.
@@ -423,16 +422,17 @@ func TestALossEndsAllSharedTurns(t *testing.T) {
 			if !errors.Is(parties[i].lost, locker.ErrLeaseLost) {
 				t.Errorf("turn %d was not told", i)
 			}
-			if n := l.abandons.Load(); n != 0 {
-				t.Errorf("%d abandons before the last has returned", n)
+			if n := l.givenUp.Load(); n != 0 {
+				t.Errorf("%d claims are given up before the last has returned", n)
 			}
 			if back, cause := turn.End(true, true); back || !errors.Is(cause, locker.ErrLeaseLost) {
 				t.Errorf("turn %d: %t, %v", i, back, cause)
 			}
 			turn.Leave()
 		}
-		if n := l.abandons.Load(); n != 1 {
-			t.Errorf("%d abandons", n)
+		synctest.Wait()
+		if n := l.givenUp.Load(); n != 1 {
+			t.Errorf("%d claims are given up", n)
 		}
 		closed(t, e)
 	})

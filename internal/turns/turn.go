@@ -277,10 +277,10 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	gr := t.grant
 	switch {
 	case !gr.finish():
-		gr.bid.give(t.store, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		t.give(gr.bid, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
 		return false, nil
 	case !gr.awaitRenewal(ctx):
-		gr.bid.give(t.store, true)
+		t.give(gr.bid, true)
 		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	}
 	return true, nil
@@ -321,12 +321,12 @@ func (t *Turn) recalls() bool { return t.patience.Recall != nil }
 
 // passFloor gives the floor to the next in line. A bid that nobody is left to
 // go on with is abandoned.
-func (t *Turn) passFloor() { t.gate.passFloor(t).abandon(t.store) }
+func (t *Turn) passFloor() { t.abandon(t.gate.passFloor(t)) }
 
 // update changes the contender of the gate by f, under its mutex. f returns a
 // bid that is over by that, which is abandoned.
 func (t *Turn) update(f func(c *contender, now time.Time) (over *bid)) {
-	t.gate.update(f).abandon(t.store)
+	t.abandon(t.gate.update(f))
 }
 
 // Leave ends the use of the gate and the engine. Leave is the last call. Leave
@@ -490,7 +490,7 @@ func (r *release) note(answer locker.Released, err error) error {
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {
-		gr.bid.give(r.store, true)
+		r.give(gr.bid, true)
 	}
 	return err
 }
@@ -524,12 +524,12 @@ func releaseTogether(ctx context.Context, ts []*Turn, errs []error) {
 	if len(rs) == 0 {
 		return
 	}
-	cs, nexts := make([]*locker.Claim, len(rs)), make([]*locker.Claim, len(rs))
+	cs, ends := make([]*locker.Claim, len(rs)), make([]locker.End, len(rs))
 	for i := range rs {
-		cs[i], nexts[i] = &rs[i].grant.bid.claim, rs[i].queue()
+		cs[i], ends[i].Next = &rs[i].grant.bid.claim, rs[i].queue()
 	}
 	sent := time.Now()
-	ts[0].store.ReleaseAll(ctx, cs, nexts, func(i int, answer locker.Released, err error) {
+	ts[0].store.ReleaseAll(ctx, cs, ends, func(i int, answer locker.Released, err error) {
 		rs[i].answer, *rs[i].err = answer, err
 	})
 	for i := range rs {

@@ -87,7 +87,7 @@ func (w *waiter) quit() {
 	if gr != nil {
 		gr.discard()
 	}
-	b.abandon(w.store)
+	w.abandon(b)
 	w.Leave()
 }
 
@@ -249,7 +249,7 @@ func (w *waiter) nextAction(ctx context.Context) (action, error) {
 	}
 	now := time.Now()
 	a, err := w.gate.next(w.Turn, now)
-	a.over.abandon(w.store) // before it is granted
+	w.abandon(a.over) // before it is granted
 	left := w.patience.Until.Sub(now)
 	late := w.attempts > 0 || w.stood() // a first try may take its full limit
 	switch {
@@ -320,7 +320,7 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 	defer w.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
-		w.gate.foundRecord(w.Turn, answer.Record, joins).abandon(w.store)
+		w.abandon(w.gate.foundRecord(w.Turn, answer.Record, joins))
 		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
 		if gr := w.won(b, sent, answer.Token); gr != nil {
@@ -332,7 +332,7 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 		if w.ask(answer, sent) {
 			return nil, nil
 		}
-		w.gate.tryHeld(w.Turn, answer, sent, joins).abandon(w.store)
+		w.abandon(w.gate.tryHeld(w.Turn, answer, sent, joins))
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
 	default:

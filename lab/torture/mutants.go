@@ -21,7 +21,7 @@ type mutant struct {
 
 var mutants = map[string]mutant{
 	"noowner": {
-		about: "a release frees the key whoever owns it", store: spoiled{release: freeKey, abandon: freeAbandoned},
+		about: "a release frees the key whoever owns it", store: spoiled{release: freeKey},
 	},
 	"norenew":  {about: "renewals are said to work and not sent", store: spoiled{renew: renewOf(none)}},
 	"recreate": {about: "a renewal sets the key whoever owns it", store: spoiled{renew: recreate}},

@@ -24,7 +24,6 @@ type spoiled struct {
 	all     func(s *spoiled, ctx context.Context, cs []*locker.Claim) ([]locker.Answer, int, error)
 	renew   func(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error))
 	release func(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error)
-	abandon func(s *spoiled, c *locker.Claim, e locker.End, late bool)
 	unmarks bool // Begin does nothing
 	deaf    bool // no message that a key was handed over reaches its waiter
 }
@@ -65,13 +64,6 @@ func (s *spoiled) Release(ctx context.Context, c *locker.Claim, e locker.End) (l
 	return s.Locker.Release(ctx, c, e)
 }
 
-func (s *spoiled) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if s.abandon != nil {
-		s.abandon(s, c, e, late)
-	}
-	s.Locker.Abandon(c, e, late)
-}
-
 func (s *spoiled) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
 	if s.unmarks {
 		return "", nil
@@ -82,7 +74,7 @@ func (s *spoiled) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (
 // deaf claims that every grant is known here, and tells no waiter.
 type deaf struct{ locker.Waker }
 
-func (deaf) Granted(string, string, locker.Offer) bool { return true }
+func (deaf) Granted(string, string, locker.Offer) {}
 
 func inStore(key string) string { return libs.Guard.Keys(key)[0] }
 
@@ -90,10 +82,6 @@ func inStore(key string) string { return libs.Guard.Keys(key)[0] }
 func freeKey(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	s.rdb.Del(ctx, inStore(c.Key))
 	return s.Locker.Release(ctx, c, e)
-}
-
-func freeAbandoned(s *spoiled, c *locker.Claim, _ locker.End, _ bool) {
-	go s.rdb.Del(context.Background(), inStore(c.Key))
 }
 
 // freeCrowd frees the key of all when one of them releases it.

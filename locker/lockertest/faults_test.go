@@ -194,31 +194,30 @@ var ownershipFaults = []fault{
 		func(m memory) locker.Locker { return hidesLoss{m} },
 	},
 	{
-		"does nothing in Abandon",
+		"leaves all of a claim that is given up",
 		[]string{
-			"an abandoned claim leaves nothing behind", "an abandoned claim that arrives late is freed too",
+			"an abandoned claim leaves nothing behind",
 			"who is given up is not granted", "what was granted to who is given up goes on",
 			"who leaves the queue lets in those behind",
 		},
-		func(m memory) locker.Locker { return abandonsNothing{m} },
+		func(m memory) locker.Locker {
+			return givesUp{m, func(context.Context, *locker.Claim, locker.End) (locker.Released, error) {
+				return locker.Released{}, locker.ErrLeaseLost
+			}}
+		},
 	},
 	{
-		"frees an abandoned claim only once",
-		[]string{"an abandoned claim that arrives late is freed too"},
-		func(m memory) locker.Locker { return abandonsOnce{m} },
-	},
-	{
-		"waits in Abandon",
-		[]string{"an abandoned claim leaves nothing behind"},
-		func(m memory) locker.Locker { return waitsInAbandon{m} },
-	},
-	{
-		"frees the key of others in Abandon",
+		"frees the key of others with a claim that is given up",
 		[]string{
 			"an abandoned claim leaves others alone",
 			"a release that comes twice takes nothing from the next owner",
 		},
-		func(m memory) locker.Locker { return abandonsOthers{m} },
+		func(m memory) locker.Locker {
+			return givesUp{m, func(_ context.Context, c *locker.Claim, _ locker.End) (locker.Released, error) {
+				m.Lose(c.Key)
+				return locker.Released{}, nil
+			}}
+		},
 	},
 	{
 		"gives the same token always",
@@ -262,11 +261,6 @@ var ownershipFaults = []fault{
 		"gives token 0",
 		[]string{"fencing tokens rise from grant to grant"},
 		func(m memory) locker.Locker { return changesToken{m, func() uint64 { return 0 }} },
-	},
-	{
-		"works in Abandon after Close",
-		[]string{"a closed locker answers ErrClosed"},
-		func(m memory) locker.Locker { return &abandonsClosed{memory: m} },
 	},
 	{
 		"can be opened twice",

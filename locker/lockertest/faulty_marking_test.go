@@ -168,8 +168,3 @@ func (l neverUnmarks) Release(ctx context.Context, c *locker.Claim, e locker.End
 	e.Unmark = false
 	return l.memory.Release(ctx, c, e)
 }
-
-func (l neverUnmarks) Abandon(c *locker.Claim, e locker.End, late bool) {
-	e.Unmark = false
-	l.memory.Abandon(c, e, late)
-}

@@ -36,11 +36,6 @@ var momentFaults = []fault{
 		[]string{"fencing tokens rise while the clock of the store stands"},
 		func(m memory) locker.Locker { return changesToken{m, trustsClock} },
 	},
-	{
-		"forgets the second pass of Abandon when it is closed",
-		[]string{"Close frees at once what Abandon would free later"},
-		func(m memory) locker.Locker { return &forgetsLate{memory: m} },
-	},
 }
 
 type losesAtRelease struct{ memory }
@@ -63,7 +58,7 @@ func (l losesAtRelease) Release(ctx context.Context, c *locker.Claim, e locker.E
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
 	for _, c := range l.all.meanwhile {
-		l.Abandon(c, locker.End{}, false)
+		_, _ = l.memory.Release(ctx, c, locker.End{Queued: true})
 	}
 	l.all.meanwhile = nil
 	return r, err
@@ -133,13 +128,4 @@ var last atomic.Uint64 // token of all lockers with the fault
 
 func trustsClock() uint64 {
 	return last.Add(1 + uint64(max(0, time.Now().UnixMicro()-int64(last.Load()))))
-}
-
-type forgetsLate struct{ memory }
-
-func (l *forgetsLate) Abandon(c *locker.Claim, e locker.End, late bool) {
-	l.memory.Abandon(c, e, false)
-	if late {
-		time.AfterFunc(time.Second, func() { l.memory.Abandon(c, e, false) })
-	}
 }

@@ -46,20 +46,19 @@ var outageFaults = []fault{
 		func(m memory) locker.Locker { return forgetsQueued{m} },
 	},
 	{
-		"does not try again to abandon",
-		[]string{
-			"what was abandoned in an outage is freed after it",
-			"Close frees at once what was abandoned in an outage",
+		"takes silence for the end of a claim that is given up",
+		[]string{"what was abandoned in an outage is freed after it"},
+		func(m memory) locker.Locker {
+			return givesUp{m, func(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+				if m.down() {
+					return locker.Released{}, locker.ErrLeaseLost
+				}
+				return m.Release(ctx, c, e)
+			}}
 		},
-		func(m memory) locker.Locker { return abandonsIfItCan{m} },
 	},
 	{
-		"abandons later, and not when it is closed",
-		[]string{"Close frees at once what was abandoned in an outage"},
-		func(m memory) locker.Locker { return abandonsLater{m} },
-	},
-	{
-		"abandons all shares of a key in an outage",
+		"gives up all shares of a key",
 		[]string{"a share that was abandoned in an outage is freed alone"},
 		func(m memory) locker.Locker { return abandonsCrowd{m} },
 	},
@@ -191,24 +190,6 @@ func (l forgetsQueued) Acquire(ctx context.Context, c *locker.Claim, t locker.Tr
 	return a, nil
 }
 
-type abandonsIfItCan struct{ memory }
-
-func (l abandonsIfItCan) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if !l.down() {
-		l.memory.Abandon(c, e, late)
-	}
-}
-
-type abandonsLater struct{ memory }
-
-func (l abandonsLater) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if l.down() {
-		time.AfterFunc(3*time.Second, func() { l.memory.Abandon(c, e, late) })
-		return
-	}
-	l.memory.Abandon(c, e, late)
-}
-
 type abandonsCrowd struct{ memory }
 
 func (l abandonsCrowd) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
@@ -221,16 +202,15 @@ func (l abandonsCrowd) Acquire(ctx context.Context, c *locker.Claim, t locker.Tr
 	return a, err
 }
 
-func (l abandonsCrowd) Abandon(c *locker.Claim, e locker.End, late bool) {
-	l.memory.Abandon(c, e, late)
-	if !l.down() {
-		return
-	}
+func (l abandonsCrowd) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
 	for _, other := range l.all.crowd {
-		l.memory.Abandon(other, e, late)
+		if e.Queued {
+			_, _ = l.memory.Release(ctx, other, e)
+		}
 	}
+	return l.memory.Release(ctx, c, e)
 }
 
 type takesSilenceForCrowd struct{ memory }

@@ -3,7 +3,6 @@ package lockertest_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -108,9 +107,9 @@ type miscounts struct {
 	change func(int) int
 }
 
-func (w miscounts) Granted(key, owner string, o locker.Offer) bool {
+func (w miscounts) Granted(key, owner string, o locker.Offer) {
 	o.Waiting = w.change(o.Waiting)
-	return w.Waker.Granted(key, owner, o)
+	w.Waker.Granted(key, owner, o)
 }
 
 type queuedOwner struct{ memory }
@@ -125,7 +124,7 @@ type dropsTriers struct{ memory }
 
 func (l dropsTriers) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if !t.Wait && !l.renewed(c) {
-		l.memory.Abandon(c, locker.End{}, false)
+		_, _ = l.memory.Release(ctx, c, locker.End{Queued: true})
 	}
 	return l.memory.Acquire(ctx, c, t)
 }
@@ -165,7 +164,7 @@ func (l restsLong) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (
 	return a, err
 }
 
-// takesOutLate abandons a claim that nobody has seen for QueueLife, but the
+// takesOutLate gives up a claim that nobody has seen for QueueLife, but the
 // claim acquires its key just before.
 type takesOutLate struct {
 	memory
@@ -179,7 +178,7 @@ func (l takesOutLate) Acquire(ctx context.Context, c *locker.Claim, t locker.Try
 	l.all.mu.Unlock()
 	a, err := l.memory.Acquire(ctx, c, t)
 	if late {
-		l.Abandon(c, locker.End{}, false)
+		_, _ = l.Release(ctx, c, locker.End{Queued: true})
 	}
 	return a, err
 }
@@ -214,22 +213,4 @@ func (l answersTwice) Renew(ctx context.Context, cs []*locker.Claim, answered fu
 		answered(i, err)
 		answered(i, err)
 	})
-}
-
-type abandonsClosed struct {
-	memory
-	closed atomic.Bool
-}
-
-func (l *abandonsClosed) Close(ctx context.Context) error {
-	l.closed.Store(true)
-	return l.memory.Close(ctx)
-}
-
-func (l *abandonsClosed) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if l.closed.Load() {
-		l.Lose(c.Key)
-		return
-	}
-	l.memory.Abandon(c, e, late)
 }

@@ -181,10 +181,12 @@ type forgetsNothing struct{ memory }
 
 func (forgetsNothing) Forget(context.Context, string) (bool, error) { return true, nil }
 
-// freesFirst forgets, when it abandons a claim, that there is a record to keep.
+// freesFirst forgets, when it gives up a claim, that there is a record to keep.
 type freesFirst struct{ memory }
 
-func (l freesFirst) Abandon(c *locker.Claim, e locker.End, late bool) {
-	e.Record = locker.Record{}
-	l.memory.Abandon(c, e, late)
+func (l freesFirst) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Queued {
+		e.Record = locker.Record{}
+	}
+	return l.memory.Release(ctx, c, e)
 }

@@ -29,7 +29,7 @@ var severalFaults = []fault{
 	},
 	{
 		"ends its releases at the first key that was lost",
-		[]string{"each of several keys is released by itself"},
+		[]string{"each of several keys is released by itself", "several claims are given up together"},
 		func(m memory) locker.Locker { return stopsReleasing{m} },
 	},
 }
@@ -80,14 +80,14 @@ func (l keepsAll) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix boo
 type stopsReleasing struct{ memory }
 
 func (l stopsReleasing) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(i int, r locker.Released, err error),
 ) {
 	var lost error
 	for i, c := range cs {
 		var r locker.Released
 		err := lost
 		if lost == nil {
-			r, err = l.Release(ctx, c, locker.End{Next: nexts[i]})
+			r, err = l.Release(ctx, c, ends[i])
 			lost = err
 		}
 		answered(i, r, err)

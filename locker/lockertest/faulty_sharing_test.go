@@ -230,7 +230,7 @@ func (l jumpsQueue) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 	l.all.mu.Unlock()
 	for _, other := range waiting {
 		if t.Queued && other != c && other.Key == c.Key && !l.renewed(other) {
-			l.memory.Abandon(other, locker.End{}, false)
+			_, _ = l.memory.Release(ctx, other, locker.End{Queued: true})
 		}
 	}
 	return l.memory.Acquire(ctx, c, t)

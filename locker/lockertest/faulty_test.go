@@ -173,25 +173,6 @@ func (l hidesLoss) Release(ctx context.Context, c *locker.Claim, e locker.End) (
 	return r, err
 }
 
-type abandonsNothing struct{ memory }
-
-func (l abandonsNothing) Abandon(*locker.Claim, locker.End, bool) {}
-
-type abandonsOnce struct{ memory }
-
-func (l abandonsOnce) Abandon(c *locker.Claim, e locker.End, _ bool) { l.memory.Abandon(c, e, false) }
-
-type waitsInAbandon struct{ memory }
-
-func (l waitsInAbandon) Abandon(c *locker.Claim, e locker.End, late bool) {
-	time.Sleep(10 * time.Second) // as for a store that gives no answer
-	l.memory.Abandon(c, e, late)
-}
-
-type abandonsOthers struct{ memory }
-
-func (l abandonsOthers) Abandon(c *locker.Claim, _ locker.End, _ bool) { l.Lose(c.Key) }
-
 type changesToken struct {
 	memory
 	change func() uint64

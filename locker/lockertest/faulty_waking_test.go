@@ -77,27 +77,31 @@ var wakingFaults = []fault{
 		func(m memory) locker.Locker { return handsOwnOnly{m} },
 	},
 	{
-		"takes every grant for known",
-		[]string{
-			"a grant that nobody knows goes on", "a grant that nobody knows frees the key, if nobody waits",
-			"a share that nobody knows goes on",
-		},
-		func(m memory) locker.Locker {
-			return tells{m, func(w locker.Waker) locker.Waker { return allKnown{w} }}
-		},
-	},
-	{
-		"leaves an abandoned claim in the queue",
+		"leaves a claim that is given up in the queue",
 		[]string{"who is given up is not granted"},
-		func(m memory) locker.Locker { return abandonsKeysOnly{m} },
+		func(m memory) locker.Locker {
+			return givesUp{m, func(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+				if !m.renewed(c) {
+					return locker.Released{}, locker.ErrLeaseLost
+				}
+				return m.Release(ctx, c, e)
+			}}
+		},
 	},
 	{
-		"hands on nothing in Abandon",
-		[]string{"what was granted to who is given up goes on"},
-		func(m memory) locker.Locker { return abandonFreesOnly{m} },
+		"hands on nothing of a claim that is given up",
+		[]string{"what was granted to who is given up goes on", "a share that nobody knows goes on"},
+		func(m memory) locker.Locker {
+			return givesUp{m, func(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+				if l := (freesOnly{m}); m.renewed(c) {
+					return l.Release(ctx, c, e)
+				}
+				return m.Release(ctx, c, e)
+			}}
+		},
 	},
 	{
-		"takes the next claim of a process for the abandoned one",
+		"takes the next claim of a process for the one given up",
 		[]string{"an abandoned claim leaves the next of its process alone"},
 		func(m memory) locker.Locker { return &abandonsByProcess{memory: m} },
 	},
@@ -172,8 +176,10 @@ type grants struct {
 	hear func(key, owner string, token *uint64) bool
 }
 
-func (w grants) Granted(key, owner string, o locker.Offer) bool {
-	return !w.hear(key, owner, &o.Token) || w.Waker.Granted(key, owner, o)
+func (w grants) Granted(key, owner string, o locker.Offer) {
+	if w.hear(key, owner, &o.Token) {
+		w.Waker.Granted(key, owner, o)
+	}
 }
 
 type hears struct {
@@ -185,16 +191,7 @@ func (l hears) Open(w locker.Waker) error { return l.memory.Open(grants{w, l.hea
 
 type wrongKey struct{ locker.Waker }
 
-func (w wrongKey) Granted(key, owner string, o locker.Offer) bool {
-	return w.Waker.Granted(key+"x", owner, o)
-}
-
-type allKnown struct{ locker.Waker }
-
-func (w allKnown) Granted(key, owner string, o locker.Offer) bool {
-	w.Waker.Granted(key, owner, o)
-	return true
-}
+func (w wrongKey) Granted(key, owner string, o locker.Offer) { w.Waker.Granted(key+"x", owner, o) }
 
 type unwanted struct{ locker.Waker }
 
@@ -268,9 +265,9 @@ func (l overstates) Open(w locker.Waker) error { return l.cutsOffers.Open(longOf
 
 type longOffers struct{ locker.Waker }
 
-func (w longOffers) Granted(key, owner string, o locker.Offer) bool {
+func (w longOffers) Granted(key, owner string, o locker.Offer) {
 	o.Length = 5 * time.Second
-	return w.Waker.Granted(key, owner, o)
+	w.Waker.Granted(key, owner, o)
 }
 
 type queuesAlways struct{ memory }
@@ -304,22 +301,26 @@ func (l handsOwnOnly) Release(ctx context.Context, c *locker.Claim, e locker.End
 	return l.memory.Release(ctx, c, e)
 }
 
-type abandonsKeysOnly struct{ memory }
-
-func (l abandonsKeysOnly) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if l.renewed(c) {
-		l.memory.Abandon(c, e, late)
-	}
+// givesUp gives claims up in a way of its own.
+type givesUp struct {
+	memory
+	how func(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error)
 }
 
-type abandonFreesOnly struct{ memory }
-
-func (l abandonFreesOnly) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if l.renewed(c) {
-		l.Lose(c.Key)
-		return
+func (l givesUp) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Queued {
+		return l.how(ctx, c, e)
 	}
-	l.memory.Abandon(c, e, late)
+	return l.memory.Release(ctx, c, e)
+}
+
+func (l givesUp) ReleaseAll(
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(int, locker.Released, error),
+) {
+	for i, c := range cs {
+		r, err := l.Release(ctx, c, ends[i])
+		answered(i, r, err)
+	}
 }
 
 type abandonsByProcess struct {
@@ -327,16 +328,18 @@ type abandonsByProcess struct {
 	at time.Time
 }
 
-func (l *abandonsByProcess) Abandon(c *locker.Claim, e locker.End, _ bool) {
-	l.memory.Abandon(c, e, false)
-	l.at = time.Now().Add(time.Second)
+func (l *abandonsByProcess) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	if e.Queued && l.at.IsZero() {
+		l.at = time.Now().Add(time.Second)
+	}
+	return l.memory.Release(ctx, c, e)
 }
 
 func (l *abandonsByProcess) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	a, err := l.memory.Acquire(ctx, c, t)
 	if !l.at.IsZero() && time.Now().After(l.at) {
 		l.at = time.Time{}
-		l.memory.Abandon(c, locker.End{}, false)
+		_, _ = l.memory.Release(ctx, c, locker.End{Queued: true})
 	}
 	return a, err
 }

@@ -25,9 +25,12 @@ func TestMessageTellsWhatWasSeen(t *testing.T) {
 			"hands on only what it owned", "a late release of a free key serves who waits",
 			"Release by a claim whose TTL has ended",
 		},
-		{"hands on nothing in Abandon", "what was granted to who is given up goes on", "Abandon by the owner of a key"},
 		{
-			"leaves an abandoned claim in the queue", "who is given up is not granted",
+			"hands on nothing of a claim that is given up", "what was granted to who is given up goes on",
+			"a Release by an owner id alone",
+		},
+		{
+			"leaves a claim that is given up in the queue", "who is given up is not granted",
 			"Granted was told for claim 2 (of locker b)",
 		},
 		{
@@ -37,10 +40,6 @@ func TestMessageTellsWhatWasSeen(t *testing.T) {
 		{
 			"tells a wrong count with a grant", "a release gives the key to who waits",
 			"Granted tells that 77 wait, want 0",
-		},
-		{
-			"frees an abandoned claim only once", "an abandoned claim that arrives late is freed too",
-			"the second pass, about 1 s later, did not free it",
 		},
 		{"answers twice", "everybody who waits is served, one at a time", "called answered 2 times"},
 		{"gives token 0", "fencing tokens rise from grant to grant", "a token is never 0"},

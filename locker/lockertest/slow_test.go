@@ -70,7 +70,7 @@ func (l *slow) Open(w locker.Waker) error {
 }
 
 func (l *slow) Close(ctx context.Context) error {
-	l.pending.Wait() // for what Abandon has begun
+	l.pending.Wait()
 	defer l.pending.Wait()
 	return l.memory.Close(ctx)
 }
@@ -93,13 +93,6 @@ func (l *slow) Release(ctx context.Context, c *locker.Claim, e locker.End) (lock
 	return l.memory.Release(ctx, c, e)
 }
 
-func (l *slow) Abandon(c *locker.Claim, e locker.End, late bool) {
-	l.pending.Go(func() {
-		l.travel()
-		l.memory.Abandon(c, e, late)
-	})
-}
-
 // late is the Waker of a slow locker.
 type late struct {
 	locker.Waker
@@ -118,13 +111,8 @@ func (w late) later(tell func()) {
 
 func (w late) Wanted(key string) { w.later(func() { w.Waker.Wanted(key) }) }
 
-func (w late) Granted(key, owner string, o locker.Offer) bool {
-	w.later(func() {
-		if !w.Waker.Granted(key, owner, o) {
-			w.l.memory.Abandon(&locker.Claim{Key: key, Owner: owner}, locker.End{}, false)
-		}
-	})
-	return true
+func (w late) Granted(key, owner string, o locker.Offer) {
+	w.later(func() { w.Waker.Granted(key, owner, o) })
 }
 
 func (w late) Recorded(key, owner, value string) {
@@ -145,7 +133,4 @@ func (l wakes) Release(ctx context.Context, c *locker.Claim, e locker.End) (lock
 
 type wake struct{ locker.Waker }
 
-func (w wake) Granted(key, _ string, _ locker.Offer) bool {
-	w.Wake(key)
-	return true
-}
+func (w wake) Granted(key, _ string, _ locker.Offer) { w.Wake(key) }

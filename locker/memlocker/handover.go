@@ -18,33 +18,26 @@ type message struct {
 	record     string
 }
 
-func (m message) tell() (known bool) {
+func (m message) tell() {
 	switch {
 	case m.revoked:
 		m.to.waker.Revoked(m.key, m.owner)
-		return true
 	case m.record != "":
 		m.to.waker.Recorded(m.key, m.owner, m.record)
-		return true
 	case m.owner == "":
 		m.to.waker.Wanted(m.key)
-		return true
+	default:
+		m.to.waker.Granted(m.key, m.owner, m.offer)
 	}
-	return m.to.waker.Granted(m.key, m.owner, m.offer)
 }
 
-// leave unlocks the store and sends the messages of the call. A grant that
-// nobody knows is given back (law 3).
+// leave unlocks the store and sends the messages of the call.
 func (s *store) leave() {
 	out := slices.DeleteFunc(s.out, func(m message) bool { return m.to.mute > 0 })
 	s.out = nil
 	s.mu.Unlock()
 	for _, m := range out {
-		if !m.tell() {
-			s.mu.Lock()
-			s.free(m.key, m.owner, time.Now())
-			s.leave()
-		}
+		m.tell()
 	}
 }
 

@@ -150,23 +150,6 @@ func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (lo
 	return l.end(c, e, now)
 }
 
-// Abandon leaves nothing of c behind but what e says. With late, it does so
-// again after a second.
-func (l *Locker) Abandon(c *locker.Claim, e locker.End, late bool) {
-	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory, so it cannot block
-	defer l.store.leave()
-	if l.state != open {
-		return
-	}
-	// A store that cannot be reached drops the claim as soon as it can.
-	if late || err != nil {
-		l.store.late = append(l.store.late, again{now.Add(lateAfter), l, c, e})
-	}
-	if err == nil {
-		_, _ = l.end(c, e, now)
-	}
-}
-
 // Capabilities return all there are.
 func (*Locker) Capabilities() locker.Capabilities {
 	return locker.Capabilities{
@@ -207,8 +190,7 @@ func (l *Locker) Check(ctx context.Context, _ time.Duration) error {
 }
 
 // Close ends the use of l, but not of its peers. Claims that wait on l leave
-// the queues, and what Abandon has left to do is done. Keys that l holds end at
-// their TTL. Close is idempotent.
+// the queues. Keys that l holds end at their TTL. Close is idempotent.
 func (l *Locker) Close(context.Context) error {
 	l.store.mu.Lock()
 	defer l.store.leave()
@@ -219,10 +201,6 @@ func (l *Locker) Close(context.Context) error {
 		if reached && e.held(now) { // those behind the claims of l may own it too
 			l.store.serve(key, e, now)
 		}
-	}
-	// A broken store is left to the first call after it is mended.
-	if reached {
-		l.store.finish(l, now)
 	}
 	return nil
 }

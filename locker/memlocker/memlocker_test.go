@@ -19,12 +19,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestReleasedKeysLeaveNothing(t *testing.T) {
 	w := peers(t, "a", "b")
-	w.ws[1].gone = true
 	for i := range 1000 {
 		c := claim("a", "k"+strconv.Itoa(i))
 		w.acquire(0, c)
 		w.wait(1, claim("b", c.Key))
 		w.release(0, c, nil, 1)
+		w.release(1, claim("b", c.Key), nil, 0)
 	}
 	if n := len(w.ls[0].store.keys); n != 0 {
 		t.Fatalf("%d entries for keys that nobody holds or waits for", n)
@@ -41,16 +41,15 @@ func TestExpiredKeysAreForgottenByTheNextCall(t *testing.T) {
 				w.wait(1, claim("b", c.Key))
 			}
 			if i%3 == 0 {
-				w.ls[0].Abandon(c, locker.End{}, true)
+				_, _ = w.ls[0].Release(t.Context(), c, locker.End{Queued: true})
 			}
 		}
 		time.Sleep(10 * time.Second)
 		if _, err := locker.Findings(w.ls[1].Check(t.Context(), time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		s := w.ls[0].store
-		if keys, late := len(s.keys), len(s.late); keys != 0 || late != 0 {
-			t.Fatalf("%d entries for expired keys, %d for abandoned claims", keys, late)
+		if n := len(w.ls[0].store.keys); n != 0 {
+			t.Fatalf("%d entries for expired keys", n)
 		}
 	})
 }
@@ -114,20 +113,6 @@ func TestBrokenStoreAnswersNobodyAndChangesNothing(t *testing.T) {
 		w.acquire(0, claim("a", "free"))
 		w.try(1, claim("b", "k"), locker.Try{})
 		time.Sleep(10 * time.Second) // nothing was renewed
-		w.acquire(1, claim("b", "k"))
-	})
-}
-
-func TestClaimAbandonedWhileBrokenIsFreedAfterwards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := peers(t, "a", "b")
-		c := claim("a", "k")
-		w.acquire(0, c)
-		mend := w.ls[0].Break()
-		w.ls[0].Abandon(c, locker.End{}, false)
-		mend()
-		w.try(1, claim("b", "k"), locker.Try{})
-		time.Sleep(lateAfter)
 		w.acquire(1, claim("b", "k"))
 	})
 }

@@ -29,19 +29,19 @@ func TestReleaseGrantsInOrderOfFirstWaitAndQueuesTheReleaserBehind(t *testing.T)
 }
 
 func TestGrantForNobodyGoesOn(t *testing.T) {
-	w := peers(t, "a", "gone", "closed", "c")
+	w := peers(t, "a", "b", "closed", "c")
 	a, c := claim("a", "k"), claim("c", "k")
 	w.acquire(0, a)
 	w.wait(1, claim("b", "k"))
 	w.wait(2, claim("x", "k"))
 	w.wait(3, c)
 	w.told = nil
-	w.ws[1].gone = true
 	if err := w.ls[2].Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.release(0, a, nil, 2)
-	w.wantTold("gone granted k as b, 1 behind", "c granted k as c, 0 behind")
+	w.release(1, claim("b", "k"), nil, 1)
+	w.wantTold("b granted k as b, 1 behind", "c granted k as c, 0 behind")
 	w.release(3, c, nil, 0)
 }
 
@@ -85,7 +85,7 @@ func TestNobodyIsGrantedAnotherKeyOrByAStranger(t *testing.T) {
 
 func TestKeyOfNobodyIsHandedOnByALateRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, abandons := range []bool{false, true} {
+		for _, givesUp := range []bool{false, true} {
 			w := peers(t, "a", "b")
 			a := claim("a", "k")
 			w.acquire(0, a)
@@ -93,8 +93,8 @@ func TestKeyOfNobodyIsHandedOnByALateRelease(t *testing.T) {
 			w.wait(1, claim("b", "k"))
 			time.Sleep(time.Second)
 			w.told = nil
-			if abandons {
-				w.ls[0].Abandon(a, locker.End{}, false)
+			if givesUp {
+				_, _ = w.ls[0].Release(t.Context(), a, locker.End{Queued: true})
 			} else if _, err := w.ls[0].Release(t.Context(), a, locker.End{}); !errors.Is(err, locker.ErrLeaseLost) {
 				t.Fatalf("Release: %v, want ErrLeaseLost", err)
 			}
@@ -103,16 +103,16 @@ func TestKeyOfNobodyIsHandedOnByALateRelease(t *testing.T) {
 	})
 }
 
-func TestAbandonTouchesNoOtherClaimOfItsInstance(t *testing.T) {
+func TestAReleaseThatGivesUpTouchesNoOtherClaimOfItsInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := peers(t, "a", "b")
 		a, b := claim("a", "k"), claim("b", "k")
 		w.acquire(0, a)
 		w.wait(1, b)
-		w.ls[1].Abandon(b, locker.End{}, true)
+		_, _ = w.ls[1].Release(t.Context(), b, locker.End{Queued: true})
 		b2 := claim("b2", "k")
 		w.wait(1, b2)
-		time.Sleep(lateAfter)
+		_, _ = w.ls[1].Release(t.Context(), b, locker.End{Queued: true}) // again
 		w.wait(1, b2)
 		w.told = nil
 		w.release(0, a, nil, 1)

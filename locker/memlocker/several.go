@@ -43,10 +43,10 @@ func (l *Locker) AcquireAll(
 
 // ReleaseAll is Release for each claim.
 func (l *Locker) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(i int, r locker.Released, err error),
 ) {
 	for i, c := range cs {
-		r, err := l.Release(ctx, c, locker.End{Next: nexts[i]})
+		r, err := l.Release(ctx, c, ends[i])
 		answered(i, r, err)
 	}
 }

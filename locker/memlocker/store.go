@@ -2,21 +2,14 @@ package memlocker
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
 
-const (
-	// tidyEvery is how often a call drops the entries that have expired.
-	tidyEvery = time.Second
-
-	// lateAfter is how long after its Abandon a claim is dropped for the second
-	// time.
-	lateAfter = time.Second
-)
+// tidyEvery is how often a call drops the entries that have expired.
+const tidyEvery = time.Second
 
 // store is the state that peers share.
 type store struct {
@@ -28,7 +21,6 @@ type store struct {
 	records map[string]record // nil before the first
 	spare   *entry            // for the next new key
 	tidied  time.Time
-	late    []again   // in the order of their times
 	out     []message // what leave is to tell
 
 	// token is the last fencing token given for any key. One counter serves all
@@ -43,14 +35,6 @@ type store struct {
 type entry struct {
 	owners []share
 	queue  []waiting // in the order of their places
-}
-
-// again is an abandoned claim, to be dropped again.
-type again struct {
-	at    time.Time
-	by    *Locker
-	claim *locker.Claim
-	end   locker.End
 }
 
 // The methods below need s.mu.
@@ -109,22 +93,8 @@ func (s *store) fence(now time.Time) uint64 {
 	return first
 }
 
-// finish drops the claims that l has abandoned, before their time.
-func (s *store) finish(l *Locker, now time.Time) {
-	for _, c := range s.late {
-		if c.by == l {
-			_, _ = l.end(c.claim, c.end, now)
-		}
-	}
-	s.late = slices.DeleteFunc(s.late, func(c again) bool { return c.by == l })
-}
-
-// tidy drops entries and claims whose time is over.
+// tidy drops entries whose time is over.
 func (s *store) tidy(now time.Time) {
-	for len(s.late) > 0 && !now.Before(s.late[0].at) {
-		_, _ = s.late[0].by.end(s.late[0].claim, s.late[0].end, now)
-		s.late = s.late[1:]
-	}
 	if now.Sub(s.tidied) < tidyEvery {
 		return
 	}

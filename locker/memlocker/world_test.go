@@ -9,18 +9,16 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// waiter is a Waker that records its calls. It may have given up waiting.
+// waiter is a Waker that records its calls.
 type waiter struct {
 	lockerkit.Deaf
 
 	name string
-	gone bool
 	told *[]string
 }
 
-func (w *waiter) Granted(key, owner string, o locker.Offer) bool {
+func (w *waiter) Granted(key, owner string, o locker.Offer) {
 	*w.told = append(*w.told, fmt.Sprintf("%s granted %s as %s, %d behind", w.name, key, owner, o.Waiting))
-	return !w.gone
 }
 
 func (w *waiter) Wanted(key string) { *w.told = append(*w.told, w.name+" wanted "+key) }
@@ -115,5 +113,5 @@ type hears struct {
 	f func()
 }
 
-func (h hears) Granted(string, string, locker.Offer) bool { h.f(); return true }
-func (h hears) Wanted(string)                             { h.f() }
+func (h hears) Granted(string, string, locker.Offer) { h.f() }
+func (h hears) Wanted(string)                        { h.f() }

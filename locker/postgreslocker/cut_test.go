@@ -18,10 +18,7 @@ type granted struct {
 	owners chan string
 }
 
-func (w granted) Granted(_, owner string, _ locker.Offer) bool {
-	w.owners <- owner
-	return true
-}
+func (w granted) Granted(_, owner string, _ locker.Offer) { w.owners <- owner }
 
 func TestAFirstWaiterThatIsGoneIsPassedOver(t *testing.T) {
 	for name, limit := range map[string]int{"alone": 1, "shared": locker.NoLimit} {

@@ -18,8 +18,6 @@ import (
 // silent is a Waker that knows every claim.
 type silent struct{ lockerkit.Deaf }
 
-func (silent) Granted(string, string, locker.Offer) bool { return true }
-
 func claim(key string) *locker.Claim {
 	return &locker.Claim{Key: key, Owner: rand.Text()[:locker.OwnerLen], TTL: 10 * time.Second}
 }

@@ -166,8 +166,7 @@ func (a *attempt) takeAndLook(ctx context.Context) (locker.Answer, error) {
 
 // owned is the answer of an attempt that took the key, with the fencing token
 // that it asked for. Without a token the whole attempt has failed. If the
-// server has refused it, owned gives the key back. No other try of the claim
-// may follow, as in take.
+// server has refused it, no other try of the claim may follow, as in take.
 func (a *attempt) owned(fence []command) (locker.Answer, error) {
 	if !a.claim.Fencing {
 		return locker.Answer{Acquired: true}, nil
@@ -179,8 +178,7 @@ func (a *attempt) owned(fence []command) (locker.Answer, error) {
 	case errors.Is(err, redis.Nil):
 		return locker.Answer{}, unclear(errors.New("the key was deleted at once"))
 	case a.refused(err):
-		a.Abandon(a.claim, locker.End{}, false)
-		return locker.Answer{Queued: true}, a.tryError(err)
+		return locker.Answer{Queued: true}, a.tryError(err) // the guard gives it up
 	}
 	return locker.Answer{}, ofSeveral([]error{nil, a.tryError(err)}) // the key was taken, so something was sent
 }

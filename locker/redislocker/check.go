@@ -99,8 +99,12 @@ func (l checker) probe(ctx context.Context) error {
 	if err == nil {
 		err = l.tryError(l.run(ctx, traces)[0].Err())
 	}
-	if err != nil { // ctx may have ended, so the janitor cleans up
-		l.janitor.add(l.node(c.Key), chore{call: traces, again: true})
+	if err != nil {
+		l.gate.Go(func() { // ends with its limit; ctx may have ended
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
+			defer cancel()
+			_ = l.run(ctx, traces)
+		})
 	}
 	return err
 }

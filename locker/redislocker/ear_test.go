@@ -16,7 +16,6 @@ type ear struct {
 	lockerkit.Deaf
 
 	heard chan news
-	deaf  chan struct{} // closed: nobody waits here any more
 }
 
 // news is one call of a Waker.
@@ -25,16 +24,10 @@ type news struct {
 	offer            locker.Offer
 }
 
-func newEar() *ear { return &ear{heard: make(chan news, 100), deaf: make(chan struct{})} }
+func newEar() *ear { return &ear{heard: make(chan news, 100)} }
 
-func (e *ear) Granted(key, owner string, o locker.Offer) bool {
-	select {
-	case <-e.deaf:
-		return false
-	default:
-	}
+func (e *ear) Granted(key, owner string, o locker.Offer) {
 	e.heard <- news{"granted", key, owner, o}
-	return true
 }
 
 func (e *ear) Wanted(key string) { e.heard <- news{what: "wanted", key: key} }

@@ -26,7 +26,6 @@ type inbox struct {
 	client  *redisconn.Conns
 	channel string
 	waker   locker.Waker
-	strange func(key, owner string) // called for a key that was granted to nobody here
 
 	live   atomic.Bool     // the server has confirmed the subscription, and it was not lost since
 	ctx    context.Context // of subscribing
@@ -63,9 +62,9 @@ const (
 	recordedWord = "recorded "
 )
 
-func newInbox(client *redisconn.Conns, channel string, w locker.Waker, strange func(key, owner string)) *inbox {
+func newInbox(client *redisconn.Conns, channel string, w locker.Waker) *inbox {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // serves every caller, until close
-	return &inbox{client: client, channel: channel, waker: w, strange: strange, ctx: ctx, cancel: cancel}
+	return &inbox{client: client, channel: channel, waker: w, ctx: ctx, cancel: cancel}
 }
 
 // open subscribes in the background, once. heard says that the subscription is
@@ -206,8 +205,8 @@ func (b *inbox) message(text string) {
 		b.waker.Recorded(key, owner, value)
 		return
 	}
-	if key, owner, o, ok := readOffer(text); ok && !b.waker.Granted(key, owner, o) {
-		b.strange(key, owner) // law 3
+	if key, owner, o, ok := readOffer(text); ok {
+		b.waker.Granted(key, owner, o)
 	}
 }
 

@@ -17,17 +17,21 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// listener is a guard that knows no claim, and counts what it hears.
+// listener is a guard that counts what it hears.
 type listener struct {
 	lockerkit.Deaf
 
-	heard int
+	heard   int
+	granted string // the last owner and key
 }
 
-func (l *listener) Granted(string, string, locker.Offer) bool { l.heard++; return false }
-func (l *listener) Wanted(string)                             { l.heard++ }
-func (l *listener) Wake(string)                               { l.heard++ }
-func (l *listener) WakeAll()                                  { l.heard++ }
+func (l *listener) Granted(key, owner string, _ locker.Offer) {
+	l.heard++
+	l.granted = owner + key
+}
+func (l *listener) Wanted(string) { l.heard++ }
+func (l *listener) Wake(string)   { l.heard++ }
+func (l *listener) WakeAll()      { l.heard++ }
 
 func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 	for _, text := range []string{
@@ -37,7 +41,7 @@ func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 		"wake k 1", strings.Repeat("offered ", 1000),
 	} {
 		w := &listener{}
-		b := newInbox(nil, "c", w, func(key, owner string) { t.Errorf("%q: %q of %q is given back", text, key, owner) })
+		b := newInbox(nil, "c", w)
 		b.read(&redis.Message{Payload: text})
 		b.read(&redis.Pong{})
 		if w.heard > 0 {
@@ -75,7 +79,7 @@ func TestNobodyWaitsWhileALostSubscriptionIsClosed(t *testing.T) {
 		defer func() { _ = theirs.Close() }()
 		conns := redisconn.New(&redisconn.Settings{Client: theirs})
 		defer conns.Close()
-		b := newInbox(conns, "c", &listener{}, nil)
+		b := newInbox(conns, "c", &listener{})
 		b.where = func() string {
 			if moved.Load() {
 				return "new"
@@ -106,11 +110,10 @@ func FuzzAMessageNamesTheKeyWhatever(f *testing.F) {
 	f.Add("\xff offered 1 o 0 1 k")
 	f.Fuzz(func(t *testing.T, key string) {
 		for _, text := range []string{"offered 0 OWNER 18446744073709551615 7 ", "offered 5000 OWNER 0 7 "} {
-			var back string
-			b := newInbox(nil, "c", &listener{}, func(key, owner string) { back = owner + key })
-			b.message(text + key)
-			if back != "OWNER"+key {
-				t.Errorf("%q was given back, want OWNER and %q", back, key)
+			l := &listener{}
+			newInbox(nil, "c", l).message(text + key)
+			if l.granted != "OWNER"+key {
+				t.Errorf("%q was granted, want OWNER and %q", l.granted, key)
 			}
 		}
 	})

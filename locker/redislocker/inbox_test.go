@@ -8,34 +8,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Law 3.
-func TestAGrantForNobodyIsGivenBackAndHandedOn(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, es := listening(t, rdb, 3)
-	a, b := claim("k"), claim("k")
-	mustAcquire(t, ls[0], a)
-	queue(t, ls[1], claim("k"))
-	queue(t, ls[2], b)
-	close(es[1].deaf) // nobody waits there any more
-	release(t, ls[0], a, nil, locker.Released{Waiting: 2, Handed: true})
-	es[2].granted(t, b, 0)
-	if err := renew(t.Context(), t, ls[2], b)[0]; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAGrantForNobodyFreesTheKeyIfNobodyWaits(t *testing.T) {
-	t.Parallel() // it mostly waits
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, es := listening(t, rdb, 2)
-	a := claim("a key, with spaces")
-	mustAcquire(t, ls[0], a)
-	queue(t, ls[1], claim(a.Key))
-	close(es[1].deaf)
-	release(t, ls[0], a, nil, locker.Released{Waiting: 1, Handed: true})
-	emptied(t, rdb)
-}
-
 func TestEachNewSubscriptionWakesEverybody(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	_, es := listening(t, rdb, 2)

@@ -28,7 +28,6 @@ type Locker struct {
 	// Set by Open, before any other method.
 	*server
 
-	janitor  *janitor
 	inbox    *inbox
 	recent   *recent // nil on a server that never changes
 	replicas replicas
@@ -80,40 +79,30 @@ func (l *Locker) ready(w locker.Waker) error {
 	}
 	conn := redisconn.New(&l.settings.conn)
 	l.server = newServer(conn, newNames(&l.settings, conn.Cluster()))
-	l.janitor = newJanitor(cleaner(l.server))
 	l.replicas = replicas{l.server, l.settings.replicas, l.settings.replicasWait}
 	if l.replicas.want > 0 {
 		w = confirming{w, l}
 	}
-	l.inbox = newInbox(l.conn, l.names.inbox(l.self.instance), w, l.giveBack)
+	l.inbox = newInbox(l.conn, l.names.inbox(l.self.instance), w)
 	if l.conn.Sentinel() {
 		l.inbox.where = l.conn.Elected
 	}
 	if l.conn.Cluster() || l.conn.Sentinel() {
-		l.recent = newRecent(l.primary, l.ask, l.giveBack)
+		l.recent = newRecent(l.primary, l.ask, func(key, owner string) { w.Orphaned(key, owner) })
 		l.recent.trip = &l.conn.Trip
 	}
 	return nil
 }
 
-// Close ends the locker and closes its own connections, after it has done at
-// once all that is left to clean up. Calls under way end by their contexts. If
-// ctx ends first, Close returns ctx's error, and the rest goes on in the
-// background. Keys that could not be cleaned up then end at their TTL. Close is
-// idempotent.
-func (l *Locker) Close(ctx context.Context) error {
-	err := l.gate.Close(ctx, l.shutDown)
-	if err != nil {
-		l.janitor.giveUp()
-	}
-	return err
-}
+// Close ends the locker and closes its own connections. Calls under way end by
+// their contexts. If ctx ends first, Close returns ctx's error, and the rest
+// goes on in the background. Close is idempotent.
+func (l *Locker) Close(ctx context.Context) error { return l.gate.Close(ctx, l.shutDown) }
 
 // shutDown closes the connections only when nobody uses them.
 func (l *Locker) shutDown() {
 	l.recent.close()
 	l.inbox.close()
-	l.janitor.finish()
 	l.gate.Wait()
 	l.conn.Close()
 }
@@ -238,7 +227,8 @@ func (l *Locker) AcquireAll(
 	return several{l, cs, prefix}.acquire(ctx)
 }
 
-// Release frees the key, or hands it to the first waiter, in one round trip.
+// Release frees the key, or hands it to the first waiter, in one round trip. It
+// does so by owner id alone, and takes c out of the queue if e says so.
 // With a record and [WithReplicas] it then waits until they have the record.
 func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if err := l.gate.Enter(); err != nil {
@@ -255,8 +245,8 @@ func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (lo
 // releasing is the request of a release.
 func (l *Locker) releasing(c *locker.Claim, e locker.End) call {
 	st, own, behind := l.state(c), "", ""
-	if c.Limit > 1 {
-		own = st.entry // its share is found sooner
+	if e.Queued || c.Limit > 1 {
+		own = st.entry // with a limit, its share is found sooner
 	}
 	if e.Next != nil {
 		behind = l.state(e.Next).queued(l.inbox.open())
@@ -280,7 +270,7 @@ func (l *Locker) keep(ctx context.Context, c *locker.Claim, end call) (released 
 // ReleaseAll takes one round trip. In a cluster it takes one for each node, all
 // at the same time.
 func (l *Locker) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(i int, r locker.Released, err error),
 ) {
 	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
@@ -293,7 +283,7 @@ func (l *Locker) ReleaseAll(
 	l.perNode(cs, func(_ string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
-			calls[n] = l.releasing(cs[i], locker.End{Next: nexts[i]})
+			calls[n] = l.releasing(cs[i], ends[i])
 		}
 		for n, answer := range l.run(ctx, calls...) {
 			results[at[n]], errs[at[n]] = freed(answer)
@@ -318,7 +308,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	l.perNode(cs, func(node string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
-			st, ok := cs[i].State.(*state) // only read, because Abandon may run at the same time
+			st, ok := cs[i].State.(*state) // only read, because a Release may run at the same time
 			if !ok {
 				st = &state{claim: cs[i], keys: l.names.keys(cs[i].Key), owner: cs[i].Owner}
 			}
@@ -337,26 +327,6 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		}
 		l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
 	})
-}
-
-// Abandon frees c's key in the background by owner id, or hands it on, and
-// takes c out of the queue: at once, and with late again a second later. If
-// there is no answer, Abandon tries again every second for half a minute,
-// because a server that hangs carries out its requests once it goes on. At most
-// some thousand keys wait for that. The others are left to the TTL, and a
-// warning in the log counts them.
-func (l *Locker) Abandon(c *locker.Claim, e locker.End, late bool) {
-	if l.server == nil {
-		return
-	}
-	st := l.state(c)
-	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
-	l.janitor.add(l.node(c.Key), chore{call: st.end(e, st.entry, ""), again: late})
-}
-
-// giveBack releases a key that was granted to nobody here (law 3).
-func (l *Locker) giveBack(key, owner string) {
-	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.names.keys(key), owner, "", "")})
 }
 
 // Begin marks the key of c, in one round trip. With [WithReplicas] it then

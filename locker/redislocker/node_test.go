@@ -84,22 +84,6 @@ func TestRenewAnswersForANodeThatIsWellBeforeOneThatHangs(t *testing.T) {
 	b.Cont()
 }
 
-func TestAbandonOnANodeThatIsWellDoesNotWaitForOneThatHangs(t *testing.T) {
-	a, b, rdb := twoNodes(t)
-	l := open(t, rdb)
-	onA, onB := acquireOnBoth(t, l, a, 5)
-	b.Stop()
-	for _, c := range onB {
-		l.Abandon(c, locker.End{}, false)
-	}
-	for _, c := range onA {
-		l.Abandon(c, locker.End{}, false)
-	}
-	emptied(t, redistest.Client(t, a.Addr)) // within less than a TTL, and b never goes on until then
-	b.Cont()
-	emptied(t, redistest.Client(t, b.Addr))
-}
-
 // In a cluster a message that reaches nobody on this node may reach somebody on
 // another.
 func TestInAClusterNobodyIsPassedOver(t *testing.T) {

@@ -39,7 +39,7 @@ func TestAKeyWithAnEmptyValueIsSomebodyElses(t *testing.T) {
 	if err := renew(t.Context(), t, ls[0], a)[0]; !lost(err) {
 		t.Errorf("Renew: %v, want ErrLeaseLost", err)
 	}
-	ls[0].Abandon(a, locker.End{}, false)
+	_, _ = ls[0].Release(t.Context(), a, locker.End{Queued: true})
 	if err := ls[0].Close(t.Context()); err != nil { // does at once what is left
 		t.Fatal(err)
 	}

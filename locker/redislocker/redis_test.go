@@ -58,7 +58,7 @@ func TestForeignValuesAreHeldByNobodyWeKnow(t *testing.T) {
 		}
 		c := claim("k")
 		queue(t, l, c) // whatever the channel is that a message goes to
-		l.Abandon(c, locker.End{}, false)
+		_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 	}
 }
 

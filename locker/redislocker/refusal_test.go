@@ -46,7 +46,7 @@ func TestKeyOfAnotherTypeIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want ErrLeaseLost", name, err)
 		}
 	}
-	l.Abandon(c, locker.End{}, true)
+	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -212,7 +212,7 @@ func TestClosedLockerRefuses(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("before Open: %v, want ErrInvalidOption", err)
 	}
-	l.Abandon(c, locker.End{}, true)
+	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestClosedLockerRefuses(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrClosed) {
 		t.Errorf("after Close: %v, want ErrClosed", err)
 	}
-	l.Abandon(c, locker.End{}, true)
+	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 	if err := rdb.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("the caller's client: %v", err)
 	}

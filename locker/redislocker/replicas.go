@@ -174,26 +174,25 @@ type confirming struct {
 
 // Granted waits for the replicas in the background. If they do not get the key
 // in time, it passes on no length. The claim then acquires the key itself, and
-// waits for them in doing so. The claim may have done that meanwhile, so the
-// key is given back only if nobody here knows the owner (law 3).
-func (w confirming) Granted(key, owner string, o locker.Offer) bool {
+// waits for them in doing so.
+func (w confirming) Granted(key, owner string, o locker.Offer) {
 	l := w.locker
 	if l.gate.Enter() != nil {
-		return false
+		return
 	}
 	go func() { // ends with its time limit; Close waits for it
 		defer l.gate.Leave()
-		ctx, cancel := context.WithTimeout(l.janitor.ctx, limits.Apart(cleanLimit)) // ends when Close does or gives up
+		ctx, cancel := context.WithTimeout(context.Background(), limits.Apart(lateLimit)) //nolint:forbidigo // no caller waits
 		defer cancel()
 		if !l.replicas.have(ctx, key, owner) {
 			o.Length = 0
 		}
-		if !w.Waker.Granted(key, owner, o) {
-			l.giveBack(key, owner)
-		}
+		w.Waker.Granted(key, owner, o)
 	}()
-	return true
 }
+
+// lateLimit bounds a request for which no caller waits.
+const lateLimit = time.Second
 
 // Recorded passes on that there is a record. A process whose message has none
 // asks for it, which takes longer than the replicas do as a rule.

@@ -153,7 +153,7 @@ func (s several) takeBack(as []locker.Answer, held int) {
 	for i, c := range s.claims {
 		if as[i].Acquired && held < len(as) && (i > held || !s.prefix) {
 			as[i] = locker.Answer{}
-			s.Abandon(c, locker.End{}, false)
+			s.inbox.waker.Orphaned(c.Key, c.Owner)
 		}
 	}
 }

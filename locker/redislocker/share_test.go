@@ -79,7 +79,7 @@ func TestACrowdLeavesNothingBehind(t *testing.T) {
 	if d := rdb.PTTL(t.Context(), crowdOf("k")).Val(); d <= 0 || d > ttl/2 {
 		t.Errorf("the crowd lasts %v, want the share that is left", d)
 	}
-	ls[1].Abandon(w, locker.End{}, false)
+	_, _ = ls[1].Release(t.Context(), w, locker.End{Queued: true})
 	mustRelease(t, ls[0], a)
 	emptied(t, rdb)
 }

@@ -11,7 +11,7 @@ import (
 
 // Law 3, of requests that queue.
 
-func TestALookWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T) {
+func TestALookWithoutAnAnswerMayHaveQueuedAndIsTakenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
 		t.Helper()
 		owner, c := claim("k"), fenced("k")
@@ -24,15 +24,15 @@ func TestALookWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T) {
 				t.Errorf("%+v: %+v, %v, want ErrUnavailable, and Queued where it may be", how, a, err)
 			}
 		}
-		l.Abandon(c, locker.End{}, false)
-		if !has("k") { // waits until the janitor is done
+		_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
+		if !has("k") {
 			t.Fatal("the owner's key is gone")
 		}
 		release(t, l, owner, claim("k"), locker.Released{})
 	})
 }
 
-func TestAReleaseWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T) {
+func TestAReleaseWithoutAnAnswerMayHaveQueuedAndIsTakenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
 		t.Helper()
 		owner, second, next := claim("k"), claim("k"), claim("k")
@@ -44,11 +44,11 @@ func TestAReleaseWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T)
 		if !errors.Is(err, locker.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		l.Abandon(next, locker.End{}, false)
-		l.Abandon(owner, locker.End{}, true)
-		l.Abandon(second, locker.End{}, false)
+		_, _ = l.Release(t.Context(), next, locker.End{Queued: true})
+		_, _ = l.Release(t.Context(), owner, locker.End{Queued: true})
+		_, _ = l.Release(t.Context(), second, locker.End{Queued: true})
 		if has("k") {
-			t.Error("the key is left, or went to one that was abandoned")
+			t.Error("the key is left, or went to one that was given up")
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 	}
 }
 
-// Law 11. The janitor ends what a late try took, and does not keep again what
+// Law 11. A release ends what a late try took, and does not keep again what
 // was kept and forgotten.
 func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, _ *wire, has func(string) bool) {
@@ -108,7 +108,7 @@ func TestALateTryBringsBackNoForgottenRecord(t *testing.T) {
 			t.Fatal(found, err)
 		}
 		mustAcquire(t, l, c) // as a try that arrives late
-		l.Abandon(c, locker.End{}, true)
+		_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 		if has("k") {
 			t.Error("the key is left")
 		}

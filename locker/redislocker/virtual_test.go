@@ -2,9 +2,7 @@ package redislocker_test
 
 import (
 	"context"
-	"errors"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -87,116 +85,9 @@ func inBubble(t *testing.T, test func(t *testing.T, l *redislocker.Locker, w *wi
 		l := open(t, rdb, redislocker.WithHook(w))
 		mustAcquire(t, l, claim("warm"))
 		mustAcquire(t, l, fenced("warm too"))
-		l.Abandon(claim("warm three"), locker.End{}, true)
+		_, _ = l.Release(t.Context(), claim("warm three"), locker.End{Queued: true})
 		time.Sleep(time.Minute)
 		test(t, l, w, func(key string) bool { synctest.Wait(); return m.Exists(lock(key)) })
-	})
-}
-
-func TestAbandonFreesAKeyThatALateTryTakesAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
-		t.Helper()
-		c := claim("k")
-		var late func() error
-		w.set(func(deliver func() error) error { late = deliver; return loseRequest(nil) })
-		if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
-			t.Fatal(err)
-		}
-		w.set(nil)
-		l.Abandon(c, locker.End{}, true)
-		if has("k") {
-			t.Fatal("the try was to be late")
-		}
-		time.Sleep(900 * time.Millisecond)
-		_ = late()
-		if !has("k") {
-			t.Fatal("the late try did not take the key")
-		}
-		time.Sleep(200 * time.Millisecond)
-		if has("k") {
-			t.Error("the late try's key is left")
-		}
-	})
-}
-
-func TestAbandonGoesOnUntilItIsAnswered(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
-		t.Helper()
-		c := claim("k")
-		mustAcquire(t, l, c)
-		w.set(loseRequest)
-		l.Abandon(c, locker.End{}, true)
-		time.Sleep(10 * time.Second)
-		if !has("k") {
-			t.Fatal("the requests were to be lost")
-		}
-		w.set(nil)
-		time.Sleep(10 * time.Second)
-		if has("k") {
-			t.Error("the key is left")
-		}
-	})
-}
-
-func TestAbandonGivesUpInTheEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, _ func(string) bool) {
-		t.Helper()
-		w.set(loseRequest)
-		before := w.requests()
-		l.Abandon(claim("k"), locker.End{}, false)
-		time.Sleep(time.Hour)
-		if n := w.requests() - before; n != 33 {
-			t.Errorf("%d tries in an hour, want 33", n)
-		}
-	})
-}
-
-func TestCloseCleansUpAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
-		t.Helper()
-		c := claim("k")
-		mustAcquire(t, l, c)
-		w.set(loseRequest)
-		l.Abandon(c, locker.End{}, true)
-		synctest.Wait()
-		w.set(nil)
-		start := time.Now()
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if d := time.Since(start); d != 0 {
-			t.Errorf("Close waited for %v", d)
-		}
-		if has("k") {
-			t.Error("the key is left")
-		}
-	})
-}
-
-func TestManyAbandonedKeysShareRequests(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
-		t.Helper()
-		var cs []*locker.Claim
-		for i := range 1000 {
-			cs = append(cs, claim(strconv.Itoa(i)))
-			mustAcquire(t, l, cs[i])
-		}
-		before := w.requests()
-		for _, c := range cs {
-			l.Abandon(c, locker.End{}, true)
-		}
-		time.Sleep(5 * time.Second)
-		for _, c := range cs {
-			if has(c.Key) {
-				t.Fatalf("key %s is left", c.Key)
-			}
-		}
-		// Twice four batches, and a few that were sent while keys still came
-		// in.
-		if n := w.requests() - before; n < 2 || n > 50 {
-			t.Errorf("%d requests to free 1,000 keys twice", n)
-		}
 	})
 }
 
@@ -242,11 +133,14 @@ func TestAClockThatStepsBackPassesOverNobodyAndKeepsNoDeadClaim(t *testing.T) {
 
 		mustAcquire(t, l, limited("dead", 3))
 		ahead(claim("dead"), "m")
+		c, how := limited("dead", 3), locker.Try{Wait: true}
 		for range 10 { // the queue does not end while others look
 			time.Sleep(locker.LookEvery)
-			if a, _ := l.Acquire(t.Context(), limited("dead", 3), locker.Try{Wait: true}); a.Acquired {
+			a, _ := l.Acquire(t.Context(), c, how)
+			if a.Acquired {
 				return
 			}
+			how.Queued, how.Place = a.Queued, a.Place
 		}
 		t.Error("a claim that was not seen for 5 s keeps others from the key")
 	})

@@ -18,12 +18,12 @@ func woken(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) bool {
 	t.Helper()
 	first, second := claim("k"), claim("k")
 	if a, err := holder.Acquire(within(t, time.Second), first, locker.Try{}); err != nil || !a.Acquired {
-		holder.Abandon(first, locker.End{}, false)
+		_, _ = holder.Release(t.Context(), first, locker.End{Queued: true})
 		return false
 	}
-	defer waiter.Abandon(second, locker.End{}, false)
+	defer func() { _, _ = waiter.Release(t.Context(), second, locker.End{Queued: true}) }()
 	if a, err := waiter.Acquire(within(t, time.Second), second, locker.Try{Wait: true}); err != nil || !a.Queued {
-		holder.Abandon(first, locker.End{}, false)
+		_, _ = holder.Release(t.Context(), first, locker.End{Queued: true})
 		return false
 	}
 	if _, err := holder.Release(within(t, time.Second), first, locker.End{}); err != nil {

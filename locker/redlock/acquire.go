@@ -129,7 +129,7 @@ func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) 
 	case idle:
 		l.giveBack(limited, b, i)
 	case over:
-		n.store.Abandon(&s.claim, locker.End{}, true)
+		n.clean(&s.claim, true)
 	default:
 		if !a.Acquired {
 			l.pickUp(b)
@@ -155,7 +155,7 @@ func (l *Locker) giveBack(ctx context.Context, b *ballot, i int) {
 	defer cancel()
 	_, err := n.store.Release(limited, &s.claim, locker.End{})
 	if b.returned(i, err == nil || errors.Is(err, locker.ErrLeaseLost)) {
-		n.store.Abandon(&s.claim, locker.End{}, true)
+		n.clean(&s.claim, true)
 	}
 }
 

@@ -51,7 +51,7 @@ func (l *Locker) attend(b *ballot) {
 	for _, i := range b.missing(l.quorum) {
 		if !l.reach(b, i) {
 			if b.leave(i) {
-				l.nodes[i].store.Abandon(&b.seats[i].claim, locker.End{}, true)
+				l.nodes[i].clean(&b.seats[i].claim, true)
 			}
 			l.pickUp(b)
 		}

@@ -67,7 +67,7 @@ func TestWhatWasAbandonedStaysForgotten(t *testing.T) {
 			t.Fatal("three nodes were no quorum")
 		}
 		r := newRenewals(l, []*locker.Claim{c}, func(int, error) {})
-		l.Abandon(c, locker.End{}, false)
+		_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 		r.tell(0, nil) // the answers to it
 		if l.known.find(c.Owner) != nil || l.known.owner("k") != nil {
 			t.Error("it is known again")

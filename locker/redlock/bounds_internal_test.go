@@ -28,20 +28,20 @@ func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
 			switch i % 4 {
 			case 0:
 				_, _ = a.Release(t.Context(), owner, locker.End{Next: last})
-				a.Abandon(last, locker.End{}, false)
-				b.Abandon(other, locker.End{}, false)
+				_, _ = a.Release(t.Context(), last, locker.End{Queued: true})
+				_, _ = b.Release(t.Context(), other, locker.End{Queued: true})
 			case 1:
-				b.Abandon(other, locker.End{}, true)
+				_, _ = b.Release(t.Context(), other, locker.End{Queued: true})
 				_, _ = a.Release(t.Context(), owner, locker.End{})
 			case 2:
 				for _, n := range nodes {
 					n.Del("guard:{" + key + "}")
 				}
 				_ = renewed(t, a, owner)
-				a.Abandon(owner, locker.End{}, false)
-				b.Abandon(other, locker.End{}, false)
+				_, _ = a.Release(t.Context(), owner, locker.End{Queued: true})
+				_, _ = b.Release(t.Context(), other, locker.End{Queued: true})
 			case 3:
-				a.Abandon(owner, locker.End{}, true)
+				_, _ = a.Release(t.Context(), owner, locker.End{Queued: true})
 				_, _ = b.Acquire(t.Context(), other, locker.Try{Wait: true, Queued: true})
 				_, _ = b.Release(t.Context(), other, locker.End{})
 			}

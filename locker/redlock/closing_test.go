@@ -37,7 +37,7 @@ func TestCloseKeepsItsTimeWhileNodesHang(t *testing.T) {
 			for n := 0; ; n++ {
 				c := claim(strconv.Itoa(i) + "-" + strconv.Itoa(n))
 				_, err := l.Acquire(t.Context(), c, locker.Try{Wait: true})
-				l.Abandon(c, locker.End{}, true)
+				_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 				if errors.Is(err, locker.ErrClosed) {
 					return
 				}

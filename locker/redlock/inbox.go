@@ -25,16 +25,18 @@ func (e *ear) Instance() string { return e.locker.instance }
 // quorum has done so, the claim tries at once. An earlier try would find that
 // the other nodes still name the previous holder. If no quorum is reached, the
 // claim tries a little later.
-func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
+func (e *ear) Granted(key, owner string, _ locker.Offer) {
 	l := e.locker
 	b := l.known.find(owner)
 	if b == nil {
-		return false
+		e.Orphaned(key, owner)
+		return
 	}
 	n, phase, known := b.grant(e.number - 1)
 	switch {
+	case !known:
+		e.Orphaned(key, owner)
 	case phase == over:
-		return known
 	case phase == holding:
 		l.agenda.add(b, 0) // one of the missing nodes, and its offer is short
 	case n == l.quorum:
@@ -42,8 +44,10 @@ func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
 	case n < l.quorum:
 		l.agenda.add(b, soon())
 	}
-	return true
 }
+
+// Orphaned releases the key on this node.
+func (e *ear) Orphaned(key, owner string) { e.clean(&locker.Claim{Key: key, Owner: owner}, false) }
 
 // Wanted passes on that others wait. It does so once for each grant, because
 // every node says so.

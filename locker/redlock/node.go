@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -19,7 +20,8 @@ import (
 type node struct {
 	number       int // from 1, as errors name it
 	store        *redislocker.Locker
-	fence        redisnode.Fence // of store
+	janitor      *lockerkit.Janitor // of store
+	fence        redisnode.Fence    // of store
 	restartDelay time.Duration
 	ids          *identities
 
@@ -28,6 +30,12 @@ type node struct {
 	probing bool       // a request is under way to see whether it is still down
 	outTill time.Time  // it has restarted and does not count before then
 	twin    error      // set if another node is the same server
+}
+
+// clean leaves nothing of c in the node, in the background. late says that a
+// request of c may be under way.
+func (n *node) clean(c *locker.Claim, late bool) {
+	n.janitor.Add(lockerkit.Chore{Node: n.store.Node(c.Key), Claim: c, Late: late})
 }
 
 var errDown = fmt.Errorf("%w: it did not answer last time, and is being asked again", locker.ErrUnavailable)

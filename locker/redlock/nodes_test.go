@@ -163,7 +163,7 @@ func TestALateTryIsCleanedUp(t *testing.T) {
 	mustRelease(t, l, c)
 	given := claim("given up")
 	mustAcquire(t, l, given)
-	l.Abandon(given, locker.End{}, false)
+	_, _ = l.Release(t.Context(), given, locker.End{Queued: true})
 	servers[0].Cont() // it now does the work of the requests that arrived meanwhile
 	eventually(t, "the late tries are cleaned up",
 		func() bool { return !has(t, servers[0], "k") && !has(t, servers[0], "given up") })

@@ -71,7 +71,7 @@ func TestALockerThatWasNotOpenedSaysSo(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), claim("k"), locker.Try{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("Acquire: %v, want ErrInvalidOption", err)
 	}
-	l.Abandon(claim("k"), locker.End{}, true) // does nothing
+	_, _ = l.Release(t.Context(), claim("k"), locker.End{Queued: true}) // does nothing
 	if err := l.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
 	}
@@ -94,7 +94,7 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 		s.Stop()
 		t.Cleanup(s.Cont)
 	}
-	l.Abandon(c, locker.End{}, true)
+	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	start := time.Now()

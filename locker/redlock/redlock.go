@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -80,6 +81,7 @@ func (l *Locker) ready(w locker.Waker) error {
 	for i, rdb := range l.settings.nodes {
 		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix))
+		n.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return n.store })
 		if err := n.store.Open(&ear{node: n, locker: l}); err != nil { // no need to close: nothing was sent
 			return fmt.Errorf("redlock: %w", n.of(err))
 		}
@@ -113,7 +115,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	errs := make([]error, len(l.nodes))
 	var all sync.WaitGroup
 	for i, n := range l.nodes {
-		all.Go(func() { errs[i] = n.store.Close(ctx) })
+		all.Go(func() { errs[i] = errors.Join(n.janitor.Close(ctx), n.store.Close(ctx)) })
 	}
 	all.Wait()
 	for _, err := range errs {

@@ -10,14 +10,22 @@ import (
 
 // Release frees the key on all nodes at once, or each node hands it to the
 // first claim in its queue. Release returns when a quorum has answered. A node
-// that does not answer is asked twice more in the background. A claim that a
-// quorum has handed the key to is told to try.
+// that does not answer is asked again in the background. A claim that a quorum
+// has handed the key to is told to try.
+//
+// With e.Queued, Release asks all nodes in the background, and returns at once.
+// Each node has a list of its own, which is bounded and does not wait for the
+// others.
 func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
 	}
 	defer l.gate.Leave()
 	b := l.ballot(c, false)
+	if e.Queued {
+		l.giveUp(b)
+		return locker.Released{}, nil
+	}
 	var behind *ballot
 	if e.Next != nil {
 		behind = l.ballot(e.Next, true)
@@ -36,7 +44,7 @@ func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (lo
 	}
 	for i, clean := range seats {
 		if clean { // it owns nothing there, but may be queued
-			l.nodes[i].store.Abandon(&b.seats[i].claim, locker.End{}, b.seats[i].unclear)
+			l.nodes[i].clean(&b.seats[i].claim, b.seats[i].unclear)
 			ended(answer[locker.Released]{seat: i, err: locker.ErrLeaseLost})
 			continue
 		}
@@ -64,7 +72,7 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	defer cancel()
 	if _, err := b.take(limited, i, true); err != nil {
 		if b.disclaim(i) {
-			n.store.Abandon(&b.seats[i].claim, locker.End{}, true)
+			n.clean(&b.seats[i].claim, true)
 		}
 		return locker.Released{}, err
 	}
@@ -77,10 +85,10 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	r, err := n.store.Release(limited, &b.seats[i].claim, locker.End{Next: c})
 	n.end(err)
 	if b.finish(i) || err != nil && !errors.Is(err, locker.ErrLeaseLost) {
-		n.store.Abandon(&b.seats[i].claim, locker.End{}, true)
+		n.clean(&b.seats[i].claim, true)
 	}
 	if c != nil && next.cast(i, true, locker.Answer{Queued: r.Queued}, asked(err)) == over {
-		n.store.Abandon(c, locker.End{}, true)
+		n.clean(c, true)
 	}
 	return r, err
 }
@@ -94,21 +102,14 @@ func asked(err error) error {
 	return err
 }
 
-// Abandon releases c on every node by owner id and takes it out of every queue.
-// It does that in the background. Each node has a list of its own, which is
-// bounded and does not wait for the others. A node that may yet get a request
-// of c is asked twice.
-func (l *Locker) Abandon(c *locker.Claim, _ locker.End, late bool) {
-	if l.gate.Enter() != nil {
-		return
-	}
-	defer l.gate.Leave()
-	b := l.ballot(c, false)
+// giveUp releases b on every node by owner id and takes it out of every queue,
+// in the background. A node that may yet get a request of b is asked twice.
+func (l *Locker) giveUp(b *ballot) {
 	seats := b.close(false)
 	l.known.drop(b) // for good, because it is over
 	for i, clean := range seats {
 		if s := &b.seats[i]; clean {
-			l.nodes[i].store.Abandon(&s.claim, locker.End{}, late || s.unclear)
+			l.nodes[i].clean(&s.claim, s.unclear)
 		}
 	}
 }

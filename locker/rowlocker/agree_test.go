@@ -1,6 +1,7 @@
 package rowlocker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -96,15 +97,20 @@ func (s *side) hear(format string, args ...any) {
 	s.heard = append(s.heard, fmt.Sprintf(format, args...))
 }
 
-func (p process) Granted(key, owner string, o locker.Offer) bool {
+func (p process) Granted(key, owner string, o locker.Offer) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	known := p.s.known[owner]
-	if owner == p.s.asks {
-		return known
+	if !known {
+		go p.Orphaned(key, owner) // ends with a request
 	}
-	p.s.hear("%d: granted %s to %s, %d behind, known %v", p.name, key, owner, o.Waiting, known)
-	return known
+	if owner != p.s.asks {
+		p.s.hear("%d: granted %s to %s, %d behind, known %v", p.name, key, owner, o.Waiting, known)
+	}
+}
+
+func (p process) Orphaned(key, owner string) {
+	_, _ = p.s.ls[p.name].Release(context.Background(), &locker.Claim{Key: key, Owner: owner}, locker.End{Queued: true})
 }
 
 func (p process) Recorded(key, owner, record string) {
@@ -455,7 +461,7 @@ func (d *driver) abandon(name string, h *hand) {
 	delete(d.hands, name)
 	d.know(h, false)
 	d.both("abandon "+h.claims[0].Owner, func(i int, s *side) string {
-		s.ls[h.at].Abandon(h.claims[i], locker.End{}, false)
+		_, _ = s.ls[h.at].Release(d.Context(), h.claims[i], locker.End{Queued: true})
 		return ""
 	})
 }

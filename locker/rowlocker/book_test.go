@@ -16,7 +16,7 @@ type hasty struct {
 	l *Locker
 }
 
-func (h hasty) Granted(_, owner string, _ locker.Offer) bool { h.l.book.forget(owner); return true }
+func (h hasty) Granted(_, owner string, _ locker.Offer) { h.l.book.forget(owner) }
 
 func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
 	l := New(noRows{})
@@ -36,7 +36,7 @@ type counting struct {
 	granted *int
 }
 
-func (c counting) Granted(string, string, locker.Offer) bool { *c.granted++; return true }
+func (c counting) Granted(string, string, locker.Offer) { *c.granted++ }
 
 func TestAGrantIsToldOnce(t *testing.T) {
 	l, granted := New(noRows{}), 0
@@ -99,7 +99,7 @@ type offered struct {
 	offer *locker.Offer
 }
 
-func (o offered) Granted(_, _ string, offer locker.Offer) bool { *o.offer = offer; return true }
+func (o offered) Granted(_, _ string, offer locker.Offer) { *o.offer = offer }
 
 // A store may tell for some time after a hand-over that the claim waits. The
 // guard counts the offer from the last look that was told so (law 1).

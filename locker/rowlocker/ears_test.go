@@ -21,7 +21,7 @@ type earful struct {
 	all     int
 }
 
-func (*earful) Granted(string, string, locker.Offer) bool { return true }
+func (*earful) Granted(string, string, locker.Offer) {}
 
 func (e *earful) WakeAll() {
 	e.mu.Lock()
@@ -169,7 +169,7 @@ type grants struct {
 	n atomic.Int64
 }
 
-func (g *grants) Granted(string, string, locker.Offer) bool { g.n.Add(1); return true }
+func (g *grants) Granted(string, string, locker.Offer) { g.n.Add(1) }
 
 // A process without a clock of the store takes a claim out that was not seen
 // for QueueLife. The claim may be handed its key just before. If the process

@@ -31,7 +31,7 @@ func New(rows Rows) *Locker {
 	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
 	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
 	l.desk = newDesk(rows, t, l.instance)
-	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, giveBack: l.giveBack, over: l.over}
+	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, over: l.over}
 	l.lookout.deaf.Store(&time.Time{})
 	if _, ok := rows.(Ears); ok {
 		l.desk.told = l.lookout.told
@@ -79,12 +79,12 @@ func (l *Locker) Open(w locker.Waker) error {
 	})
 }
 
-// Close takes the claims that wait here out of their queues, does what Abandon
-// has left to do, and ends the goroutines of l. The database stays open, unless
-// l opened it. Keys that are owned stay until their TTL ends.
+// Close takes the claims that wait here out of their queues, and ends the
+// goroutines of l. The database stays open, unless l opened it. Keys that are
+// owned stay until their TTL ends.
 //
 // Close blocks until that is done or ctx ends. If ctx ends first, Close returns
-// its error, and goes on in the background for about half a minute.
+// its error, and goes on in the background for about [locker.QueueLife].
 func (l *Locker) Close(ctx context.Context) error {
 	return l.life.Close(ctx, l.leaveAll, l.rows.Close)
 }
@@ -94,7 +94,12 @@ func (l *Locker) leaveAll() {
 	until := time.Now().Add(locker.QueueLife)
 	var all sync.WaitGroup
 	for _, e := range l.book.leave() {
-		all.Go(func() { l.life.Insist(until, l.ends(request{verb: release, key: e.key, owner: e.owner})) })
+		all.Go(func() {
+			l.life.Insist(until, func(ctx context.Context) (done bool) {
+				r := l.desk.do(ctx, request{verb: release, key: e.key, owner: e.owner})
+				return !errors.Is(r.err, locker.ErrUnavailable)
+			})
+		})
 	}
 	all.Wait()
 }
@@ -118,7 +123,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	sent := time.Now()
 	r := l.desk.do(ctx, *l.acquiring(c, t))
 	if r.err != nil {
-		if r.unsent && !t.Queued { // nobody abandons it
+		if r.unsent && !t.Queued { // nobody gives it up
 			l.book.forget(c.Owner)
 		}
 		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, r.err
@@ -136,7 +141,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 // the claim was over before, owns gives the key back, and returns false.
 func (l *Locker) owns(c *locker.Claim, sent time.Time) bool {
 	if !l.book.owns(c.Key, c.Owner, l.over(sent.Add(c.First()))) {
-		l.giveBack(c.Key, c.Owner)
+		l.lookout.waker.Orphaned(c.Key, c.Owner)
 		return false
 	}
 	return true
@@ -178,7 +183,12 @@ func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (lo
 		return locker.Released{}, err
 	}
 	defer l.life.Leave()
-	return l.released(l.desk.do(ctx, *l.releasing(ending(c, e), e.Next)), e.Next)
+	r := l.desk.do(ctx, *l.releasing(ending(c, e), e.Next))
+	if e.Queued && e.Record.Value != "" && r.err != nil && !errors.Is(r.err, locker.ErrUnavailable) {
+		// The store does not take the record, and the key must be free.
+		r = l.desk.do(ctx, *l.releasing(request{verb: release, key: c.Key, owner: c.Owner}, nil))
+	}
+	return l.released(r, e.Next)
 }
 
 // ending returns the request that ends c.
@@ -310,7 +320,7 @@ func (l *Locker) AcquireAll(
 }
 
 // acquireEach is AcquireAll one after the other. It gives back what it should
-// not have acquired, but not behind an error: the guard then abandons all
+// not have acquired, but not behind an error: the guard then gives up all
 // claims, or repeats an Acquire of one, which its release would meet.
 func (l *Locker) acquireEach(
 	ctx context.Context, cs []*locker.Claim, prefix bool,
@@ -333,14 +343,14 @@ func (l *Locker) acquireEach(
 	}
 	for i, c := range cs[:held] {
 		as[i] = locker.Answer{}
-		l.giveBack(c.Key, c.Owner)
+		l.lookout.waker.Orphaned(c.Key, c.Owner)
 	}
 	return as, held, nil
 }
 
 // ReleaseAll is Release for each claim, by a read and a write.
 func (l *Locker) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(i int, r locker.Released, err error),
 ) {
 	if err := l.life.Enter(); err != nil {
 		for i := range cs {
@@ -351,12 +361,12 @@ func (l *Locker) ReleaseAll(
 	defer l.life.Leave()
 	qs := make([]request, len(cs))
 	for i, c := range cs {
-		qs[i] = *l.releasing(request{verb: release, key: c.Key, owner: c.Owner}, nexts[i])
+		qs[i] = *l.releasing(ending(c, ends[i]), ends[i].Next)
 	}
 	replies := make([]reply, len(cs))
 	l.desk.all(ctx, l.desk.calls, qs, func(i int, r reply) { replies[i] = r })
 	for i, r := range replies {
-		released, err := l.released(r, nexts[i])
+		released, err := l.released(r, ends[i].Next)
 		answered(i, released, err)
 	}
 }
@@ -389,36 +399,4 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 		return false, unclear(r.err)
 	}
 	return r.ok, nil
-}
-
-// Abandon takes c out of key and queue, in the background.
-func (l *Locker) Abandon(c *locker.Claim, e locker.End, late bool) { l.abandon(ending(c, e), late) }
-
-// giveBack releases a key that was granted to a claim which nobody knows (law
-// 3). After Close it does nothing: Close has released all claims that waited.
-func (l *Locker) giveBack(key, owner string) {
-	l.abandon(request{verb: release, key: key, owner: owner}, false)
-}
-
-func (l *Locker) abandon(q request, late bool) {
-	if l.life.Enter() != nil {
-		return
-	}
-	defer l.life.Leave()
-	q.inst, q.lapsed = l.instance, l.book.lapsed(q.owner)
-	l.book.forget(q.owner)
-	l.life.Abandon(late, l.ends(q))
-}
-
-// ends returns what sends q. Its error is final unless the store is
-// unavailable.
-func (l *Locker) ends(q request) func(ctx context.Context) (done bool) {
-	return func(ctx context.Context) bool {
-		r := l.desk.do(ctx, q)
-		if r.err != nil && q.verb == keep && !errors.Is(r.err, locker.ErrUnavailable) {
-			q.verb = release // the store does not take the record, and the key must be free
-			return false
-		}
-		return r.err == nil || !errors.Is(r.err, locker.ErrUnavailable)
-	}
 }

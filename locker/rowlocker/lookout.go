@@ -32,13 +32,12 @@ const (
 // granted their keys, and which keys others wait for. The lookout asks nothing
 // while no claim waits or owns a key here.
 type lookout struct {
-	desk     *desk
-	book     *book
-	life     *lockerkit.Life
-	waker    locker.Waker              // set by Open
-	deaf     atomic.Pointer[time.Time] // since when messages may be missed; nil: they come
-	giveBack func(key, owner string)   // releases a key that nobody here wants (law 3)
-	over     func(time.Time) time.Time
+	desk  *desk
+	book  *book
+	life  *lockerkit.Life
+	waker locker.Waker              // set by Open
+	deaf  atomic.Pointer[time.Time] // since when messages may be missed; nil: they come
+	over  func(time.Time) time.Time
 }
 
 // listen hears messages until the locker ends.
@@ -143,8 +142,10 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 		if w == nil || w.claim.Fencing {
 			o.Token = uint64(tokenOf(r.version, s.Token))
 		}
-		if late || !l.waker.Granted(key, s.Owner, o) {
-			l.giveBack(key, s.Owner)
+		if late {
+			l.waker.Orphaned(key, s.Owner)
+		} else {
+			l.waker.Granted(key, s.Owner, o)
 		}
 	}
 	l.tellFinders(map[string]*row{key: r})
@@ -165,7 +166,7 @@ func (w *waiting) left(s *share, grain int64) time.Duration {
 func (l *lookout) mind() {
 	for lockerkit.Pause(20*time.Millisecond, l.life.Context().Done()) {
 		for _, e := range l.book.over() {
-			l.giveBack(e.key, e.owner)
+			l.waker.Orphaned(e.key, e.owner)
 		}
 	}
 }
@@ -268,7 +269,5 @@ func (l *lookout) grant(w *waiting, o locker.Offer, sent time.Time) {
 	if !c.Fencing {
 		o.Token = 0
 	}
-	if !l.waker.Granted(c.Key, c.Owner, o) {
-		l.giveBack(c.Key, c.Owner)
-	}
+	l.waker.Granted(c.Key, c.Owner, o)
 }

@@ -168,11 +168,11 @@ func TestRequestsOfSeveralKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(t)
 		for range 2 {
-			var cs, nexts []*locker.Claim
+			var cs []*locker.Claim
 			for i := range locker.MaxSeveral {
 				c := wants(byte('0'+i), 1)
 				c.Key = "k" + strconv.Itoa(i)
-				cs, nexts = append(cs, c), append(nexts, nil)
+				cs = append(cs, c)
 			}
 			b.costs("64 keys together", 1, func() {
 				if _, n, err := b.ls[0].AcquireAll(t.Context(), cs, false); n < len(cs) || err != nil {
@@ -180,7 +180,8 @@ func TestRequestsOfSeveralKeys(t *testing.T) {
 				}
 			})
 			b.costs("their release, which may begin before the last is posted", 6, func() {
-				b.ls[0].ReleaseAll(t.Context(), cs, nexts, func(_ int, _ locker.Released, err error) {
+				ends := make([]locker.End, len(cs))
+				b.ls[0].ReleaseAll(t.Context(), cs, ends, func(_ int, _ locker.Released, err error) {
 					if err != nil {
 						t.Error(err)
 					}

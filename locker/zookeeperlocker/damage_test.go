@@ -73,8 +73,6 @@ func awaitNone(t *testing.T, conn *zk.Conn, prefix string) {
 // deaf is a Waker that hears nothing, so that a claim learns all by its calls.
 type deaf struct{ lockerkit.Deaf }
 
-func (deaf) Granted(_, _ string, _ locker.Offer) bool { return true }
-
 func opened(t *testing.T, addr, prefix string) locker.Locker {
 	t.Helper()
 	l := at(zktest.Connect(t, session, addr), prefix)

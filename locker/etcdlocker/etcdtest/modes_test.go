@@ -33,11 +33,7 @@ type counted struct {
 
 func (c *counted) Wanted(string) { c.wanted <- struct{}{} }
 
-// Granted tells that the claim is known.
-func (c *counted) Granted(_, _ string, o locker.Offer) bool {
-	c.granted <- o
-	return true
-}
+func (c *counted) Granted(_, _ string, o locker.Offer) { c.granted <- o }
 
 // between is what happens before a request, at the time that it counts as.
 type between struct {
@@ -213,7 +209,7 @@ func TestSeveralKeysCostOneRequest(t *testing.T) {
 	c.costs(t, 1, "64 keys", together(all, false, len(all)))
 	c.costs(t, 1, "64 keys again", together(all, false, len(all)))
 	before := c.txns.Load()
-	c.ReleaseAll(t.Context(), all, make([]*locker.Claim, len(all)), func(i int, _ locker.Released, err error) {
+	c.ReleaseAll(t.Context(), all, make([]locker.End, len(all)), func(i int, _ locker.Released, err error) {
 		if err != nil {
 			t.Errorf("the release of %d: %v", i, err)
 		}

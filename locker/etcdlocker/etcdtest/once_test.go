@@ -66,7 +66,7 @@ func TestAKeyIsFreedWhoseResultEtcdRefuses(t *testing.T) {
 	if _, err := l.Release(t.Context(), c, locker.End{Record: tooLong}); !errors.Is(err, locker.ErrUnavailable) {
 		t.Fatalf("%v, want a refusal", err)
 	}
-	l.Abandon(c, locker.End{}, true)
+	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		s, err := l.Inspect(t.Context(), "k")
 		if err == nil && !s.Held {

@@ -255,17 +255,14 @@ func TestErrorsAndCheckSayThatEtcdIsFull(t *testing.T) {
 	}
 }
 
-// deaf is a Waker that knows every claim.
+// deaf is a Waker that tells of its only grant.
 type deaf struct {
 	lockerkit.Deaf
 
 	granted chan struct{}
 }
 
-func (d deaf) Granted(string, string, locker.Offer) bool {
-	close(d.granted)
-	return true
-}
+func (d deaf) Granted(string, string, locker.Offer) { close(d.granted) }
 
 func TestCloseLeavesAKeyThatWasHandedOverToItsOffer(t *testing.T) {
 	t.Parallel()

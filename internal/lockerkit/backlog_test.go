@@ -1,33 +1,45 @@
-package redislocker
+package lockerkit
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/testsize"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // named is a chore that a test can tell from others.
-func named(n int) chore { return chore{call: call{line: []any{n}}} }
+func named(n int) Chore { return Chore{Claim: &locker.Claim{Key: strconv.Itoa(n)}} }
 
-func name(c chore) int { return c.call.line[0].(int) }
+// at is named, at a node.
+func at(node string, n int) Chore {
+	c := named(n)
+	c.Node = node
+	return c
+}
+
+func name(c Chore) int {
+	n, _ := strconv.Atoi(c.Claim.Key)
+	return n
+}
 
 func TestABacklogIsBoundedInEachOfItsParts(t *testing.T) {
 	b, now := &backlog{}, time.Now()
-	repeated := chore{tries: 1, due: now}
-	for n := range 3 * cleanMost {
+	repeated := Chore{tries: 1, due: now}
+	for n := range 3 * choreMost {
 		b.add(named(n))
 		b.add(repeated)
 	}
-	if len(b.fresh) != cleanMost || len(b.again) != cleanMost {
-		t.Errorf("%d and %d chores are kept, want %d each", len(b.fresh), len(b.again), cleanMost)
+	if len(b.fresh) != choreMost || len(b.again) != choreMost {
+		t.Errorf("%d and %d chores are kept, want %d each", len(b.fresh), len(b.again), choreMost)
 	}
-	for n := range testsize.Pick(100, 20) * cleanMost { // what was taken is not kept
+	for n := range testsize.Pick(100, 20) * choreMost { // what was taken is not kept
 		b.take(now, false)
 		b.add(named(n))
 	}
-	if c := cap(b.fresh); c > 4*cleanMost {
+	if c := cap(b.fresh); c > 4*choreMost {
 		t.Errorf("memory for %d chores is kept", c)
 	}
 }
@@ -41,7 +53,7 @@ func TestABacklogTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
 		}
 	}
 	told(0, 0)
-	for n := range cleanMost + 10 {
+	for n := range choreMost + 10 {
 		b.add(named(n))
 	}
 	told(0, 10)
@@ -61,14 +73,14 @@ func TestABacklogTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
 func TestABacklogGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
 	b, now := &backlog{}, time.Now()
 	for _, n := range rand.Perm(100) {
-		b.add(chore{call: call{line: []any{1000 + n}}, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
+		b.add(Chore{Claim: named(1000 + n).Claim, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
 	}
-	for n := range 2*cleanBatch - 10 {
+	for n := range 2*choreBatch - 10 {
 		b.add(named(n))
 	}
 	var got []int
 	for batch := b.take(now, false); len(batch) > 0; batch = b.take(now, false) {
-		if len(batch) > cleanBatch {
+		if len(batch) > choreBatch {
 			t.Fatalf("a batch of %d", len(batch))
 		}
 		for _, c := range batch {
@@ -77,14 +89,14 @@ func TestABacklogGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
 	}
 	for i, n := range got {
 		want := i
-		if i >= 2*cleanBatch-10 {
-			want = 1000 + i - (2*cleanBatch - 10)
+		if i >= 2*choreBatch-10 {
+			want = 1000 + i - (2*choreBatch - 10)
 		}
 		if n != want {
 			t.Fatalf("place %d has %d, want %d", i, n, want)
 		}
 	}
-	if len(got) != 2*cleanBatch-10+50 {
+	if len(got) != 2*choreBatch-10+50 {
 		t.Errorf("%d chores, want the fresh and the 50 that are due", len(got))
 	}
 	if d := b.pause(now); d != time.Second {

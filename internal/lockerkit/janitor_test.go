@@ -1,7 +1,8 @@
-package redislocker
+package lockerkit
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,13 +14,13 @@ import (
 // sent records when chores are sent, in virtual time.
 type sent struct {
 	start  time.Time
-	answer func(ctx context.Context, due []chore) bool // nil: all are answered at once
+	answer func(ctx context.Context, due []Chore) bool // nil: all are answered at once
 
 	mu    sync.Mutex
 	times map[int][]time.Duration // by chore
 }
 
-func (s *sent) clean(ctx context.Context, due []chore) []bool {
+func (s *sent) clean(ctx context.Context, _ string, due []Chore) []bool {
 	s.mu.Lock()
 	for _, c := range due {
 		s.times[name(c)] = append(s.times[name(c)], time.Since(s.start))
@@ -36,18 +37,18 @@ func (s *sent) at(n int) []time.Duration {
 }
 
 // hangs gives no answer until the request's time is over.
-func hangs(ctx context.Context, _ []chore) bool { <-ctx.Done(); return false }
+func hangs(ctx context.Context, _ []Chore) bool { <-ctx.Done(); return false }
 
 // cleaning runs test in virtual time with a janitor. The janitor ends with the
 // test and leaves no goroutine.
-func cleaning(t *testing.T, answer func(context.Context, []chore) bool, test func(*testing.T, *janitor, *sent)) {
+func cleaning(t *testing.T, answer func(context.Context, []Chore) bool, test func(*testing.T, *Janitor, *sent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sent{start: time.Now(), answer: answer, times: map[int][]time.Duration{}}
 		j := newJanitor(s.clean)
 		test(t, j, s)
 		if !j.closed {
-			j.finish()
+			_ = j.Close(t.Context())
 		}
 	})
 }
@@ -65,18 +66,18 @@ func seconds(of ...int) []time.Duration {
 func soonThen(of ...int) []time.Duration {
 	all := []time.Duration{0}
 	for _, at := range seconds(of...) {
-		all = append(all, at+cleanSoon)
+		all = append(all, at+choreSoon)
 	}
 	return all
 }
 
 func TestAChoreIsDoneAtOnceAndTwiceIfARequestMayBeLate(t *testing.T) {
-	cleaning(t, nil, func(t *testing.T, j *janitor, s *sent) {
+	cleaning(t, nil, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
-		j.add("", named(1))
+		j.Add(named(1))
 		late := named(2)
-		late.again = true
-		j.add("", late)
+		late.Late = true
+		j.Add(late)
 		time.Sleep(time.Hour)
 		if got := s.at(1); !slices.Equal(got, seconds(0)) {
 			t.Errorf("sent at %v, want once, at once", got)
@@ -88,14 +89,14 @@ func TestAChoreIsDoneAtOnceAndTwiceIfARequestMayBeLate(t *testing.T) {
 }
 
 func TestAnUnansweredChoreComesAgainUntilItIsGivenUp(t *testing.T) {
-	refuses := func(context.Context, []chore) bool { return false }
-	cleaning(t, refuses, func(t *testing.T, j *janitor, s *sent) {
+	refuses := func(context.Context, []Chore) bool { return false }
+	cleaning(t, refuses, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
-		j.add("", named(1))
+		j.Add(named(1))
 		time.Sleep(time.Hour)
 		want := soonThen(0)
-		for want[len(want)-1] < cleanFor {
-			want = append(want, want[len(want)-1]+cleanPause)
+		for want[len(want)-1] < choreFor {
+			want = append(want, want[len(want)-1]+chorePause)
 		}
 		if got := s.at(1); !slices.Equal(got, want) {
 			t.Errorf("sent at %v, want %v", got, want)
@@ -110,13 +111,13 @@ func TestAnUnansweredChoreComesAgainUntilItIsGivenUp(t *testing.T) {
 func TestANewChoreDoesNotWaitForOneThatComesAgain(t *testing.T) {
 	var down atomic.Bool
 	down.Store(true)
-	answers := func(context.Context, []chore) bool { return !down.Load() }
-	cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
+	answers := func(context.Context, []Chore) bool { return !down.Load() }
+	cleaning(t, answers, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
-		j.add("", named(1))
+		j.Add(named(1))
 		time.Sleep(4 * time.Second) // it comes again 5 ms later
 		down.Store(false)
-		j.add("", named(2))
+		j.Add(named(2))
 		synctest.Wait()
 		if got := s.at(2); !slices.Equal(got, seconds(4)) {
 			t.Errorf("sent at %v, want at 4 s", got)
@@ -130,9 +131,9 @@ func TestANewChoreDoesNotWaitForOneThatComesAgain(t *testing.T) {
 
 // A try that the server carries out when it goes on takes a key for nobody.
 func TestAServerThatGoesOnAfterAHangHasItsKeysFreedWithinTwoSeconds(t *testing.T) {
-	for hang := time.Second; hang < cleanFor-cleanLimit-cleanPause; hang += 700 * time.Millisecond {
+	for hang := time.Second; hang < choreFor-choreLimit-chorePause; hang += 700 * time.Millisecond {
 		var goesOn time.Time
-		answers := func(ctx context.Context, due []chore) bool {
+		answers := func(ctx context.Context, due []Chore) bool {
 			select {
 			case <-time.After(time.Until(goesOn)):
 				return true
@@ -140,13 +141,13 @@ func TestAServerThatGoesOnAfterAHangHasItsKeysFreedWithinTwoSeconds(t *testing.T
 				return false
 			}
 		}
-		cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
+		cleaning(t, answers, func(t *testing.T, j *Janitor, s *sent) {
 			t.Helper()
 			goesOn = time.Now().Add(hang)
-			j.add("", named(1))
+			j.Add(named(1))
 			time.Sleep(time.Hour)
 			got := s.at(1)
-			if last := got[len(got)-1]; last > hang+cleanPause || last < hang-cleanLimit {
+			if last := got[len(got)-1]; last > hang+chorePause || last < hang-choreLimit {
 				t.Errorf("after %v of hanging the key was freed by the request at %v", hang, last)
 			}
 		})
@@ -154,13 +155,13 @@ func TestAServerThatGoesOnAfterAHangHasItsKeysFreedWithinTwoSeconds(t *testing.T
 }
 
 func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
-	hungIsOdd := func(ctx context.Context, due []chore) bool {
+	hungIsOdd := func(ctx context.Context, due []Chore) bool {
 		return name(due[0])%2 == 0 || hangs(ctx, due)
 	}
-	cleaning(t, hungIsOdd, func(t *testing.T, j *janitor, s *sent) {
+	cleaning(t, hungIsOdd, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
 		for n := range 100 {
-			j.add([]string{"well", "hung"}[n%2], named(n))
+			j.Add(at([]string{"well", "hung"}[n%2], n))
 			time.Sleep(100 * time.Millisecond)
 		}
 		for n := 0; n < 100; n += 2 {
@@ -173,39 +174,39 @@ func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
 
 func TestChoresForANodeThatHangsAreBounded(t *testing.T) {
 	t.Parallel()
-	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+	cleaning(t, hangs, func(t *testing.T, j *Janitor, _ *sent) {
 		t.Helper()
 		for n := range 200 {
 			for i := range 500 {
-				j.add("hung", named(500*n+i))
+				j.Add(at("hung", 500*n+i))
 			}
 			time.Sleep(100 * time.Millisecond)
 			j.mu.Lock()
 			kept := len(j.nodes["hung"].fresh) + len(j.nodes["hung"].again)
 			j.mu.Unlock()
-			if kept > 2*cleanMost {
+			if kept > 2*choreMost {
 				t.Fatalf("%d chores are kept", kept)
 			}
 		}
-		j.giveUp()
+		j.cancel()
 	})
 }
 
 func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 	var down atomic.Bool
 	down.Store(true)
-	answers := func(context.Context, []chore) bool { return !down.Load() }
-	cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
+	answers := func(context.Context, []Chore) bool { return !down.Load() }
+	cleaning(t, answers, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
-		j.add("", named(1))
+		j.Add(named(1))
 		time.Sleep(3 * time.Second) // it comes again 5 ms later
 		down.Store(false)
 		late := named(2)
-		late.again = true
-		j.add("", late)
+		late.Late = true
+		j.Add(late)
 		synctest.Wait()
-		j.finish()
-		j.add("", named(3))
+		_ = j.Close(t.Context())
+		j.Add(named(3))
 		synctest.Wait()
 		if got := s.at(1); !slices.Equal(got, append(soonThen(0, 1, 2), 3*time.Second)) {
 			t.Errorf("sent at %v", got)
@@ -221,28 +222,29 @@ func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 
 func TestFinishingIsBoundedThoughAServerHangs(t *testing.T) {
 	t.Parallel()
-	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+	cleaning(t, hangs, func(t *testing.T, j *Janitor, _ *sent) {
 		t.Helper()
-		for n := range cleanBatch {
-			j.add("a", named(n))
-			j.add("b", named(n))
+		for n := range choreBatch {
+			j.Add(at("a", n))
+			j.Add(at("b", n))
 		}
 		start := time.Now()
-		j.finish()
-		if d := time.Since(start); d > 3*cleanLimit {
+		_ = j.Close(t.Context())
+		if d := time.Since(start); d > 3*choreLimit {
 			t.Errorf("it took %v", d)
 		}
 	})
-	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+	cleaning(t, hangs, func(t *testing.T, j *Janitor, _ *sent) {
 		t.Helper()
-		for n := range 3 * cleanMost {
-			j.add("a", named(n))
+		for n := range 3 * choreMost {
+			j.Add(at("a", n))
 		}
-		time.AfterFunc(50*time.Millisecond, j.giveUp)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
 		start := time.Now()
-		j.finish()
-		if d := time.Since(start); d != 50*time.Millisecond {
-			t.Errorf("it took %v after it was given up at 50 ms", d)
+		err := j.Close(ctx)
+		if d := time.Since(start); d != 50*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it took %v and returned %v, want the end of its ctx at 50 ms", d, err)
 		}
 	})
 }

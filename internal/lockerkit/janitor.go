@@ -1,0 +1,294 @@
+package lockerkit
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A Chore is a claim that was given up. Nothing of it must be left in the store.
+type Chore struct {
+	Node  string // of the store, which may hang alone
+	Claim *locker.Claim
+	End   locker.End // with Queued
+	Late  bool       // once more when choreAgain has passed: a request of the claim may be under way
+
+	came  time.Time // when it was added
+	tries int
+	due   time.Time
+}
+
+const (
+	choreLimit = time.Second          // for one request that does chores
+	choreAgain = time.Second          // until the second time; a request that was on its way has arrived by then
+	choreSoon  = 5 * time.Millisecond // until the second try if the first had no answer
+	chorePause = time.Second          // until each later try: a server that goes on after a hang frees its keys soon
+	choreFor   = 31 * time.Second     // then a chore without an answer is given up, and its key ends by its TTL
+	choreBatch = locker.MaxSeveral    // chores in one request
+	choreMost  = 4096                 // max chores of each kind per node; more are dropped and end by their TTL
+	tellEvery  = time.Minute          // between two logs of how many were dropped at a node
+)
+
+// Janitor does chores in the background. Each node has chores of its own, so
+// that a node that hangs delays no other. A Janitor is safe for concurrent use.
+type Janitor struct {
+	clean func(ctx context.Context, node string, due []Chore) (done []bool)
+
+	ctx    context.Context // of all requests; outlives the calls that left the chores
+	cancel context.CancelFunc
+	busy   sync.WaitGroup // backlogs at work
+
+	mu      sync.Mutex // guards the fields below and the backlogs; never held across I/O
+	nodes   map[string]*backlog
+	closing chan struct{} // closed by Close
+	closed  bool
+}
+
+// NewJanitor returns a Janitor that releases claims in the store of each node.
+func NewJanitor(store func(node string) locker.Locker) *Janitor {
+	return newJanitor(func(ctx context.Context, node string, due []Chore) []bool {
+		return release(ctx, store(node), due)
+	})
+}
+
+func newJanitor(clean func(context.Context, string, []Chore) []bool) *Janitor {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits; Close ends it
+	return &Janitor{
+		clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*backlog), closing: make(chan struct{}),
+	}
+}
+
+// release releases the claims of due in l, together as far as l can, and
+// reports for each whether nothing is left to do.
+func release(ctx context.Context, l locker.Locker, due []Chore) (done []bool) {
+	if len(due) == 1 {
+		_, err := l.Release(ctx, due[0].Claim, due[0].End)
+		return []bool{!errors.Is(err, locker.ErrUnavailable)}
+	}
+	done = make([]bool, len(due))
+	var at []int // of those that are released together
+	var claims []*locker.Claim
+	var ends []locker.End
+	var others sync.WaitGroup
+	for i, c := range due {
+		if c.End.Record.Value == "" && l.Capabilities().Several {
+			at, claims, ends = append(at, i), append(claims, c.Claim), append(ends, c.End)
+			continue
+		}
+		others.Go(func() { // ends with ctx
+			_, err := l.Release(ctx, c.Claim, c.End)
+			done[i] = !errors.Is(err, locker.ErrUnavailable)
+		})
+	}
+	if len(at) > 0 {
+		l.ReleaseAll(ctx, claims, ends, func(n int, _ locker.Released, err error) {
+			done[at[n]] = !errors.Is(err, locker.ErrUnavailable)
+		})
+	}
+	others.Wait()
+	return done
+}
+
+// Add adds c, and does not block. Once j closes it does nothing. The claim must
+// not change any more.
+func (j *Janitor) Add(c Chore) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return
+	}
+	b := j.nodes[c.Node]
+	if b == nil {
+		b = &backlog{wake: make(chan struct{}, 1)}
+		j.nodes[c.Node] = b
+		j.busy.Go(func() { j.work(c.Node, b) }) // ends when the backlog is empty
+	}
+	c.End.Queued = true
+	c.came = time.Now()
+	c.due = c.came
+	b.add(c)
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// work does the chores of one node until none is left.
+func (j *Janitor) work(node string, b *backlog) {
+	for {
+		due, pause, dropped, ok := j.next(node, b)
+		if dropped > 0 {
+			slog.Warn("guard: too many keys to free, more end by their TTL", "dropped", dropped)
+		}
+		switch {
+		case !ok:
+			return
+		case len(due) > 0:
+			ctx, cancel := context.WithTimeout(j.ctx, limits.Apart(choreLimit))
+			answered := j.clean(ctx, node, due)
+			cancel()
+			j.settle(b, due, answered)
+		default:
+			timer := time.NewTimer(limits.Apart(pause))
+			select {
+			case <-timer.C:
+			case <-b.wake:
+			case <-j.closing:
+			}
+			timer.Stop()
+		}
+	}
+}
+
+// next takes a batch of due chores. When the janitor closes, all chores are
+// due. If none is due, pause is the time until the next one. If none is left,
+// next ends the backlog and ok is false. dropped is the number of chores to
+// warn of.
+func (j *Janitor) next(node string, b *backlog) (due []Chore, pause time.Duration, dropped int, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := time.Now()
+	dropped = b.tell(now)
+	if b.empty() {
+		delete(j.nodes, node)
+		return nil, 0, dropped, false
+	}
+	due = b.take(now, j.closed)
+	return due, b.pause(now), dropped, true
+}
+
+// settle decides which chores come again. These are chores that need a second
+// time and chores without an answer.
+func (j *Janitor) settle(b *backlog, done []Chore, answered []bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := time.Now()
+	for i, c := range done {
+		c.tries++
+		early := c.Late && now.Before(c.came.Add(choreAgain))
+		if answered[i] && !early || now.Sub(c.came) >= choreFor || j.closed && c.tries > 1 {
+			continue
+		}
+		switch {
+		case answered[i]:
+			c.due = c.came.Add(choreAgain)
+		case c.tries == 1: // its connection may have died just then
+			c.due = now.Add(choreSoon)
+		default:
+			c.due = now.Add(chorePause)
+		}
+		b.add(c)
+	}
+}
+
+// Close does all remaining chores at once and takes no more. It blocks until
+// that is done. If ctx ends first, Close returns its error, and what is left
+// fails at once. A second Close does the same.
+func (j *Janitor) Close(ctx context.Context) (err error) {
+	j.mu.Lock()
+	if !j.closed {
+		j.closed = true
+		close(j.closing)
+	}
+	left := len(j.nodes) > 0
+	j.mu.Unlock()
+	stop := context.AfterFunc(ctx, j.cancel)
+	defer stop()
+	if j.busy.Wait(); left {
+		err = ctx.Err()
+	}
+	j.cancel()
+	return err
+}
+
+// A backlog holds the chores of one node. fresh has those that were never
+// tried, in the order of their arrival. again has those to be tried again, by
+// the time when they are due. The fresh chores go first, because they may wake
+// somebody. Each part is bounded.
+type backlog struct {
+	wake  chan struct{} // holds one: there are new chores
+	fresh []Chore
+	again repeats
+
+	dropped int       // since they were last told
+	toldAt  time.Time // when they were; zero: never
+}
+
+// add keeps c, unless there are too many already, and counts those that are
+// dropped.
+func (b *backlog) add(c Chore) {
+	switch {
+	case c.tries == 0 && len(b.fresh) < choreMost:
+		b.fresh = append(b.fresh, c)
+	case c.tries > 0 && len(b.again) < choreMost:
+		heap.Push(&b.again, c)
+	default:
+		b.dropped++
+	}
+}
+
+// tell returns how many chores were dropped and not told yet. While more are
+// dropped, it does so once in tellEvery. At the end of the backlog it tells
+// all.
+func (b *backlog) tell(now time.Time) (dropped int) {
+	if !b.toldAt.IsZero() && now.Sub(b.toldAt) < tellEvery && !b.empty() {
+		return 0
+	}
+	if dropped, b.dropped = b.dropped, 0; dropped > 0 {
+		b.toldAt = now
+	}
+	return dropped
+}
+
+func (b *backlog) empty() bool { return len(b.fresh) == 0 && len(b.again) == 0 }
+
+// take takes a batch of chores that are due. With all, it also takes chores
+// that are not due.
+func (b *backlog) take(now time.Time, all bool) []Chore {
+	n := min(len(b.fresh), choreBatch)
+	due := make([]Chore, n, min(n+len(b.again), choreBatch))
+	copy(due, b.fresh)
+	b.fresh = b.fresh[n:]
+	if len(b.fresh) == 0 {
+		b.fresh = nil
+	}
+	for len(due) < choreBatch && len(b.again) > 0 && (all || !b.again[0].due.After(now)) {
+		due = append(due, heap.Pop(&b.again).(Chore))
+	}
+	return due
+}
+
+// pause is the time until a chore is due.
+func (b *backlog) pause(now time.Time) time.Duration {
+	if len(b.fresh) > 0 || len(b.again) == 0 {
+		return 0
+	}
+	return b.again[0].due.Sub(now)
+}
+
+// repeats is a heap of chores by due.
+type repeats []Chore
+
+func (r repeats) Len() int { return len(r) }
+
+func (r repeats) Less(i, k int) bool { return r[i].due.Before(r[k].due) }
+
+func (r repeats) Swap(i, k int) { r[i], r[k] = r[k], r[i] }
+
+// Push implements [heap.Interface].
+func (r *repeats) Push(c any) { *r = append(*r, c.(Chore)) }
+
+// Pop implements [heap.Interface].
+func (r *repeats) Pop() any {
+	last := len(*r) - 1
+	c := (*r)[last]
+	(*r)[last] = Chore{}
+	*r = (*r)[:last]
+	return c
+}
