@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
@@ -101,7 +102,7 @@ func (l checker) probe(ctx context.Context) error {
 	}
 	if err != nil {
 		l.gate.Go(func() { // ends with its limit; ctx may have ended
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(lateLimit))
 			defer cancel()
 			_ = l.run(ctx, traces)
 		})
