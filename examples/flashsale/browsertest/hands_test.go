@@ -37,8 +37,8 @@ func TestPauseContinueKillAndCutWork(t *testing.T) {
 	tb := openBrowser(t, p.url)
 	tb.look(1600, "light")
 	tb.await("document.getElementById('start').disabled === false")
-	tb.fill("stock", "300")
-	tb.fill("requests", "700")
+	tb.fill("stock", "1200") // so many that the sale goes on until all hands have worked
+	tb.fill("requests", "2000")
 	tb.click("#start")
 	tb.await("sale.numbers && sale.numbers.orders > 10")
 
