@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,11 +57,17 @@ func TestTimersThatAreSetAtOnceFireInTheirOrder(t *testing.T) {
 	limits.RepeatJitter()
 	repeats = true
 	synctest.Test(t, func(*testing.T) {
+		var mu sync.Mutex
 		var fired []int
 		for i := range 100 {
-			time.AfterFunc(limits.Apart(time.Second), func() { fired = append(fired, i) })
+			time.AfterFunc(limits.Apart(time.Second), func() {
+				mu.Lock()
+				defer mu.Unlock()
+				fired = append(fired, i)
+			})
 		}
 		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
 		if len(fired) != 100 || !slices.IsSorted(fired) {
 			t.Errorf("they fire in the order %v", fired)
 		}

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard"
@@ -206,6 +207,7 @@ func (r *rig) hold(g *guard.Guard, key string) (release func()) {
 // mustBeFree fails the test unless another process can have the key at once.
 func (r *rig) mustBeFree(key string) {
 	r.Helper()
+	synctest.Wait() // a claim that was given up is released in the background
 	l, err := r.other.TryAcquire(r.Context(), key)
 	if err != nil {
 		r.Fatalf("the key was not released: %v", err)
