@@ -325,20 +325,28 @@ func (l givesUp) ReleaseAll(
 
 type abandonsByProcess struct {
 	memory
+	mu sync.Mutex // guards at: claims are given up in the background
 	at time.Time
 }
 
 func (l *abandonsByProcess) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+	l.mu.Lock()
 	if e.Queued && l.at.IsZero() {
 		l.at = time.Now().Add(time.Second)
 	}
+	l.mu.Unlock()
 	return l.memory.Release(ctx, c, e)
 }
 
 func (l *abandonsByProcess) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	a, err := l.memory.Acquire(ctx, c, t)
-	if !l.at.IsZero() && time.Now().After(l.at) {
+	l.mu.Lock()
+	due := !l.at.IsZero() && time.Now().After(l.at)
+	if due {
 		l.at = time.Time{}
+	}
+	l.mu.Unlock()
+	if due {
 		_, _ = l.memory.Release(ctx, c, locker.End{Queued: true})
 	}
 	return a, err
