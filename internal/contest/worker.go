@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -127,13 +128,29 @@ func (w *Worker) leftovers(r *judge.Record) {
 		stacks := make([]byte, 16<<10)
 		r.Err += string(stacks[:runtime.Stack(stacks, true)])
 	}
+	if left.files > 0 {
+		r.Err += "files:" + fileNames()
+	}
 }
+
+// fileNames returns the names of the files that the process has.
+func fileNames() (names string) {
+	files, _ := os.ReadDir(openFiles)
+	for _, f := range files {
+		name, _ := os.Readlink(filepath.Join(openFiles, f.Name())) // fails for that of the reading itself
+		names += " " + f.Name() + " " + name
+	}
+	return names
+}
+
+// openFiles has the files of the process; it is missing on some systems.
+const openFiles = "/proc/self/fd"
 
 // counts has the numbers of goroutines and files of a process.
 type counts struct{ goroutines, files int }
 
 func census() counts {
-	files, _ := os.ReadDir("/proc/self/fd") // empty on systems without /proc
+	files, _ := os.ReadDir(openFiles)
 	return counts{runtime.NumGoroutine(), len(files)}
 }
 
