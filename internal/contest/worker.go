@@ -2,10 +2,12 @@ package contest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,13 +136,14 @@ func (w *Worker) leftovers(r *judge.Record) {
 }
 
 // fileNames returns the names of the files that the process has.
-func fileNames() (names string) {
+func fileNames() string {
+	var names strings.Builder
 	files, _ := os.ReadDir(openFiles)
 	for _, f := range files {
 		name, _ := os.Readlink(filepath.Join(openFiles, f.Name())) // fails for that of the reading itself
-		names += " " + f.Name() + " " + name
+		fmt.Fprint(&names, " ", f.Name(), " ", name)
 	}
-	return names
+	return names.String()
 }
 
 // openFiles has the files of the process; it is missing on some systems.
