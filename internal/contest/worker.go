@@ -2,9 +2,12 @@ package contest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,13 +130,30 @@ func (w *Worker) leftovers(r *judge.Record) {
 		stacks := make([]byte, 16<<10)
 		r.Err += string(stacks[:runtime.Stack(stacks, true)])
 	}
+	if left.files > 0 {
+		r.Err += "files:" + fileNames()
+	}
 }
+
+// fileNames returns the names of the files that the process has.
+func fileNames() string {
+	var names strings.Builder
+	files, _ := os.ReadDir(openFiles)
+	for _, f := range files {
+		name, _ := os.Readlink(filepath.Join(openFiles, f.Name())) // fails for that of the reading itself
+		fmt.Fprint(&names, " ", f.Name(), " ", name)
+	}
+	return names.String()
+}
+
+// openFiles has the files of the process; it is missing on some systems.
+const openFiles = "/proc/self/fd"
 
 // counts has the numbers of goroutines and files of a process.
 type counts struct{ goroutines, files int }
 
 func census() counts {
-	files, _ := os.ReadDir("/proc/self/fd") // empty on systems without /proc
+	files, _ := os.ReadDir(openFiles)
 	return counts{runtime.NumGoroutine(), len(files)}
 }
 

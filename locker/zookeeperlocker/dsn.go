@@ -43,12 +43,25 @@ func fromDSN(dsn string) (locker.Locker, error) {
 	if l.rows.check() != nil {
 		return nil, errDSN
 	}
-	l.rows.dial = func() (*zk.Conn, error) {
-		conn, _, err := zk.Connect(hosts, dsnSession,
-			zk.WithHostProvider(&ring{}), zk.WithLogger(silent{}), zk.WithLogInfo(false))
-		return conn, err
-	}
+	l.rows.dial = func() (*zk.Conn, func(), error) { return connect(hosts, net.DialTimeout) }
 	return l, nil
+}
+
+// connect returns a connection to one of the hosts, and what ends it with all
+// of its goroutines and files.
+func connect(hosts []string, dial zk.Dialer) (conn *zk.Conn, end func(), err error) {
+	last := lockerkit.LastConn{By: dial}
+	conn, events, err := zk.Connect(hosts, dsnSession, zk.WithDialer(last.Dial),
+		zk.WithHostProvider(&ring{}), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, func() {
+		conn.Close()
+		last.Close()
+		for range events { // until the client has ended
+		}
+	}, nil
 }
 
 // ring is a [zk.HostProvider] that leaves names to the dialer. The client's own

@@ -18,7 +18,8 @@ import (
 type servers struct {
 	settings
 	conn *zk.Conn
-	dial func() (*zk.Conn, error) // makes conn, of which the locker is then the owner; nil: it is the caller's
+	dial func() (conn *zk.Conn, end func(), err error) // makes conn and end; nil: conn is the caller's
+	end  func()                                        // ends conn
 }
 
 // Open checks the settings, and makes the connection if the caller has made
@@ -28,7 +29,7 @@ func (s *servers) Open() (err error) {
 		return err
 	}
 	if s.dial != nil {
-		s.conn, err = s.dial()
+		s.conn, s.end, err = s.dial()
 	}
 	if err == nil && s.conn == nil {
 		err = lockerkit.Invalid(store, "the connection is nil")
@@ -38,8 +39,8 @@ func (s *servers) Open() (err error) {
 
 // Close closes the connection that dial has made.
 func (s *servers) Close() {
-	if s.dial != nil {
-		s.conn.Close()
+	if s.end != nil {
+		s.end()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -54,16 +55,7 @@ func newOther(s Setup) (l locker.Locker, end func() error, err error) {
 	case Etcd:
 		return newEtcd(s)
 	case ZooKeeper:
-		dial := func(network, addr string, limit time.Duration) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), limit)
-			defer cancel()
-			return s.Dial(ctx, network, addr)
-		}
-		conn, _, err := zk.Connect(s.Addrs, session, zk.WithDialer(dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
-		if err != nil {
-			return nil, nil, err
-		}
-		return zookeeperlocker.New(conn), func() error { conn.Close(); return nil }, nil
+		return newZooKeeper(s)
 	case NATS:
 		return newNATS(s)
 	case MySQL:
@@ -77,6 +69,27 @@ func newOther(s Setup) (l locker.Locker, end func() error, err error) {
 	}
 	l, err = locker.FromDSN(s.Addrs[0])
 	return l, nil, err
+}
+
+// newZooKeeper ends the client as the locker ends one that it has made.
+func newZooKeeper(s Setup) (locker.Locker, func() error, error) {
+	last := lockerkit.LastConn{By: func(network, addr string, limit time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		return s.Dial(ctx, network, addr)
+	}}
+	conn, events, err := zk.Connect(s.Addrs, session,
+		zk.WithDialer(last.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, nil, err
+	}
+	return zookeeperlocker.New(conn), func() error {
+		conn.Close()
+		last.Close()
+		for range events { // until the client has ended
+		}
+		return nil
+	}, nil
 }
 
 // newEtcd has each process prefer another member.
