@@ -142,6 +142,25 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	return a
 }
 
+// tryAnew tries to acquire key for a new claim, and reports whether that owns it
+// now. A claim whose try has no answer is given up, as by the guard: redlock
+// never counts a node again that may have a vote of its own.
+func (p *pair) tryAnew(s *side, key string) (acquired bool) {
+	err := heard(func() error {
+		c := claim(key, long)
+		p.note(s, c)
+		a, err := s.Acquire(p.ctx, c, locker.Try{})
+		if acquired = a.Acquired; err != nil {
+			s.giveUp(c, locker.End{}, true)
+		}
+		return err
+	})
+	if err != nil {
+		fail("Acquire of %q: %v, want an answer", key, err)
+	}
+	return acquired
+}
+
 // comesTrue waits until so returns true. It tries for d, and then some more
 // times, because the machine may have stood still meanwhile.
 func comesTrue(d time.Duration, so func() bool) bool {

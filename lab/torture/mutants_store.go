@@ -20,10 +20,10 @@ type spoiled struct {
 	guard.Locker
 	rdb *redis.Client // reaches the servers as the guard does
 
-	acquire func(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error)
-	all     func(s *spoiled, ctx context.Context, cs []*locker.Claim) ([]locker.Answer, int, error)
-	renew   func(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error))
-	release func(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error)
+	acquire func(ctx context.Context, s *spoiled, c *locker.Claim, t locker.Try) (locker.Answer, error)
+	all     func(ctx context.Context, s *spoiled, cs []*locker.Claim) ([]locker.Answer, int, error)
+	renew   func(ctx context.Context, s *spoiled, cs []*locker.Claim, answered func(int, error))
+	release func(ctx context.Context, s *spoiled, c *locker.Claim, e locker.End) (locker.Released, error)
 	unmarks bool // Begin does nothing
 	deaf    bool // no message that a key was handed over reaches its waiter
 }
@@ -37,21 +37,21 @@ func (s *spoiled) Open(w locker.Waker) error {
 
 func (s *spoiled) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if s.acquire != nil {
-		return s.acquire(s, ctx, c, t)
+		return s.acquire(ctx, s, c, t)
 	}
 	return s.Locker.Acquire(ctx, c, t)
 }
 
 func (s *spoiled) AcquireAll(ctx context.Context, cs []*locker.Claim, wait bool) ([]locker.Answer, int, error) {
 	if s.all != nil {
-		return s.all(s, ctx, cs)
+		return s.all(ctx, s, cs)
 	}
 	return s.Locker.AcquireAll(ctx, cs, wait)
 }
 
 func (s *spoiled) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
 	if s.renew != nil {
-		s.renew(s, ctx, cs, answered)
+		s.renew(ctx, s, cs, answered)
 		return
 	}
 	s.Locker.Renew(ctx, cs, answered)
@@ -59,7 +59,7 @@ func (s *spoiled) Renew(ctx context.Context, cs []*locker.Claim, answered func(i
 
 func (s *spoiled) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if s.release != nil {
-		return s.release(s, ctx, c, e)
+		return s.release(ctx, s, c, e)
 	}
 	return s.Locker.Release(ctx, c, e)
 }
@@ -79,13 +79,13 @@ func (deaf) Granted(string, string, locker.Offer) {}
 func inStore(key string) string { return libs.Guard.Keys(key)[0] }
 
 // freeKey frees the key without a look at its owner.
-func freeKey(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+func freeKey(ctx context.Context, s *spoiled, c *locker.Claim, e locker.End) (locker.Released, error) {
 	s.rdb.Del(ctx, inStore(c.Key))
 	return s.Locker.Release(ctx, c, e)
 }
 
 // freeCrowd frees the key of all when one of them releases it.
-func freeCrowd(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+func freeCrowd(ctx context.Context, s *spoiled, c *locker.Claim, e locker.End) (locker.Released, error) {
 	if c.Limit > 1 {
 		s.rdb.Del(ctx, libs.Guard.Keys(c.Key)...)
 	}
@@ -93,15 +93,15 @@ func freeCrowd(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (
 }
 
 // onlyFree says that it has kept a record, and only frees the key.
-func onlyFree(s *spoiled, ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+func onlyFree(ctx context.Context, s *spoiled, c *locker.Claim, e locker.End) (locker.Released, error) {
 	e.Record = locker.Record{}
 	return s.Locker.Release(ctx, c, e)
 }
 
 // renewOf sends the renewals of the claims that is is true of, and says of the
 // others that they have succeeded.
-func renewOf(is func(*locker.Claim) bool) func(*spoiled, context.Context, []*locker.Claim, func(int, error)) {
-	return func(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+func renewOf(is func(*locker.Claim) bool) func(context.Context, *spoiled, []*locker.Claim, func(int, error)) {
+	return func(ctx context.Context, s *spoiled, cs []*locker.Claim, answered func(int, error)) {
 		var sent []*locker.Claim
 		var at []int
 		for i, c := range cs {
@@ -119,7 +119,7 @@ func none(*locker.Claim) bool    { return false }
 func alone(c *locker.Claim) bool { return c.Limit <= 1 }
 
 // recreate sets the key without a look at its owner.
-func recreate(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+func recreate(ctx context.Context, s *spoiled, cs []*locker.Claim, answered func(int, error)) {
 	for i, c := range cs {
 		if err := s.set(ctx, c); err != nil {
 			answered(i, guard.ErrUnavailable)
@@ -134,7 +134,7 @@ func (s *spoiled) set(ctx context.Context, c *locker.Claim) error {
 }
 
 // notJoined does that a little after it has reported success.
-func notJoined(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+func notJoined(ctx context.Context, s *spoiled, cs []*locker.Claim, answered func(int, error)) {
 	for i, c := range cs {
 		copied := *c
 		go func() {
@@ -146,7 +146,7 @@ func notJoined(s *spoiled, ctx context.Context, cs []*locker.Claim, answered fun
 }
 
 // sameToken gives the same block of tokens for a second.
-func sameToken(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func sameToken(ctx context.Context, s *spoiled, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	answer, err := s.Locker.Acquire(ctx, c, t)
 	answer.Token = answer.Token / 1_000_000 * 1_000_000
 	return answer, err
@@ -155,7 +155,7 @@ func sameToken(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (
 // localTokens is the last block of tokens that this process has counted.
 var localTokens atomic.Uint64
 
-func localToken(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func localToken(ctx context.Context, s *spoiled, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	answer, err := s.Locker.Acquire(ctx, c, t)
 	if answer.Acquired {
 		answer.Token = localTokens.Add(locker.FenceBlock)
@@ -164,7 +164,7 @@ func localToken(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) 
 }
 
 // noRecall finds no record.
-func noRecall(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func noRecall(ctx context.Context, s *spoiled, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	d := *c
 	d.Recall = false
 	a, err := s.Locker.Acquire(ctx, &d, t)
@@ -173,7 +173,7 @@ func noRecall(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (l
 }
 
 // longLife keeps keys for four times their TTL.
-func longLife(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func longLife(ctx context.Context, s *spoiled, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	longer := *c
 	longer.TTL *= 4
 	answer, err := s.Locker.Acquire(ctx, &longer, t)
@@ -181,7 +181,7 @@ func longLife(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (l
 	return answer, err
 }
 
-func renewLonger(s *spoiled, ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+func renewLonger(ctx context.Context, s *spoiled, cs []*locker.Claim, answered func(int, error)) {
 	longer := make([]*locker.Claim, len(cs))
 	for i, c := range cs {
 		copied := *c
@@ -192,7 +192,7 @@ func renewLonger(s *spoiled, ctx context.Context, cs []*locker.Claim, answered f
 }
 
 // noTTL lets some keys stay forever if they are not released.
-func noTTL(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func noTTL(ctx context.Context, s *spoiled, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	answer, err := s.Locker.Acquire(ctx, c, t)
 	if answer.Acquired {
 		s.rdb.Persist(ctx, inStore(c.Key))
@@ -202,7 +202,7 @@ func noTTL(s *spoiled, ctx context.Context, c *locker.Claim, t locker.Try) (lock
 }
 
 // halfCart claims to have taken all of several keys when it has none.
-func halfCart(s *spoiled, ctx context.Context, cs []*locker.Claim) ([]locker.Answer, int, error) {
+func halfCart(ctx context.Context, s *spoiled, cs []*locker.Claim) ([]locker.Answer, int, error) {
 	as, held, err := s.Locker.AcquireAll(ctx, cs, false)
 	if err != nil || held == len(cs) {
 		return as, held, err
