@@ -166,10 +166,10 @@ func (w waker) Wake(key string) {
 func (w waker) WakeAll() {
 	w.outages.hope()
 	now, all := time.Now(), w.gates.inOrder()
-	n, spread := time.Duration(len(all)), wakeSpread(w.paused.Load())
-	first := limits.Jitter(n + 1) // other processes wake their callers in another order
+	n, spread := len(all), wakeSpread(w.paused.Load())
+	first := int(limits.Jitter(time.Duration(n + 1))) // other processes wake their callers in another order
 	for i, gt := range all {
-		gt.wake(now.Add(spread * ((first + time.Duration(i)) % n) / n))
+		gt.wake(now.Add(spread * time.Duration((first+i)%n) / time.Duration(n)))
 	}
 	w.releaseIdle(all)
 }
