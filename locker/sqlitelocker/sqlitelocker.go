@@ -20,12 +20,14 @@ var _ locker.Locker = (*Locker)(nil)
 
 // Option changes a setting of a [Locker]. guard.New reports a wrong one as
 // ErrInvalidOption.
-type Option func(table *string)
+type Option func(*settings)
+
+type settings struct{ table string }
 
 // WithTable sets the name of the table, perhaps with the name of an attached
 // database and a dot in front. Processes exclude each other if they have the
 // same table. The default is "guard_lease".
-func WithTable(name string) Option { return func(table *string) { *table = name } }
+func WithTable(name string) Option { return func(s *settings) { s.table = name } }
 
 // New returns a Locker that keeps leases in db, and sends nothing. The caller
 // closes db, after the Locker.
@@ -40,11 +42,11 @@ func FromConnector(c driver.Connector, opts ...Option) *Locker {
 }
 
 func tableOf(opts []Option) string {
-	table := "guard_lease"
+	s := settings{table: "guard_lease"}
 	for _, o := range opts {
-		o(&table)
+		o(&s)
 	}
-	return table
+	return s.table
 }
 
 // Schema returns the statement that makes the table, for a migration tool.
