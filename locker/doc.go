@@ -122,10 +122,10 @@
 //  2. An owner id is queued once. A claim leaves the queue for good before the
 //     key becomes its own, or in the same step. An Acquire with Try.Queued must
 //     not put back a claim that is not in the queue any more.
-//  3. What nobody wants goes on. A claim that is given up leaves the queue and
-//     the key by a Release with [End].Queued. In the same step the claims
-//     behind it get the key if they may own it now. The guard does so for a
-//     grant that nobody here knows, too, and for a claim that is
+//  3. A key that nobody wants goes on. A claim that is given up leaves the
+//     queue and the key by a Release with [End].Queued. In the same step the
+//     claims behind it get the key if they may own it now. The guard does so
+//     for a grant that nobody here knows, too, and for a claim that is
 //     [Waker.Orphaned]. It repeats a request without an answer for half a
 //     minute. A caller that leaves as the key comes passes it on within the
 //     process.

@@ -158,9 +158,9 @@ type Locker interface {
 // wrong costs time, never exclusion. Only Offer.Length has to be true.
 //
 // Its methods return at once, call no method of the locker but Node, and are
-// safe for concurrent use. While the guard calls the locker, it holds no lock that they
-// take. So a locker may call them from within its own methods, and under a
-// mutex of its own.
+// safe for concurrent use. While the guard calls the locker, it holds no lock
+// that they take. So a locker may call them from within its own methods, and
+// under a mutex of its own.
 type Waker interface {
 	// Granted tells that a Release has made owner the owner of key, and on what
 	// terms. It may come before the Acquire or Release that queued the claim

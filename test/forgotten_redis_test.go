@@ -42,8 +42,8 @@ func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
 	}
 }
 
-// The answers to calls that wait tell as much of a connection. On a busy machine
-// some calls are refused.
+// The answers to calls that wait tell as much of a connection. On a busy
+// machine some calls are refused.
 func TestTryDo_OutlivesConnectionsThatOnlyDoHasUsed(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)

@@ -110,8 +110,8 @@ func (x *search) try(p plan) *result {
 	return r
 }
 
-// again does a run again, which must be the same. If the machine had no time for
-// the run, which came before this, both are done anew: Go then lets another
+// again does the run of a plan again, which must be the same. If the machine
+// had no time for one of the two, both are done anew: Go then lets another
 // goroutine go on than it would.
 func (x *search) again(p plan, r *result) {
 	const most = 100

@@ -130,8 +130,8 @@ func (l *link) cut() {
 	})
 }
 
-// isGone reports whether the end of the server is closed. What both ends have
-// done at once then ends in the same way each time.
+// isGone reports whether the end of the server is closed. Asked first, it makes
+// what both ends do at once end in the same way each time.
 func (l *link) isGone() bool {
 	select {
 	case <-l.gone:

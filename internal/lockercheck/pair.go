@@ -142,9 +142,9 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	return a
 }
 
-// tryAnew tries to acquire key for a new claim, and reports whether that owns it
-// now. A claim whose try has no answer is given up, as by the guard: redlock
-// never counts a node again that may have a vote of its own.
+// tryAnew tries to acquire key for a new claim, and reports whether the claim
+// owns it now. A claim whose try has no answer is given up, as by the guard:
+// redlock never counts a node again that may have a vote of its own.
 func (p *pair) tryAnew(s *side, key string) (acquired bool) {
 	err := heard(func() error {
 		c := claim(key, long)

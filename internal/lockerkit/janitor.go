@@ -12,7 +12,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A Chore is a claim that was given up. Nothing of it must be left in the store.
+// A Chore is a claim that was given up. The store must keep nothing of it.
 type Chore struct {
 	Node  string // of the store, which may hang alone
 	Claim *locker.Claim

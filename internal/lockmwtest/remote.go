@@ -99,8 +99,8 @@ type Reply struct {
 // ask calls the method without headers.
 func (c Call) ask(ctx context.Context, text string) Reply { return c.Do(ctx, text, "") }
 
-// expectReply fails the test unless got has the code and the reason. A code of -1 is
-// any.
+// expectReply fails the test unless got has the code and the reason. A code of
+// -1 is any.
 func expectReply(t *testing.T, what string, got Reply, code int, reason string, retry bool) {
 	t.Helper()
 	if code >= 0 && got.Code != code || (got.Err == nil) != (code == rpcguard.OK) || got.Reason != reason ||

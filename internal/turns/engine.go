@@ -86,9 +86,9 @@ func (e *Engine) releaseIdle(gts []*gate) {
 	}
 }
 
-// Close turns new calls away, releases the idle keys, waits for the others
-// until ctx ends, removes at once what is left of claims that were given up, and
-// closes the locker. A second Close waits again.
+// Close turns new calls away, releases the idle keys, and waits for the others
+// until ctx ends. It removes at once what is left of claims that were given up,
+// and closes the locker. A second Close waits again.
 //
 // If ctx ends first, the grants of the calls are lost. Their cause Is
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.

@@ -41,8 +41,8 @@ func owned(t *testing.T, l locker.Locker) bool {
 	return s.Owner != ""
 }
 
-// A request that was given up may arrive late (law 8). What it takes is freed a
-// second after the first release, or at once by Close.
+// A request that was given up may arrive late (law 8). The key that it takes is
+// freed a second after the first release, or at once by Close.
 func TestWhatALateTryTakesIsFreed(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -127,8 +127,8 @@ func TestAServerThatNeverChangesKeepsNoReleases(t *testing.T) {
 	}
 }
 
-// In an outage the guard pauses before it releases again. A new primary need not
-// wait for that.
+// In an outage the guard pauses before it releases again. A new primary need
+// not wait for that.
 func TestClaimsThatAreGivenUpAreKeptToo(t *testing.T) {
 	l := New(nil, WithSentinel(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}}))
 	if err := l.Open(&listener{}); err != nil {
