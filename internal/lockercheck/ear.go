@@ -46,7 +46,7 @@ func (e *ear) Granted(key, owner string, o locker.Offer) {
 
 // Orphaned does what the guard does.
 func (e *ear) Orphaned(key, owner string) {
-	e.janitor.Add(lockerkit.Chore{Claim: &locker.Claim{Key: key, Owner: owner}})
+	e.janitor.Add(lockerkit.Cleanup{Claim: &locker.Claim{Key: key, Owner: owner}})
 }
 
 func (e *ear) Wanted(key string) { e.count(e.wanted, key) }

@@ -75,7 +75,7 @@ func (a alone) Capabilities() locker.Capabilities {
 // giveUp gives c up as e says, in the background, as the guard does. late says
 // that a request of c may yet arrive.
 func (s *side) giveUp(c *locker.Claim, e locker.End, late bool) {
-	s.ear.janitor.Add(lockerkit.Chore{Claim: c, End: e, Late: late})
+	s.ear.janitor.Add(lockerkit.Cleanup{Claim: c, End: e, Late: late})
 }
 
 // close closes s, as the guard does. It may close s a second time.

@@ -10,37 +10,37 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// named is a chore that a test can tell from others.
-func named(n int) Chore { return Chore{Claim: &locker.Claim{Key: strconv.Itoa(n)}} }
+// named is a cleanup that a test can tell from others.
+func named(n int) Cleanup { return Cleanup{Claim: &locker.Claim{Key: strconv.Itoa(n)}} }
 
 // at is named, at a node.
-func at(node string, n int) Chore {
+func at(node string, n int) Cleanup {
 	c := named(n)
 	c.Node = node
 	return c
 }
 
-func name(c Chore) int {
+func name(c Cleanup) int {
 	n, _ := strconv.Atoi(c.Claim.Key)
 	return n
 }
 
 func TestABacklogIsBoundedInEachOfItsParts(t *testing.T) {
 	b, now := &backlog{}, time.Now()
-	repeated := Chore{tries: 1, due: now}
-	for n := range 3 * choreMost {
+	repeated := Cleanup{tries: 1, due: now}
+	for n := range 3 * cleanupMost {
 		b.add(named(n))
 		b.add(repeated)
 	}
-	if len(b.fresh) != choreMost || len(b.again) != choreMost {
-		t.Errorf("%d and %d chores are kept, want %d each", len(b.fresh), len(b.again), choreMost)
+	if len(b.fresh) != cleanupMost || len(b.again) != cleanupMost {
+		t.Errorf("%d and %d cleanups are kept, want %d each", len(b.fresh), len(b.again), cleanupMost)
 	}
-	for n := range testsize.Pick(100, 20) * choreMost { // what was taken is not kept
+	for n := range testsize.Pick(100, 20) * cleanupMost { // what was taken is not kept
 		b.take(now, false)
 		b.add(named(n))
 	}
-	if c := cap(b.fresh); c > 4*choreMost {
-		t.Errorf("memory for %d chores is kept", c)
+	if c := cap(b.fresh); c > 4*cleanupMost {
+		t.Errorf("memory for %d cleanups is kept", c)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestABacklogTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
 		}
 	}
 	told(0, 0)
-	for n := range choreMost + 10 {
+	for n := range cleanupMost + 10 {
 		b.add(named(n))
 	}
 	told(0, 10)
@@ -73,14 +73,14 @@ func TestABacklogTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
 func TestABacklogGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
 	b, now := &backlog{}, time.Now()
 	for _, n := range rand.Perm(100) {
-		b.add(Chore{Claim: named(1000 + n).Claim, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
+		b.add(Cleanup{Claim: named(1000 + n).Claim, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
 	}
-	for n := range 2*choreBatch - 10 {
+	for n := range 2*cleanupBatch - 10 {
 		b.add(named(n))
 	}
 	var got []int
 	for batch := b.take(now, false); len(batch) > 0; batch = b.take(now, false) {
-		if len(batch) > choreBatch {
+		if len(batch) > cleanupBatch {
 			t.Fatalf("a batch of %d", len(batch))
 		}
 		for _, c := range batch {
@@ -89,20 +89,20 @@ func TestABacklogGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
 	}
 	for i, n := range got {
 		want := i
-		if i >= 2*choreBatch-10 {
-			want = 1000 + i - (2*choreBatch - 10)
+		if i >= 2*cleanupBatch-10 {
+			want = 1000 + i - (2*cleanupBatch - 10)
 		}
 		if n != want {
 			t.Fatalf("place %d has %d, want %d", i, n, want)
 		}
 	}
-	if len(got) != 2*choreBatch-10+50 {
-		t.Errorf("%d chores, want the fresh and the 50 that are due", len(got))
+	if len(got) != 2*cleanupBatch-10+50 {
+		t.Errorf("%d cleanups, want the fresh and the 50 that are due", len(got))
 	}
 	if d := b.pause(now); d != time.Second {
 		t.Errorf("the next is due in %v, want 1 s", d)
 	}
 	if n := len(b.take(now, true)); n != 50 || !b.empty() {
-		t.Errorf("%d chores at the end, want all 50", n)
+		t.Errorf("%d cleanups at the end, want all 50", n)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A Chore is a claim that was given up. The store must keep nothing of it.
-type Chore struct {
+// A Cleanup removes from the store all that is left of a claim.
+type Cleanup struct {
 	Node  string // of the store, which may hang alone
 	Claim *locker.Claim
 	End   locker.End // with Queued
-	Late  bool       // once more when choreAgain has passed: a request of the claim may be under way
+	Late  bool       // once more when cleanupAgain has passed: a request of the claim may be under way
 
 	came  time.Time // when it was added
 	tries int
@@ -25,22 +25,22 @@ type Chore struct {
 }
 
 const (
-	choreLimit = time.Second          // for one request that does chores
-	choreAgain = time.Second          // until the second time; a request that was on its way has arrived by then
-	choreSoon  = 5 * time.Millisecond // until the second try if the first had no answer
-	chorePause = time.Second          // until each later try: a server that goes on after a hang frees its keys soon
-	choreFor   = 31 * time.Second     // then a chore without an answer is given up, and its key ends by its TTL
-	choreBatch = locker.MaxSeveral    // chores in one request
-	choreMost  = 4096                 // max chores of each kind per node; more are dropped and end by their TTL
-	tellEvery  = time.Minute          // between two logs of how many were dropped at a node
+	cleanupLimit = time.Second          // for one request that does cleanups
+	cleanupAgain = time.Second          // until the second time; a request that was on its way has arrived by then
+	cleanupSoon  = 5 * time.Millisecond // until the second try if the first had no answer
+	cleanupPause = time.Second          // until each later try: a server that goes on after a hang frees its keys soon
+	cleanupFor   = 31 * time.Second     // then a cleanup without an answer is given up, and its key ends by its TTL
+	cleanupBatch = locker.MaxSeveral    // cleanups in one request
+	cleanupMost  = 4096                 // max cleanups of each kind per node; more are dropped and end by their TTL
+	tellEvery    = time.Minute          // between two logs of how many were dropped at a node
 )
 
-// Janitor does chores in the background. Each node has chores of its own, so
-// that a node that hangs delays no other. A Janitor is safe for concurrent use.
+// Janitor does cleanups in the background. Each node has its own, so that a node
+// that hangs delays no other. A Janitor is safe for concurrent use.
 type Janitor struct {
-	clean func(ctx context.Context, node string, due []Chore) (done []bool)
+	clean func(ctx context.Context, node string, due []Cleanup) (done []bool)
 
-	ctx    context.Context // of all requests; outlives the calls that left the chores
+	ctx    context.Context // of all requests; outlives the calls that left the cleanups
 	cancel context.CancelFunc
 	busy   sync.WaitGroup // backlogs at work
 
@@ -52,12 +52,12 @@ type Janitor struct {
 
 // NewJanitor returns a Janitor that releases claims in the store of each node.
 func NewJanitor(store func(node string) locker.Locker) *Janitor {
-	return newJanitor(func(ctx context.Context, node string, due []Chore) []bool {
+	return newJanitor(func(ctx context.Context, node string, due []Cleanup) []bool {
 		return release(ctx, store(node), due)
 	})
 }
 
-func newJanitor(clean func(context.Context, string, []Chore) []bool) *Janitor {
+func newJanitor(clean func(context.Context, string, []Cleanup) []bool) *Janitor {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits; Close ends it
 	return &Janitor{
 		clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*backlog), closing: make(chan struct{}),
@@ -66,7 +66,7 @@ func newJanitor(clean func(context.Context, string, []Chore) []bool) *Janitor {
 
 // release releases the claims of due in l, together as far as l can, and
 // reports for each whether nothing is left to do.
-func release(ctx context.Context, l locker.Locker, due []Chore) (done []bool) {
+func release(ctx context.Context, l locker.Locker, due []Cleanup) (done []bool) {
 	if len(due) == 1 {
 		_, err := l.Release(ctx, due[0].Claim, due[0].End)
 		return []bool{!errors.Is(err, locker.ErrUnavailable)}
@@ -97,7 +97,7 @@ func release(ctx context.Context, l locker.Locker, due []Chore) (done []bool) {
 
 // Add adds c, and does not block. Once j closes it does nothing. The claim must
 // not change any more.
-func (j *Janitor) Add(c Chore) {
+func (j *Janitor) Add(c Cleanup) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -119,7 +119,7 @@ func (j *Janitor) Add(c Chore) {
 	}
 }
 
-// work does the chores of one node until none is left.
+// work does the cleanups of one node until none is left.
 func (j *Janitor) work(node string, b *backlog) {
 	for {
 		due, pause, dropped, ok := j.next(node, b)
@@ -130,7 +130,7 @@ func (j *Janitor) work(node string, b *backlog) {
 		case !ok:
 			return
 		case len(due) > 0:
-			ctx, cancel := context.WithTimeout(j.ctx, limits.Apart(choreLimit))
+			ctx, cancel := context.WithTimeout(j.ctx, limits.Apart(cleanupLimit))
 			answered := j.clean(ctx, node, due)
 			cancel()
 			j.settle(b, due, answered)
@@ -146,11 +146,11 @@ func (j *Janitor) work(node string, b *backlog) {
 	}
 }
 
-// next takes a batch of due chores. When the janitor closes, all chores are
+// next takes a batch of due cleanups. When the janitor closes, all cleanups are
 // due. If none is due, pause is the time until the next one. If none is left,
-// next ends the backlog and ok is false. dropped is the number of chores to
+// next ends the backlog and ok is false. dropped is the number of cleanups to
 // warn of.
-func (j *Janitor) next(node string, b *backlog) (due []Chore, pause time.Duration, dropped int, ok bool) {
+func (j *Janitor) next(node string, b *backlog) (due []Cleanup, pause time.Duration, dropped int, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
@@ -163,31 +163,31 @@ func (j *Janitor) next(node string, b *backlog) (due []Chore, pause time.Duratio
 	return due, b.pause(now), dropped, true
 }
 
-// settle decides which chores come again. These are chores that need a second
-// time and chores without an answer.
-func (j *Janitor) settle(b *backlog, done []Chore, answered []bool) {
+// settle decides which cleanups come again: those that need a second time, and
+// cleanups without an answer.
+func (j *Janitor) settle(b *backlog, done []Cleanup, answered []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
 	for i, c := range done {
 		c.tries++
-		early := c.Late && now.Before(c.came.Add(choreAgain))
-		if answered[i] && !early || now.Sub(c.came) >= choreFor || j.closed && c.tries > 1 {
+		early := c.Late && now.Before(c.came.Add(cleanupAgain))
+		if answered[i] && !early || now.Sub(c.came) >= cleanupFor || j.closed && c.tries > 1 {
 			continue
 		}
 		switch {
 		case answered[i]:
-			c.due = c.came.Add(choreAgain)
+			c.due = c.came.Add(cleanupAgain)
 		case c.tries == 1: // its connection may have died just then
-			c.due = now.Add(choreSoon)
+			c.due = now.Add(cleanupSoon)
 		default:
-			c.due = now.Add(chorePause)
+			c.due = now.Add(cleanupPause)
 		}
 		b.add(c)
 	}
 }
 
-// Close does all remaining chores at once and takes no more. It blocks until
+// Close does all remaining cleanups at once and takes no more. It blocks until
 // that is done. If ctx ends first, Close returns its error, and what is left
 // fails at once. A second Close does the same.
 func (j *Janitor) Close(ctx context.Context) (err error) {
@@ -207,13 +207,13 @@ func (j *Janitor) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// A backlog holds the chores of one node. fresh has those that were never
+// A backlog holds the cleanups of one node. fresh has those that were never
 // tried, in the order of their arrival. again has those to be tried again, by
-// the time when they are due. The fresh chores go first, because they may wake
+// the time when they are due. The fresh ones go first, because they may wake
 // somebody. Each part is bounded.
 type backlog struct {
-	wake  chan struct{} // holds one: there are new chores
-	fresh []Chore
+	wake  chan struct{} // holds one: there are new cleanups
+	fresh []Cleanup
 	again repeats
 
 	dropped int       // since they were last told
@@ -222,18 +222,18 @@ type backlog struct {
 
 // add keeps c, unless there are too many already, and counts those that are
 // dropped.
-func (b *backlog) add(c Chore) {
+func (b *backlog) add(c Cleanup) {
 	switch {
-	case c.tries == 0 && len(b.fresh) < choreMost:
+	case c.tries == 0 && len(b.fresh) < cleanupMost:
 		b.fresh = append(b.fresh, c)
-	case c.tries > 0 && len(b.again) < choreMost:
+	case c.tries > 0 && len(b.again) < cleanupMost:
 		heap.Push(&b.again, c)
 	default:
 		b.dropped++
 	}
 }
 
-// tell returns how many chores were dropped and not told yet. While more are
+// tell returns how many cleanups were dropped and not told yet. While more are
 // dropped, it does so once in tellEvery. At the end of the backlog it tells
 // all.
 func (b *backlog) tell(now time.Time) (dropped int) {
@@ -248,23 +248,23 @@ func (b *backlog) tell(now time.Time) (dropped int) {
 
 func (b *backlog) empty() bool { return len(b.fresh) == 0 && len(b.again) == 0 }
 
-// take takes a batch of chores that are due. With all, it also takes chores
+// take takes a batch of cleanups that are due. With all, it also takes cleanups
 // that are not due.
-func (b *backlog) take(now time.Time, all bool) []Chore {
-	n := min(len(b.fresh), choreBatch)
-	due := make([]Chore, n, min(n+len(b.again), choreBatch))
+func (b *backlog) take(now time.Time, all bool) []Cleanup {
+	n := min(len(b.fresh), cleanupBatch)
+	due := make([]Cleanup, n, min(n+len(b.again), cleanupBatch))
 	copy(due, b.fresh)
 	b.fresh = b.fresh[n:]
 	if len(b.fresh) == 0 {
 		b.fresh = nil
 	}
-	for len(due) < choreBatch && len(b.again) > 0 && (all || !b.again[0].due.After(now)) {
-		due = append(due, heap.Pop(&b.again).(Chore))
+	for len(due) < cleanupBatch && len(b.again) > 0 && (all || !b.again[0].due.After(now)) {
+		due = append(due, heap.Pop(&b.again).(Cleanup))
 	}
 	return due
 }
 
-// pause is the time until a chore is due.
+// pause is the time until a cleanup is due.
 func (b *backlog) pause(now time.Time) time.Duration {
 	if len(b.fresh) > 0 || len(b.again) == 0 {
 		return 0
@@ -272,8 +272,8 @@ func (b *backlog) pause(now time.Time) time.Duration {
 	return b.again[0].due.Sub(now)
 }
 
-// repeats is a heap of chores by due.
-type repeats []Chore
+// repeats is a heap of cleanups by due.
+type repeats []Cleanup
 
 func (r repeats) Len() int { return len(r) }
 
@@ -282,13 +282,13 @@ func (r repeats) Less(i, k int) bool { return r[i].due.Before(r[k].due) }
 func (r repeats) Swap(i, k int) { r[i], r[k] = r[k], r[i] }
 
 // Push implements [heap.Interface].
-func (r *repeats) Push(c any) { *r = append(*r, c.(Chore)) }
+func (r *repeats) Push(c any) { *r = append(*r, c.(Cleanup)) }
 
 // Pop implements [heap.Interface].
 func (r *repeats) Pop() any {
 	last := len(*r) - 1
 	c := (*r)[last]
-	(*r)[last] = Chore{}
+	(*r)[last] = Cleanup{}
 	*r = (*r)[:last]
 	return c
 }

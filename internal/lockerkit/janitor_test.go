@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// sent records when chores are sent, in virtual time.
+// sent records when cleanups are sent, in virtual time.
 type sent struct {
 	start  time.Time
-	answer func(ctx context.Context, due []Chore) bool // nil: all are answered at once
+	answer func(ctx context.Context, due []Cleanup) bool // nil: all are answered at once
 
 	mu    sync.Mutex
-	times map[int][]time.Duration // by chore
+	times map[int][]time.Duration // by cleanup
 }
 
-func (s *sent) clean(ctx context.Context, _ string, due []Chore) []bool {
+func (s *sent) clean(ctx context.Context, _ string, due []Cleanup) []bool {
 	s.mu.Lock()
 	for _, c := range due {
 		s.times[name(c)] = append(s.times[name(c)], time.Since(s.start))
@@ -37,11 +37,11 @@ func (s *sent) at(n int) []time.Duration {
 }
 
 // hangs gives no answer until the request's time is over.
-func hangs(ctx context.Context, _ []Chore) bool { <-ctx.Done(); return false }
+func hangs(ctx context.Context, _ []Cleanup) bool { <-ctx.Done(); return false }
 
 // cleaning runs test in virtual time with a janitor. The janitor ends with the
 // test and leaves no goroutine.
-func cleaning(t *testing.T, answer func(context.Context, []Chore) bool, test func(*testing.T, *Janitor, *sent)) {
+func cleaning(t *testing.T, answer func(context.Context, []Cleanup) bool, test func(*testing.T, *Janitor, *sent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sent{start: time.Now(), answer: answer, times: map[int][]time.Duration{}}
@@ -66,12 +66,12 @@ func seconds(of ...int) []time.Duration {
 func soonThen(of ...int) []time.Duration {
 	all := []time.Duration{0}
 	for _, at := range seconds(of...) {
-		all = append(all, at+choreSoon)
+		all = append(all, at+cleanupSoon)
 	}
 	return all
 }
 
-func TestAChoreIsDoneAtOnceAndTwiceIfARequestMayBeLate(t *testing.T) {
+func TestACleanupIsDoneAtOnceAndTwiceIfARequestMayBeLate(t *testing.T) {
 	cleaning(t, nil, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
 		j.Add(named(1))
@@ -88,15 +88,15 @@ func TestAChoreIsDoneAtOnceAndTwiceIfARequestMayBeLate(t *testing.T) {
 	})
 }
 
-func TestAnUnansweredChoreComesAgainUntilItIsGivenUp(t *testing.T) {
-	refuses := func(context.Context, []Chore) bool { return false }
+func TestAnUnansweredCleanupComesAgainUntilItIsGivenUp(t *testing.T) {
+	refuses := func(context.Context, []Cleanup) bool { return false }
 	cleaning(t, refuses, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
 		j.Add(named(1))
 		time.Sleep(time.Hour)
 		want := soonThen(0)
-		for want[len(want)-1] < choreFor {
-			want = append(want, want[len(want)-1]+chorePause)
+		for want[len(want)-1] < cleanupFor {
+			want = append(want, want[len(want)-1]+cleanupPause)
 		}
 		if got := s.at(1); !slices.Equal(got, want) {
 			t.Errorf("sent at %v, want %v", got, want)
@@ -108,10 +108,10 @@ func TestAnUnansweredChoreComesAgainUntilItIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestANewChoreDoesNotWaitForOneThatComesAgain(t *testing.T) {
+func TestANewCleanupDoesNotWaitForOneThatComesAgain(t *testing.T) {
 	var down atomic.Bool
 	down.Store(true)
-	answers := func(context.Context, []Chore) bool { return !down.Load() }
+	answers := func(context.Context, []Cleanup) bool { return !down.Load() }
 	cleaning(t, answers, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
 		j.Add(named(1))
@@ -131,9 +131,9 @@ func TestANewChoreDoesNotWaitForOneThatComesAgain(t *testing.T) {
 
 // A try that the server carries out when it goes on takes a key for nobody.
 func TestAServerThatGoesOnAfterAHangHasItsKeysFreedWithinTwoSeconds(t *testing.T) {
-	for hang := time.Second; hang < choreFor-choreLimit-chorePause; hang += 700 * time.Millisecond {
+	for hang := time.Second; hang < cleanupFor-cleanupLimit-cleanupPause; hang += 700 * time.Millisecond {
 		var goesOn time.Time
-		answers := func(ctx context.Context, due []Chore) bool {
+		answers := func(ctx context.Context, due []Cleanup) bool {
 			select {
 			case <-time.After(time.Until(goesOn)):
 				return true
@@ -147,15 +147,15 @@ func TestAServerThatGoesOnAfterAHangHasItsKeysFreedWithinTwoSeconds(t *testing.T
 			j.Add(named(1))
 			time.Sleep(time.Hour)
 			got := s.at(1)
-			if last := got[len(got)-1]; last > hang+chorePause || last < hang-choreLimit {
+			if last := got[len(got)-1]; last > hang+cleanupPause || last < hang-cleanupLimit {
 				t.Errorf("after %v of hanging the key was freed by the request at %v", hang, last)
 			}
 		})
 	}
 }
 
-func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
-	hungIsOdd := func(ctx context.Context, due []Chore) bool {
+func TestANodeThatHangsDelaysNoOthersCleanups(t *testing.T) {
+	hungIsOdd := func(ctx context.Context, due []Cleanup) bool {
 		return name(due[0])%2 == 0 || hangs(ctx, due)
 	}
 	cleaning(t, hungIsOdd, func(t *testing.T, j *Janitor, s *sent) {
@@ -166,13 +166,13 @@ func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
 		}
 		for n := 0; n < 100; n += 2 {
 			if got := s.at(n); !slices.Equal(got, []time.Duration{time.Duration(n) * 100 * time.Millisecond}) {
-				t.Errorf("chore %d was sent at %v", n, got)
+				t.Errorf("cleanup %d was sent at %v", n, got)
 			}
 		}
 	})
 }
 
-func TestChoresForANodeThatHangsAreBounded(t *testing.T) {
+func TestCleanupsForANodeThatHangsAreBounded(t *testing.T) {
 	t.Parallel()
 	cleaning(t, hangs, func(t *testing.T, j *Janitor, _ *sent) {
 		t.Helper()
@@ -184,8 +184,8 @@ func TestChoresForANodeThatHangsAreBounded(t *testing.T) {
 			j.mu.Lock()
 			kept := len(j.nodes["hung"].fresh) + len(j.nodes["hung"].again)
 			j.mu.Unlock()
-			if kept > 2*choreMost {
-				t.Fatalf("%d chores are kept", kept)
+			if kept > 2*cleanupMost {
+				t.Fatalf("%d cleanups are kept", kept)
 			}
 		}
 		j.cancel()
@@ -195,7 +195,7 @@ func TestChoresForANodeThatHangsAreBounded(t *testing.T) {
 func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 	var down atomic.Bool
 	down.Store(true)
-	answers := func(context.Context, []Chore) bool { return !down.Load() }
+	answers := func(context.Context, []Cleanup) bool { return !down.Load() }
 	cleaning(t, answers, func(t *testing.T, j *Janitor, s *sent) {
 		t.Helper()
 		j.Add(named(1))
@@ -224,19 +224,19 @@ func TestFinishingIsBoundedThoughAServerHangs(t *testing.T) {
 	t.Parallel()
 	cleaning(t, hangs, func(t *testing.T, j *Janitor, _ *sent) {
 		t.Helper()
-		for n := range choreBatch {
+		for n := range cleanupBatch {
 			j.Add(at("a", n))
 			j.Add(at("b", n))
 		}
 		start := time.Now()
 		_ = j.Close(t.Context())
-		if d := time.Since(start); d > 3*choreLimit {
+		if d := time.Since(start); d > 3*cleanupLimit {
 			t.Errorf("it took %v", d)
 		}
 	})
 	cleaning(t, hangs, func(t *testing.T, j *Janitor, _ *sent) {
 		t.Helper()
-		for n := range 3 * choreMost {
+		for n := range 3 * cleanupMost {
 			j.Add(at("a", n))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

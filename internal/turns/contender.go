@@ -422,7 +422,7 @@ func (c *common) give(b *bid, late bool) {
 	if b.recall != nil {
 		end.Record = b.recall.keep
 	}
-	c.janitor.Add(lockerkit.Chore{Node: c.store.Node(b.claim.Key), Claim: &b.claim, End: end, Late: late})
+	c.janitor.Add(lockerkit.Cleanup{Node: c.store.Node(b.claim.Key), Claim: &b.claim, End: end, Late: late})
 }
 
 // terms are what a grant was acquired with. A turn on it is open to calls that

@@ -144,7 +144,7 @@ func (w waker) Granted(key, owner string, o locker.Offer) {
 
 // Orphaned implements [locker.Waker] (law 3).
 func (w waker) Orphaned(key, owner string) {
-	w.janitor.Add(lockerkit.Chore{Node: w.store.Node(key), Claim: &locker.Claim{Key: key, Owner: owner}})
+	w.janitor.Add(lockerkit.Cleanup{Node: w.store.Node(key), Claim: &locker.Claim{Key: key, Owner: owner}})
 }
 
 // Wanted implements [locker.Waker].

@@ -35,7 +35,7 @@ type node struct {
 // clean leaves nothing of c in the node, in the background. late says that a
 // request of c may be under way.
 func (n *node) clean(c *locker.Claim, late bool) {
-	n.janitor.Add(lockerkit.Chore{Node: n.store.Node(c.Key), Claim: c, Late: late})
+	n.janitor.Add(lockerkit.Cleanup{Node: n.store.Node(c.Key), Claim: c, Late: late})
 }
 
 var errDown = fmt.Errorf("%w: it did not answer last time, and is being asked again", locker.ErrUnavailable)
