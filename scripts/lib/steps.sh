@@ -104,7 +104,7 @@ test_module() {
   [[ -z $short ]] || flags+=(-short)
   [[ $set != small ]] || { [[ $1 != . ]] || packages=$small; }
   [[ $set != small ]] || flags+=(-skip 'Sentinel|Cluster|Replica|Prove') # it has one server, and a proof takes long
-  [[ $set != nightly ]] || flags+=(-count=1 "-shuffle=$GUARD_SEED" -timeout 40m)
+  [[ $set != nightly ]] || flags+=(-count=1 "-shuffle=$GUARD_SEED" -timeout 40m -skip '^TestSim') # see step_sim
   [[ -z $short ]] || export GORACE=atexit_sleep_ms=100 # by default each test binary sleeps for 1 s at its end
   # By the environment, so that programs which tests build share what is compiled.
   GOFLAGS="$GOFLAGS $(race_of "$1")" go -C "$1" test "${flags[@]}" $packages
