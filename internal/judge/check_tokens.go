@@ -33,7 +33,8 @@ func (v *Verdict) tokens(h *History) {
 		v.permitTokens(h, visits)
 		for _, x := range visits {
 			bare := x.token == 0 && x.role() != Reader
-			unfenced := bare && x.exit != 0 && x.lost == 0 // it was held until its release
+			held := x.exit != 0 && x.lost == 0 && (x.until == 0 || x.until >= x.got)
+			unfenced := bare && held // until its release
 			if unfenced && x.freed == 0 && !x.closing {
 				v.violate(tokenOrder, "a turn without a token: %v", x)
 			}

@@ -78,6 +78,8 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 			spoil(one, func(x *visit) { x.token, x.wrote = 0, 0 })), tokenOrder},
 		"a turn that was lost has none": {told(nil,
 			spoil(one, func(x *visit) { x.token, x.wrote, x.lost, x.until = 0, 0, 105, 105 })), ""},
+		"a turn that had ended before it began has none": {told(nil,
+			spoil(one, func(x *visit) { x.token, x.wrote, x.held, x.until = 0, 0, 0, 99 })), ""},
 		"two have one token": {told(nil, spoil(one, unwritten),
 			spoil(three, func(x *visit) { x.token, x.wrote = block, 0 })), tokenOrder},
 		"a later grant has a lower one": {told(nil, spoil(three, unwritten),
