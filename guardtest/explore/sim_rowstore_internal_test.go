@@ -264,6 +264,7 @@ func (s *rowStore) write(process string, c *rowlocker.Change, row rowlocker.Row,
 			e.recorded = now.Add(row.RecordFor)
 		}
 	}
+	e.hidden = time.Time{} // nobody is behind what he has written
 	if unseen > 0 {
 		e.was, e.by, e.hidden = was, process, time.Now().Add(unseen)
 	}
