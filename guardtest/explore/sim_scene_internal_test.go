@@ -97,7 +97,7 @@ func (s *scene) process(name string, fn func(ctx context.Context, g *guard.Guard
 			return err
 		}
 		start := time.Now()
-		err = fn(ctx, g.With(guard.WithTTL(s.ttl), guard.WithMaxWait(time.Minute)))
+		err = fn(ctx, g.With(guard.WithTTL(s.ttl), guard.WithMaxWait(10*s.ttl)))
 		p.freeze() // what a dead process returns says nothing
 		if err != nil {
 			s.note(ctx, "error: %.100v", err)
