@@ -12,9 +12,11 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testsize"
 )
 
-const payments = 12
+// payments is how many are made. Each that hangs takes a TTL.
+func payments() int { return testsize.Pick(12, 8) }
 
 // hangs reports whether the function for the i-th payment never returns.
 func hangs(i int) bool { return i%4 == 3 }
@@ -23,7 +25,7 @@ func hangs(i int) bool { return i%4 == 3 }
 func payerProcess(t *testing.T, g *guard.Guard) {
 	t.Helper()
 	g = g.With(guard.WithAtMostOnce(), guard.WithMaxWait(time.Minute))
-	for i := range payments {
+	for i := range payments() {
 		_, err := guard.Once(t.Context(), g, payment(i), time.Hour, func(context.Context) (int, error) {
 			say("begins %d", i)
 			if hangs(i) {
@@ -91,7 +93,7 @@ func TestOnce_NoPaymentIsMadeTwiceThoughProcessesAreKilled(t *testing.T) {
 			t.Log(e.said) // such as an outage on a busy machine
 		}
 	}
-	for i := range payments {
+	for i := range payments() {
 		if n := begins[fmt.Sprint("begins ", i)]; n > 1 {
 			t.Errorf("the function of payment %d began %d times", i, n)
 		}

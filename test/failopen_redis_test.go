@@ -183,7 +183,7 @@ func onCluster(t *testing.T) (*redisproc.Cluster, *redis.ClusterClient) {
 	return c, rdb
 }
 
-func TestDo_ADeadShardOpensTheGateForItsOwnKeysAlone(t *testing.T) {
+func TestDo_ADeadShardOfAClusterOpensTheGateForItsOwnKeysAlone(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(dialsEnd)
 	c, rdb := onCluster(t)
@@ -221,7 +221,7 @@ func TestDo_ADeadShardOpensTheGateForItsOwnKeysAlone(t *testing.T) {
 	}
 }
 
-func TestDo_ASlotThatMovesOpensTheGateForNobody(t *testing.T) {
+func TestDo_ASlotThatMovesInAClusterOpensTheGateForNobody(t *testing.T) {
 	t.Parallel()
 	c, rdb := onCluster(t)
 	keys := nodeKeys(t, c)

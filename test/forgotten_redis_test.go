@@ -3,23 +3,49 @@ package guard_test
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
+	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/internal/testguard"
-	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 // A balancer or NAT forgets the connections of a process that has asked for
 // nothing for a while. A call with one attempt is not refused because of that.
+
+// started is after the moment from which package redisconn counts.
+var started = time.Now()
+
+// forgotAfter is longer than a connection is known to be well.
+const forgotAfter = 1200 * time.Millisecond
+
+// sinceStart has the clock of a bubble go on from the start of the process.
+func sinceStart() { time.Sleep(time.Until(started)) }
+
+// behindNAT returns a guard on a server in memory that is d away, behind a NAT.
+func behindNAT(t *testing.T, d redistest.Distance, opts ...guard.Option) (*guard.Guard, *redistest.NAT) {
+	t.Helper()
+	sinceStart()
+	_, o := redistest.InMemory(t.Cleanup)
+	nat := new(redistest.NAT)
+	o.Dialer = nat.Over(d.Over(o.Dialer))
+	return guardOver(t, redis.NewClient(o), opts...), nat
+}
+
+// mustTry fails t unless TryDo runs its function.
+func mustTry(t *testing.T, g *guard.Guard, key string) {
+	t.Helper()
+	if ran, err := g.TryDo(t.Context(), key, nop); !ran || err != nil {
+		t.Errorf("TryDo of %s: ran %v, %v", key, ran, err)
+	}
+}
+
 func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
-	t.Parallel() // it mostly waits
 	for name, opt := range map[string]guard.Option{
 		"alone":              guard.WithMaxHold(0),
 		"a permit":           guard.WithPermits(3),
@@ -27,139 +53,92 @@ func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
 		"a key that lingers": guard.WithLinger(time.Millisecond),
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := redistest.NewProxy(t, redistest.Start(t).Addr)
-			g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr)), opt, guard.WithMaxWait(0)))
-			t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-			testguard.OutlivesForgottenConnections(t, p.SilenceAll, func(key string) error {
-				ran, err := g.TryDo(t.Context(), key, nop)
-				if !ran && err == nil {
-					err = guard.ErrNotAcquired
+			synctest.Test(t, func(t *testing.T) {
+				g, nat := behindNAT(t, redistest.Distance{}, opt, guard.WithMaxWait(0))
+				for round := range 4 {
+					var all sync.WaitGroup
+					for i := range 8 { // connections
+						all.Go(func() { mustTry(t, g, fmt.Sprint("warm", i)) })
+					}
+					all.Wait()
+					time.Sleep(forgotAfter)
+					nat.Forget()
+					mustTry(t, g, fmt.Sprint("k", round))
 				}
-				return err
 			})
 		})
 	}
 }
 
-// The answers to calls that wait tell as much of a connection. On a busy
-// machine some calls are refused.
+// The answers to calls that wait tell as much of a connection.
 func TestTryDo_OutlivesConnectionsThatOnlyDoHasUsed(t *testing.T) {
-	t.Parallel() // it mostly waits
-	p := redistest.NewProxy(t, redistest.Start(t).Addr)
-	for refused := 0; ; refused++ {
-		g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr))))
-		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-		if err := g.Do(t.Context(), "warm", nop); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
-		p.SilenceAll()
-		ran, err := g.TryDo(t.Context(), "k", nop)
-		if ran && err == nil {
-			return
-		}
-		if refused == 10 {
-			t.Fatalf("ran %v, %v, as 10 calls before it", ran, err)
-		}
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g, nat := behindNAT(t, redistest.Distance{})
+		ok(t, g.Do(t.Context(), "warm", nop))
+		time.Sleep(forgotAfter)
+		nat.Forget()
+		mustTry(t, g, "k")
+	})
 }
 
 // A server that is far away answers late. That is no reason to leave its
-// connections.
+// connections: each call would be refused.
 func TestTryDo_AsksAServerThatIsFarAway(t *testing.T) {
-	t.Parallel() // it mostly waits
-	p := redistest.NewProxy(t, redistest.Start(t).Addr)
-	p.Far(redistest.Distance{RoundTrip: 300 * time.Millisecond})
-	g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr))))
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	for range 2 {
-		_ = g.Do(t.Context(), "warm", nop)
-	}
-	// If its connections were left, each call would be refused. On a busy
-	// machine some are.
-	for ran, n := 0, 0; ran < 3; n++ {
-		if n == 20 {
-			t.Fatalf("%d of %d calls ran", ran, n)
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := behindNAT(t, redistest.Distance{RoundTrip: 300 * time.Millisecond})
+		for range 2 {
+			_ = g.Do(t.Context(), "warm", nop)
 		}
-		if did, err := g.TryDo(t.Context(), fmt.Sprint("k", n), nop); did && err == nil {
-			ran++
+		for n := range 3 {
+			mustTry(t, g, fmt.Sprint("k", n))
+			time.Sleep(forgotAfter)
 		}
-		time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
-	}
+	})
 }
 
 // The request after the probe has all the time that is left, because a new
-// connection needs some round trips. If it had less, each call would be
-// refused. On a busy machine some are.
+// connection needs some round trips. If it had less, the call would be refused.
 func TestTryDo_OutlivesConnectionsToAFarServerThatWereForgotten(t *testing.T) {
-	t.Parallel() // it mostly waits
-	p := redistest.NewProxy(t, redistest.Start(t).Addr)
-	p.Far(redistest.Distance{RoundTrip: 70 * time.Millisecond})
-	g := must(guard.New(redislocker.New(redistest.Client(t, p.Addr))))
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	for range 3 {
-		_, _ = g.TryDo(t.Context(), "warm", nop)
-	}
-	for refused := 0; ; refused++ {
-		time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
-		p.SilenceAll()
-		ran, err := g.TryDo(t.Context(), "k", nop)
-		if ran && err == nil {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		g, nat := behindNAT(t, redistest.Distance{RoundTrip: 70 * time.Millisecond})
+		for range 3 {
+			_, _ = g.TryDo(t.Context(), "warm", nop)
 		}
-		if refused == 20 {
-			t.Fatalf("ran %v, %v, as 20 calls before it", ran, err)
-		}
-		_, _ = g.TryDo(t.Context(), "warm", nop)
-	}
+		time.Sleep(forgotAfter)
+		nat.Forget()
+		mustTry(t, g, "k")
+	})
 }
 
 // The answers of one node of a cluster say nothing of the connections to
 // others.
 func TestTryDo_OutlivesConnectionsToANodeThatWereForgotten(t *testing.T) {
-	t.Parallel() // it mostly waits
-	var nodes []*redistest.Proxy
-	var slots []redis.ClusterSlot
-	for i := range 2 { // servers that take all keys
-		p := redistest.NewProxy(t, redistest.Start(t).Addr)
-		nodes = append(nodes, p)
-		slots = append(slots, redis.ClusterSlot{
-			Start: i * 8192, End: i*8192 + 8191, Nodes: []redis.ClusterNode{{Addr: p.Addr}},
-		})
-	}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return slots, nil },
+	synctest.Test(t, func(t *testing.T) {
+		sinceStart()
+		nodes, nat := map[string]redistest.Dialer{}, new(redistest.NAT)
+		var slots []redis.ClusterSlot
+		for i := range 2 { // servers that take all keys
+			_, o := redistest.InMemory(t.Cleanup)
+			addr := fmt.Sprintf("10.0.0.%d:6379", i)
+			nodes[addr] = o.Dialer
+			slots = append(slots, redis.ClusterSlot{
+				Start: i * 8192, End: i*8192 + 8191, Nodes: []redis.ClusterNode{{Addr: addr}},
+			})
+		}
+		nodes[slots[1].Nodes[0].Addr] = nat.Over(nodes[slots[1].Nodes[0].Addr])
+		g := guardOver(t, redis.NewClusterClient(&redis.ClusterOptions{
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return slots, nil },
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return nodes[addr](ctx, network, addr)
+			},
+		}))
+		const first, second = "2", "0" // keys of slots 5649 and 13907
+		mustTry(t, g, second)
+		for range 13 {
+			mustTry(t, g, first)
+			time.Sleep(100 * time.Millisecond)
+		}
+		nat.Forget()
+		mustTry(t, g, second)
 	})
-	t.Cleanup(func() { _ = rdb.Close() })
-	g := must(guard.New(redislocker.New(rdb)))
-	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
-	first := redistest.Client(t, nodes[0].Addr)
-	keys := make([]string, len(nodes)) // one of each node
-	for i := 0; slices.Contains(keys, ""); i++ {
-		key := strconv.Itoa(i)
-		_ = g.Do(t.Context(), key, func(ctx context.Context) error {
-			keys[1-first.Exists(ctx, "guard:{"+key+"}").Val()] = key
-			return nil
-		})
-	}
-	try := func(node int) (ran bool, err error) { return g.TryDo(t.Context(), keys[node], nop) }
-	// If the answers of the first node counted for the second, each call would
-	// be refused. On a busy machine some are.
-	for refused := 0; ; refused++ {
-		for ran, n := false, 0; !ran && n < 10; n++ {
-			ran, _ = try(1)
-		}
-		for start := time.Now(); time.Since(start) < 1300*time.Millisecond; time.Sleep(100 * time.Millisecond) {
-			_, _ = try(0)
-		}
-		nodes[1].SilenceAll()
-		ran, err := try(1)
-		if ran && err == nil {
-			return
-		}
-		if refused == 20 {
-			t.Fatalf("ran %v, %v, as 20 calls before it", ran, err)
-		}
-	}
 }

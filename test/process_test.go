@@ -60,7 +60,8 @@ func sayOf(at time.Time, what string, args ...any) {
 
 func spawn(t *testing.T, role, addr string, env ...string) *process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestProcess$", "-schedule="+schedule.String())
+	cmd := exec.Command(os.Args[0], "-test.run=^TestProcess$", "-schedule="+schedule.String(),
+		fmt.Sprint("-test.short=", testing.Short()))
 	cmd.Env = append(os.Environ(), append(env, "GUARD_TEST_ROLE="+role, "GUARD_TEST_REDIS="+addr)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -78,7 +78,8 @@ func TestDo_TenThousandWaitersAreOneContenderAtRedis(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	g := onRedis(t, p.Addr, guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
-	other := onRedis(t, p.Addr, guard.WithTTL(time.Minute)) // ten thousand goroutines may keep renewals from being sent
+	// Ten thousand goroutines may keep renewals from being sent.
+	other := onRedis(t, p.Addr, guard.WithMaxWait(time.Minute), guard.WithTTL(time.Minute))
 	l := must(other.Acquire(t.Context(), key))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -267,7 +267,7 @@ func TestCheckNamesTheRightToWait(t *testing.T) {
 	}
 }
 
-func TestCheckAsksEachMasterForItsPolicy(t *testing.T) {
+func TestCheckAsksEachMasterOfAClusterForItsPolicy(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
@@ -365,7 +365,6 @@ func TestCheckRefusesASlowLoginThatIsAPartOfTheTry(t *testing.T) {
 
 func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t)
 	single := redistest.Start(t)
 	for name, c := range map[string]struct {
 		rdb      redis.UniversalClient
@@ -379,12 +378,6 @@ func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
 				ReadTimeout: 50 * time.Millisecond,
 			}),
 			locker.Refuse, "ReadTimeout",
-		},
-		"slow to learn": {
-			redis.NewClusterClient(&redis.ClusterOptions{
-				Addrs: []string{nodes[0].Addr}, MaxRetries: -1, ContextTimeoutEnabled: true,
-				ClusterStateReloadInterval: time.Minute,
-			}), locker.Warn, "ClusterStateReloadInterval",
 		},
 		"unknown": {
 			struct{ redis.UniversalClient }{redis.NewClient(&redis.Options{
@@ -407,6 +400,20 @@ func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
 				t.Errorf("%q, want it to name %s", text, c.says)
 			}
 		})
+	}
+}
+
+func TestCheckNamesAClientThatIsSlowToLearnOfItsCluster(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{redistest.StartCluster(t)[0].Addr}, MaxRetries: -1, ContextTimeoutEnabled: true,
+		ClusterStateReloadInterval: time.Minute,
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	err := open(t, nil, redislocker.WithClient(rdb)).Check(t.Context(), ttl)
+	text := wantFinding(t, err, redislocker.FindingClient, locker.Warn)
+	if !strings.Contains(text, "ClusterStateReloadInterval") {
+		t.Errorf("%q, want it to name ClusterStateReloadInterval", text)
 	}
 }
 

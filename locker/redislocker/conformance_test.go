@@ -29,6 +29,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 
 // The short form has one server.
 func TestConformance(t *testing.T) {
+	t.Parallel() // it mostly waits
 	kinds := []struct {
 		name  string
 		start func(t *testing.T) newPair
@@ -40,7 +41,7 @@ func TestConformance(t *testing.T) {
 	}
 	for _, kind := range kinds[:testsize.Pick(len(kinds), 1)] {
 		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel()
 			lockertest.Run(t, kind.start(t))
 		})
 	}
@@ -113,6 +114,7 @@ func prefixed(pair func(t *testing.T, prefix redislocker.Option) (a, b locker.Lo
 // global that one lacks. The interpreter is a process of its own, during whose
 // work no time passes.
 func TestScriptsRunInEachLua(t *testing.T) {
+	t.Parallel()
 	for _, program := range testsize.Pick([]string{"lua5.1", "lua5.4"}, nil) {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()

@@ -106,7 +106,7 @@ func TestAKeyWithoutAKnownNameIsRefused(t *testing.T) {
 	}
 }
 
-func TestListGoesThroughEveryNode(t *testing.T) {
+func TestListGoesThroughEveryNodeOfACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})

@@ -22,12 +22,15 @@ const wrongAdvice = "choose another prefix with WithPrefix"
 // onServerAndCluster runs test on a single server and on a cluster.
 func onServerAndCluster(t *testing.T, test func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient)) {
 	t.Helper()
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.StartCluster(t)[0].Addr}})
-	t.Cleanup(func() { _ = cluster.Close() })
-	for name, rdb := range map[string]redis.UniversalClient{"single": redistest.Client(t,
-		redistest.Start(t).Addr), "cluster": cluster} {
-		t.Run(name, func(t *testing.T) { test(t, open(t, rdb), rdb) })
-	}
+	t.Run("single", func(t *testing.T) {
+		rdb := redistest.Client(t, redistest.Start(t).Addr)
+		test(t, open(t, rdb), rdb)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.StartCluster(t)[0].Addr}})
+		t.Cleanup(func() { _ = rdb.Close() })
+		test(t, open(t, rdb), rdb)
+	})
 }
 
 // spoil makes name a set.

@@ -2,8 +2,13 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
@@ -11,24 +16,40 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
+// started is after the moment from which package redisconn counts.
+var started = time.Now()
+
 // A balancer forgets the connections to all servers of a process that has asked
 // for nothing for a while. A call with one attempt is not refused because of
 // that.
 func TestOneAttemptOutlivesConnectionsThatWereForgotten(t *testing.T) {
-	t.Parallel() // it mostly waits
-	proxies, nodes := behindProxies(t, []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)})
-	const limit = 500 * time.Millisecond // as much as a call has, because a busy machine opens connections slowly
-	l := redlock.New(nodes, redlock.WithRestartDelay(0), redlock.WithNodeLimit(limit))
-	g := testguard.New(t, l, guard.WithMaxWait(0))
-	testguard.OutlivesForgottenConnections(t, func() {
-		for _, p := range proxies {
-			p.SilenceAll()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(started))
+		nat := new(redistest.NAT)
+		nodes := make([]redis.UniversalClient, 3)
+		for i := range nodes {
+			_, o := redistest.InMemory(t.Cleanup)
+			o.Dialer = nat.Over(o.Dialer)
+			rdb := redis.NewClient(o)
+			t.Cleanup(func() { _ = rdb.Close() })
+			nodes[i] = rdb
 		}
-	}, func(key string) error {
-		ran, err := g.TryDo(t.Context(), key, func(context.Context) error { return nil })
-		if !ran && err == nil {
-			err = guard.ErrNotAcquired
+		g := testguard.New(t, redlock.New(nodes, redlock.WithRestartDelay(0)), guard.WithMaxWait(0))
+		try := func(key string) {
+			ran, err := g.TryDo(t.Context(), key, func(context.Context) error { return nil })
+			if !ran || err != nil {
+				t.Errorf("TryDo of %s: ran %v, %v", key, ran, err)
+			}
 		}
-		return err
+		for round := range 4 {
+			var all sync.WaitGroup
+			for i := range 8 { // connections
+				all.Go(func() { try(fmt.Sprint("warm", i)) })
+			}
+			all.Wait()
+			time.Sleep(1200 * time.Millisecond) // longer than a connection is known to be well
+			nat.Forget()
+			try(fmt.Sprint("k", round))
+		}
 	})
 }
