@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -23,7 +24,9 @@ import (
 type counted struct {
 	*etcdlocker.Locker
 	lockerkit.Deaf
+	prefix  string
 	txns    atomic.Int32
+	pulses  atomic.Int32 // of txns: a process writes its pulse again when its etcd lease has ended
 	between atomic.Pointer[between]
 
 	// These have room for all messages of a test.
@@ -43,7 +46,7 @@ type between struct {
 
 func newCounted(t *testing.T, addr, prefix string) *counted {
 	t.Helper()
-	c := &counted{wanted: make(chan struct{}, 100), granted: make(chan locker.Offer, 100)}
+	c := &counted{prefix: prefix, wanted: make(chan struct{}, 100), granted: make(chan locker.Offer, 100)}
 	config := etcdtest.Config(addr)
 	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(c.count))
 	client, err := clientv3.New(config)
@@ -56,6 +59,9 @@ func newCounted(t *testing.T, addr, prefix string) *counted {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close(context.WithoutCancel(t.Context())) })
+	// A locker that hears nothing for a second looks by itself, and those
+	// requests would count.
+	until(t, "messages", func() (bool, error) { return c.Listens(), nil })
 	return c
 }
 
@@ -65,11 +71,21 @@ func (c *counted) count(
 ) error {
 	if strings.HasPrefix(method, "/etcdserverpb.KV/") {
 		n := c.txns.Add(1)
+		if c.isPulse(in) {
+			c.pulses.Add(1)
+		}
 		if b := c.between.Load(); b != nil && b.before == n {
 			b.do()
 		}
 	}
 	return invoke(ctx, method, in, out, cc, opts...)
+}
+
+// isPulse reports whether a request writes a pulse and nothing else.
+func (c *counted) isPulse(in any) bool {
+	txn, ok := in.(*etcdserverpb.TxnRequest)
+	return ok && len(txn.Success) == 1 &&
+		strings.HasPrefix(string(txn.Success[0].GetRequestPut().GetKey()), c.prefix+"p/")
 }
 
 // beforeThe has do happen before the nth request from now.
@@ -80,14 +96,17 @@ func claimed(key string, limit int) *locker.Claim {
 	return &locker.Claim{Key: key, Owner: lockerkit.NewID(), TTL: time.Minute, Limit: limit}
 }
 
-// costs fails unless what takes n requests of etcd.
+// requests is the number of requests so far, without pulses.
+func (c *counted) requests() int { return int(c.txns.Load() - c.pulses.Load()) }
+
+// costs fails unless what takes n requests of etcd beside pulses.
 func (c *counted) costs(t *testing.T, n int, what string, do func() error) {
 	t.Helper()
-	before := c.txns.Load()
+	before := c.requests()
 	if err := do(); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-	if got := int(c.txns.Load() - before); got != n {
+	if got := c.requests() - before; got != n {
 		t.Errorf("%s: %d requests, want %d", what, got, n)
 	}
 }
@@ -134,7 +153,10 @@ func TestATurnAloneCostsNoMoreThanWithoutModes(t *testing.T) {
 	wait := locker.Try{Wait: true}
 	first, second := claimed("k", 0), claimed("k", 0)
 	c.costs(t, 1, "a free key", c.acquires(t, first, wait, owns))
-	c.costs(t, 2, "a held key", c.acquires(t, second, wait, queues))
+	c.costs(t, 1, "a held key", c.acquires(t, second, wait, queues))
+	if c.pulses.Load() == 0 {
+		t.Error("a process whose claim waits has no pulse")
+	}
 	c.costs(t, 1, "a look", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, queues))
 	c.costs(t, 1, "a renewal", func() (err error) {
 		c.Renew(t.Context(), []*locker.Claim{first}, func(_ int, e error) { err = e })
@@ -160,7 +182,7 @@ func TestWhatSharesAndPermitsCost(t *testing.T) {
 		c.Renew(t.Context(), []*locker.Claim{one, two}, func(i int, e error) { errs[i] = e })
 		return errors.Join(errs[:]...)
 	})
-	c.costs(t, 3, "a claim that must be alone", c.acquires(t, writer, wait, queues))
+	c.costs(t, 2, "a claim that must be alone", c.acquires(t, writer, wait, queues))
 	<-c.wanted // its owners hear of it
 	c.costs(t, 1, "its look", c.acquires(t, writer, look, queues))
 	c.costs(t, 2, "the release of a share for which a claim waits", c.releases(t, one, true))
