@@ -37,8 +37,8 @@ func (p *pair) inspect(in locker.Inspector, key string) locker.KeyState {
 	return s
 }
 
-// shows inspects key until its state is as wanted, for as long as in may be
-// behind.
+// shows inspects key until its state is as wanted, for as long as the lag may
+// be.
 func (p *pair) shows(in locker.Inspector, key string, wanted func(locker.KeyState) bool) (s locker.KeyState) {
 	comesTrue(p.lag(), func() bool {
 		s = p.inspect(in, key)

@@ -185,8 +185,8 @@ func (p *pair) lag() time.Duration {
 	return short / 2
 }
 
-// settled tries to acquire c until the answer is as wanted, for as long as s may
-// be behind.
+// settled tries to acquire c until the answer is as wanted, for as long as the
+// lag may be.
 func (p *pair) settled(s *side, c *locker.Claim, t locker.Try, wanted func(locker.Answer) bool) (a locker.Answer) {
 	owner := c.Owner
 	tried := func() bool {

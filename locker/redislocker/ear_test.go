@@ -117,8 +117,8 @@ func listens(t *testing.T, l *redislocker.Locker) {
 	eventually(t, "messages reach the locker", l.Listens)
 }
 
-// rests makes c wait for its key, on a locker that listens. c stays in the queue
-// for more than ten seconds without a look.
+// rests makes c wait for its key, on a locker that listens. c stays in the
+// queue for more than ten seconds without a look.
 func rests(t *testing.T, l locker.Locker, c *locker.Claim) {
 	t.Helper()
 	a := held(t, l, c, locker.Try{Wait: true, Rest: locker.MaxRest})
