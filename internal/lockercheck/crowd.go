@@ -2,6 +2,7 @@ package lockercheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -75,7 +76,10 @@ func (c contender) barge(int) error {
 		mine := claim("k", long)
 		for t := (locker.Try{}); ; t.Held = true {
 			a, err := c.side.Acquire(c.ctx, mine, t)
-			if err != nil {
+			switch {
+			case errors.Is(err, locker.ErrUnavailable) && c.ctx.Err() == nil:
+				c.side.anew(mine)
+			case err != nil:
 				return fmt.Errorf("Acquire of a contended key: %w", err)
 			}
 			if a.Acquired {
@@ -84,8 +88,8 @@ func (c contender) barge(int) error {
 			pause()
 		}
 		c.section()
-		if _, err := c.side.Release(c.ctx, mine, locker.End{}); err != nil {
-			return fmt.Errorf("Release of a contended key: %w", err)
+		if _, err := c.leave(mine, nil); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -108,13 +112,30 @@ func (c contender) queueUp(i int) error {
 		if turn+1 < turns {
 			next = claim("k", long)
 		}
-		r, err := c.side.Release(c.ctx, owner, locker.End{Next: next})
+		r, err := c.leave(owner, next)
 		if err != nil {
-			return fmt.Errorf("Release of a contended key: %w", err)
+			return err
 		}
 		mine, t = next, locker.Try{Wait: true, Queued: r.Queued, Place: r.Place}
 	}
 	return nil
+}
+
+// leave releases mine. If that has no answer, mine and next are given up, and
+// next is another claim.
+func (c contender) leave(mine, next *locker.Claim) (locker.Released, error) {
+	r, err := c.side.Release(c.ctx, mine, locker.End{Next: next})
+	switch {
+	case errors.Is(err, locker.ErrUnavailable) && c.ctx.Err() == nil:
+		c.side.giveUp(mine, locker.End{}, true)
+		if next != nil {
+			c.side.anew(next)
+		}
+		return locker.Released{}, nil
+	case err != nil:
+		return r, fmt.Errorf("Release of a contended key: %w", err)
+	}
+	return r, nil
 }
 
 // comesUp returns when mine, or a claim in its place, owns the key for its full
@@ -126,6 +147,7 @@ func (c contender) comesUp(mine *locker.Claim, t locker.Try, looks time.Duration
 			woken = c.side.ear.timesWoken(mine.Key)
 			a, err := c.side.Acquire(c.ctx, mine, t)
 			switch {
+			case errors.Is(err, locker.ErrUnavailable) && c.ctx.Err() == nil:
 			case err != nil || a.Acquired:
 				return mine, err
 			case a.Queued:
@@ -135,8 +157,9 @@ func (c contender) comesUp(mine *locker.Claim, t locker.Try, looks time.Duration
 		} else if c.renew(c.side, mine) == nil {
 			return mine, nil
 		}
-		// Too late. This claim is over, whichever claim owns the key now.
-		c.side.giveUp(mine, locker.End{}, false)
+		// Too late, or without an answer. This claim is over, whichever claim owns
+		// the key now.
+		c.side.giveUp(mine, locker.End{}, true)
 		mine, t.Queued, told = claim(mine.Key, mine.TTL), false, false
 		pause()
 	}

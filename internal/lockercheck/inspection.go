@@ -2,6 +2,7 @@ package lockercheck
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -36,6 +37,21 @@ func (p *pair) inspect(in locker.Inspector, key string) locker.KeyState {
 	return s
 }
 
+// shows inspects key until its state is as wanted, for as long as the lag may
+// be.
+func (p *pair) shows(in locker.Inspector, key string, wanted func(locker.KeyState) bool) (s locker.KeyState) {
+	comesTrue(p.lag(), func() bool {
+		s = p.inspect(in, key)
+		return wanted(s)
+	})
+	return s
+}
+
+// ownedBy says that c owns its key alone.
+func ownedBy(c *locker.Claim) func(locker.KeyState) bool {
+	return func(s locker.KeyState) bool { return s.Owner == c.Owner }
+}
+
 func seesHolder(p *pair) {
 	a, b := p.inspectors()
 	if s := p.inspect(a, "k"); s.Held || s.Owner != "" || s.Waiting != 0 {
@@ -44,7 +60,7 @@ func seesHolder(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.a, c)
 	for _, in := range []locker.Inspector{a, b} {
-		s := p.inspect(in, "k")
+		s := p.shows(in, "k", ownedBy(c))
 		if !s.Held || s.Owner != c.Owner || s.Waiting != 0 || len(s.Waiters) != 0 {
 			fail("Inspect of a key that is held: %+v, want the owner %s and nobody who waits", s, c.Owner)
 		}
@@ -54,7 +70,7 @@ func seesHolder(p *pair) {
 		p.isSelf(s.Holder, p.a)
 	}
 	p.release(p.a, c, nil)
-	if s := p.inspect(b, "k"); s.Held {
+	if s := p.shows(b, "k", func(s locker.KeyState) bool { return !s.Held }); s.Held {
 		fail("Inspect of a key that was released: %+v", s)
 	}
 }
@@ -68,7 +84,7 @@ func seesRecord(p *pair) {
 	const value = "twelve bytes"
 	p.records(p.a, "k", value)
 	for _, in := range []locker.Inspector{a, b} {
-		s := p.inspect(in, "k")
+		s := p.shows(in, "k", func(s locker.KeyState) bool { return s.Record.Size > 0 })
 		if s.Record.Size != len(value) || s.Record.Remaining > long || s.Record.Remaining < long/2 {
 			fail("KeyState.Record is %+v, want %d bytes for at most %v", s.Record, len(value), long)
 		}
@@ -109,7 +125,7 @@ func seesWaiters(p *pair) {
 		if err := p.wait(p.a, second); err != nil {
 			return err
 		}
-		s := p.inspect(a, key)
+		s := p.shows(a, key, func(s locker.KeyState) bool { return s.Waiting == 2 })
 		for i, c := range []*locker.Claim{first, second} {
 			if _, err := p.look([]*side{p.b, p.a}[i], c, locker.Try{Queued: true}); err != nil {
 				return errTooSlow
@@ -136,22 +152,34 @@ func listsHeld(p *pair) {
 	gone := claim("gone", long)
 	p.acquire(p.a, gone)
 	p.release(p.a, gone, nil)
-	for s, err := range a.List(p.ctx) {
+	var err error
+	if !comesTrue(p.lag(), func() bool { err = p.lists(a, want); return err == nil }) {
+		fail("%w", err)
+	}
+}
+
+// lists checks that a list has these keys and their owners.
+func (p *pair) lists(in locker.Inspector, want map[string]string) error {
+	listed := make(map[string]bool)
+	for s, err := range in.List(p.ctx) {
 		if err != nil {
 			fail("List: %v", err)
 		}
 		owner, ok := want[s.Key]
-		if !ok && s.Held {
-			fail("List has %+v, which nobody holds", s)
+		if s.Held && (!ok || listed[s.Key]) {
+			return fmt.Errorf("List has %+v, which nobody holds, or has it twice", s)
 		}
 		if ok && (!s.Held || s.Owner != owner) {
-			fail("List has %+v, want the owner %s", s, owner)
+			return fmt.Errorf("List has %+v, want the owner %s", s, owner)
 		}
-		delete(want, s.Key)
+		listed[s.Key] = true
 	}
 	for key := range want {
-		fail("List does not have %q, which is held", key)
+		if !listed[key] {
+			return fmt.Errorf("List does not have %q, which is held", key)
+		}
 	}
+	return nil
 }
 
 func forcesOwner(p *pair) {
@@ -194,7 +222,7 @@ func forcesHandOver(p *pair) {
 		if time.Since(sent) > next.LongOffer() {
 			return errTooSlow
 		}
-		if !p.try(p.b, next, locker.Try{Wait: true, Queued: true}).Acquired {
+		if !p.settled(p.b, next, locker.Try{Wait: true, Queued: true}, acquired).Acquired {
 			fail("a key is not its first waiter's after a forced release")
 		}
 		return nil

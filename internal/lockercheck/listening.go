@@ -3,6 +3,7 @@ package lockercheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -82,7 +83,7 @@ func seesLingers(p *pair) {
 	_, b := p.inspectors()
 	for key, c := range map[string]*locker.Claim{"stays": lingering("stays"), "goes": claim("goes", long)} {
 		p.acquire(p.a, c)
-		if s := p.inspect(b, key); s.Lingers != c.Lingers {
+		if s := p.shows(b, key, ownedBy(c)); s.Lingers != c.Lingers {
 			fail("KeyState.Lingers is %t, and the Lingers of the owner's claim is %t", s.Lingers, c.Lingers)
 		}
 	}
@@ -155,10 +156,10 @@ func hearsAfterOutage(p *pair) {
 		case err != nil:
 			fail("Release of %q by its owner: %v, want success", key, err)
 		case r.Waiting > 0 && !told:
-			fail(silent, "in")
+			return fmt.Errorf(silent, "in")
 		}
 		if told := p.hears(before, heard(d.Key)); !told {
-			fail(silent, "after")
+			return fmt.Errorf(silent, "after")
 		}
 		return nil
 	})

@@ -28,7 +28,12 @@ var mark = locker.Record{Value: "mark: 64 bytes, as many as fit.\x00 \xff mark: 
 
 // begins marks the key of c, which must succeed.
 func (p *pair) begins(s *side, c *locker.Claim) {
-	if record, err := p.recorder(s).Begin(p.ctx, c, mark); record != "" || err != nil {
+	var record string
+	err := heard(func() (err error) {
+		record, err = p.recorder(s).Begin(p.ctx, c, mark)
+		return err
+	})
+	if record != "" || err != nil {
 		fail("Begin by the owner of %q: record %q, %v, want neither", c.Key, record, err)
 	}
 }
@@ -200,17 +205,12 @@ func unmarks(p *pair) {
 
 func forgetsMark(p *pair) {
 	c := p.marked(p.a, "k")
-	forget := func(s *side, want bool) {
-		if found, err := p.recorder(s).Forget(p.ctx, "k"); found != want || err != nil {
-			fail("Forget: %v, %v, want %v", found, err, want)
-		}
-	}
-	forget(p.b, false)
+	p.forgets(p.b, "k", false)
 	p.owns(p.a, c)
 	p.release(p.a, c, nil)
 	p.finds("k", mark.Value)
-	forget(p.b, true)
-	forget(p.b, false)
+	p.forgets(p.b, "k", true)
+	p.forgets(p.b, "k", false)
 	p.finds("k", "")
 }
 

@@ -64,15 +64,23 @@ func queuedAtRelease(p *pair) {
 func (p *pair) staysQueued(c *locker.Claim, start time.Time) error {
 	a, err := p.b.Acquire(p.ctx, c, locker.Try{Wait: true})
 	if err != nil || !a.Queued {
-		return err
+		return unlessUnclear(err)
 	}
 	pause()
 	again, err := p.b.Acquire(p.ctx, c, locker.Try{Wait: true, Queued: true})
 	if err != nil || again.Queued || again.Acquired || time.Since(start) > time.Second/2 {
-		return err
+		return unlessUnclear(err)
 	}
 	return fmt.Errorf("a claim was queued at place %d in the moment of a release, and is not in the "+
 		"queue any more", a.Place)
+}
+
+// unlessUnclear returns err, or nil if the store gave no answer.
+func unlessUnclear(err error) error {
+	if errors.Is(err, locker.ErrUnavailable) {
+		return nil
+	}
+	return err
 }
 
 // leavesClaim reads a claim beside each call after the first one. The race

@@ -82,7 +82,7 @@ func endsInTime(p *pair) {
 				slow = errStood
 			}
 			last = sent
-			if p.tryAnew(p.b, waited) {
+			if p.try(p.b, claim(waited, long), locker.Try{}).Acquired {
 				break
 			}
 			if late := sent.Sub(first) - ttl; late > p.can.Limits.Late+rounding {
@@ -92,7 +92,7 @@ func endsInTime(p *pair) {
 			time.Sleep(short / 8)
 		}
 		slow = errors.Join(slow, sleep(time.Until(first.Add(ttl+p.can.Limits.LateForOthers+rounding))))
-		if p.tryAnew(p.b, passed) {
+		if p.try(p.b, claim(passed, long), locker.Try{}).Acquired {
 			return nil
 		}
 		return orFail(slow, "a lease with a TTL of %v keeps a key from who has not tried before, %v after it has "+

@@ -26,6 +26,10 @@ const (
 	// someTries give the store and its messages time to catch up.
 	someTries = 20
 
+	// sameTries are how often a claim is tried before it is given up, because no
+	// try has an answer.
+	sameTries = 3
+
 	// fewRounds are not enough to blame the store, however long they took.
 	fewRounds = 5
 
@@ -104,8 +108,10 @@ var self = locker.Holder{
 
 // claim makes a claim with an owner of its own.
 func claim(key string, ttl time.Duration) *locker.Claim {
-	return &locker.Claim{Key: key, Owner: rand.Text()[:locker.OwnerLen], TTL: ttl, Holder: self}
+	return &locker.Claim{Key: key, Owner: newOwner(), TTL: ttl, Holder: self}
 }
+
+func newOwner() string { return rand.Text()[:locker.OwnerLen] }
 
 // fencedClaim is claim with Fencing.
 func fencedClaim(key string, ttl time.Duration) *locker.Claim {
@@ -118,17 +124,22 @@ func fencedClaim(key string, ttl time.Duration) *locker.Claim {
 // may come too late. Then heard does what the guard would do: it tries again.
 func heard(request func() error) error {
 	err := request()
-	for n := 0; n < 10 && errors.Is(err, locker.ErrUnavailable); n++ {
+	for start := time.Now(); errors.Is(err, locker.ErrUnavailable) && time.Since(start) < patience; err = request() {
 		time.Sleep(short)
-		err = request()
 	}
 	return err
 }
 
-// try tries to acquire c. It must have an answer.
+// try tries to acquire c. It must have an answer. If there is none again and
+// again, c is another claim from then on, as with the guard (law 8): redlock
+// does not count a node again that may have a vote of its own.
 func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	p.note(s, c)
+	tries := 0
 	err := heard(func() (err error) {
+		if tries++; tries > sameTries && !t.Queued {
+			s.anew(c)
+		}
 		a, err = s.Acquire(p.ctx, c, t)
 		return err
 	})
@@ -142,23 +153,11 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	return a
 }
 
-// tryAnew tries to acquire key for a new claim, and reports whether the claim
-// owns it now. A claim whose try has no answer is given up, as by the guard:
-// redlock never counts a node again that may have a vote of its own.
-func (p *pair) tryAnew(s *side, key string) (acquired bool) {
-	err := heard(func() error {
-		c := claim(key, long)
-		p.note(s, c)
-		a, err := s.Acquire(p.ctx, c, locker.Try{})
-		if acquired = a.Acquired; err != nil {
-			s.giveUp(c, locker.End{}, true)
-		}
-		return err
-	})
-	if err != nil {
-		fail("Acquire of %q: %v, want an answer", key, err)
-	}
-	return acquired
+// anew gives up what c is, and makes it another claim.
+func (s *side) anew(c *locker.Claim) {
+	old := *c
+	s.giveUp(&old, locker.End{}, true)
+	c.Owner, c.State = newOwner(), nil
 }
 
 // comesTrue waits until so returns true. It tries for d, and then some more
@@ -175,14 +174,28 @@ func comesTrue(d time.Duration, so func() bool) bool {
 	return false
 }
 
-// settled tries to acquire c until the answer is as wanted. A store may read a
-// moment behind what another process was told, see package rowlocker. That is
-// over before a short lease would be.
+// lag is how long a process may read what another has changed already, see
+// package rowlocker. In a store with a clock of its own that is over before a
+// short lease would be. Servers without one agree as soon as a busy machine
+// lets them.
+func (p *pair) lag() time.Duration {
+	if p.can.Limits.Late > 0 {
+		return patience
+	}
+	return short / 2
+}
+
+// settled tries to acquire c until the answer is as wanted, for as long as the
+// lag may be.
 func (p *pair) settled(s *side, c *locker.Claim, t locker.Try, wanted func(locker.Answer) bool) (a locker.Answer) {
-	comesTrue(short/2, func() bool {
+	owner := c.Owner
+	tried := func() bool {
 		a = p.try(s, c, t)
 		return wanted(a)
-	})
+	}
+	if !comesTrue(p.lag(), tried) && c.Owner != owner { // until the claim that was given up is gone
+		comesTrue(patience, tried)
+	}
 	return a
 }
 
@@ -222,7 +235,16 @@ func (p *pair) release(s *side, c, next *locker.Claim) locker.Released {
 
 // end releases c as e says, which must succeed.
 func (p *pair) end(s *side, c *locker.Claim, e locker.End) locker.Released {
-	r, err := s.Release(p.ctx, c, e)
+	var r locker.Released
+	again := false
+	err := heard(func() (err error) {
+		r, err = s.Release(p.ctx, c, e)
+		if again && errors.Is(err, locker.ErrLeaseLost) { // by the request without an answer
+			return nil
+		}
+		again = true
+		return err
+	})
 	if err != nil {
 		fail("Release of %q by its owner: %v, want success", c.Key, err)
 	}
@@ -259,6 +281,17 @@ func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
 				"had its answer", len(cs), a.i)
 		}
 		errs[a.i], seen[a.i] = a.err, true
+	}
+	return errs
+}
+
+// renewEach is renewAll for claims that must each have an answer of the store.
+func (p *pair) renewEach(s *side, cs []*locker.Claim) []error {
+	errs := p.renewAll(s, cs)
+	for i, err := range errs {
+		if errors.Is(err, locker.ErrUnavailable) {
+			errs[i] = p.renew(s, cs[i])
+		}
 	}
 	return errs
 }
@@ -332,7 +365,7 @@ func (p *pair) rounds(round func(key string) error) {
 		if err == nil {
 			return
 		}
-		if n >= fewRounds && time.Since(start) > patience {
+		if n >= fewRounds && time.Since(start) > 2*patience {
 			fail("%w, in each of %d tries", err, n+1)
 		}
 		pause()

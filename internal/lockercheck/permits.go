@@ -146,7 +146,7 @@ func permitTokens(p *pair) {
 	rises(p.acquire(p.a, a) + locker.FenceBlock)
 	last -= locker.FenceBlock
 	for _, c := range []*locker.Claim{b} {
-		rises(p.try(p.b, c, locker.Try{}).Token)
+		rises(p.acquire(p.b, c))
 	}
 	token, err := p.a.Fence(p.ctx, a)
 	if err != nil {
@@ -159,7 +159,7 @@ func permitTokens(p *pair) {
 	p.release(p.b, b, nil)
 
 	reader := shared("k", long)
-	if t := p.try(p.a, reader, locker.Try{}).Token; t != 0 {
+	if t := p.settled(p.a, reader, locker.Try{}, acquired).Token; t != 0 {
 		fail("token %d for a shared claim, want none", t)
 	}
 	p.release(p.a, reader, nil)
@@ -235,22 +235,25 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 				fail("a claim with limit %d waits for a key that others release: in vain for %v", limit, patience)
 			}
 			a, err := s.Acquire(p.ctx, c, t)
-			if err != nil {
+			if unlessUnclear(err) != nil {
 				return err
 			}
 			if a.Acquired {
 				break
 			}
-			if t.Queued && !a.Queued { // too late for its grant
-				s.giveUp(c, locker.End{}, false)
-				c = permit("k", limit, long)
+			if err != nil || t.Queued && !a.Queued { // too late for its grant
+				s.anew(c)
+				a = locker.Answer{}
 			}
 			t.Queued, t.Place = a.Queued, a.Place
 		}
 		err := in.enter(c)
 		time.Sleep(100 * time.Microsecond)
 		in.leave(c)
-		if _, lost := s.Release(p.ctx, c, locker.End{}); err == nil {
+		_, lost := s.Release(p.ctx, c, locker.End{})
+		if lost != nil && unlessUnclear(lost) == nil {
+			s.giveUp(c, locker.End{}, true)
+		} else if err == nil {
 			err = lost
 		}
 		if err != nil {
@@ -271,7 +274,7 @@ func seesOwners(p *pair) {
 		if err := p.wait(p.b, alone); err != nil {
 			return err
 		}
-		s := p.inspect(in, key)
+		s := p.shows(in, key, func(s locker.KeyState) bool { return len(s.Owners) == 2 && s.Waiting == 1 })
 		if time.Since(queued) >= locker.QueueLife {
 			return errTooSlow // it may have left the queue
 		}
@@ -290,7 +293,7 @@ func seesOwners(p *pair) {
 		if err := p.gets(p.b, alone); err != nil {
 			return err
 		}
-		if s := p.inspect(in, key); s.Limit != 0 || s.Owners != nil || s.Owner != alone.Owner {
+		if s := p.shows(in, key, ownedBy(alone)); s.Limit != 0 || s.Owners != nil || s.Owner != alone.Owner {
 			fail("Inspect of a key that one claim owns alone: %+v", s)
 		}
 		return nil

@@ -284,7 +284,7 @@ func comesBack(p *pair) {
 // acquired since.
 func (p *pair) keepsAll(got []*locker.Claim) {
 	time.Sleep(short)
-	for _, err := range p.renewAll(p.b, got) {
+	for _, err := range p.renewEach(p.b, got) {
 		if err != nil {
 			fail("Renew by a claim that came back late and acquired its key then: %v, want success, or no key", err)
 		}

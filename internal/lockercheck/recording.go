@@ -1,7 +1,6 @@
 package lockercheck
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -54,18 +53,28 @@ func (p *pair) wantKeepLost(what string, s *side, c *locker.Claim, r locker.Reco
 	wantLost("Release with a record by "+what, err)
 }
 
-// records acquires key, and keeps value as its record. On a busy machine the
-// answer for a long one may come too late. Then records does what the guard
-// would do: it repeats the Release (law 11).
+// records acquires key, and keeps value as its record.
 func (p *pair) records(s *side, key, value string) {
 	c := recalling(key, long)
 	p.acquire(s, c)
-	_, err := s.Release(p.ctx, c, locker.End{Record: locker.Record{Value: value, TTL: long}})
-	for n := 0; n < 3 && errors.Is(err, locker.ErrUnavailable); n++ {
-		_, err = s.Release(p.ctx, c, locker.End{Record: locker.Record{Value: value, TTL: long}})
-	}
-	if err != nil {
-		fail("Release of %q with a record by its owner: %v, want success", c.Key, err)
+	p.keep(s, c, nil, locker.Record{Value: value, TTL: long})
+}
+
+// found says that an answer has this record.
+func found(record string) func(locker.Answer) bool {
+	return func(a locker.Answer) bool { return a.Record == record }
+}
+
+// forgets checks whether there is a record to forget.
+func (p *pair) forgets(s *side, key string, want bool) {
+	var found bool
+	var err error
+	comesTrue(p.lag(), func() bool {
+		found, err = p.recorder(s).Forget(p.ctx, key)
+		return err != nil || found || !want
+	})
+	if found != want || err != nil {
+		fail("Forget: %v, %v, want %v", found, err, want)
 	}
 }
 
@@ -99,7 +108,7 @@ func findsRecord(p *pair) {
 	p.finds("k", "one")
 	p.finds("another", "")
 	plain := claim("k", long)
-	if a := p.try(p.b, plain, locker.Try{}); !a.Acquired || a.Record != "" {
+	if a := p.settled(p.b, plain, locker.Try{}, acquired); !a.Acquired || a.Record != "" {
 		fail("Acquire by a claim that does not recall, beside a record: %+v, want the key", a)
 	}
 	p.finds("k", "one")
@@ -148,7 +157,7 @@ func keepsAgain(p *pair) {
 	p.a.giveUp(c, locker.End{}, false)
 	p.closed(p.a)
 	p.has(p.b, other)
-	if a := p.try(p.b, recalling("k", long), locker.Try{}); a.Record != r.Value {
+	if a := p.settled(p.b, recalling("k", long), locker.Try{}, found(r.Value)); a.Record != r.Value {
 		fail("Acquire after a second Release with a record: %+v, want the record", a)
 	}
 }
@@ -178,7 +187,8 @@ func leavesForRecord(p *pair) {
 			fail("Recorded tells of the record %q, want %q or nothing", told, "one")
 		}
 		for _, c := range []*locker.Claim{waiting, other} {
-			if a := p.try(p.b, c, locker.Try{Wait: true, Queued: c == waiting}); a.Record != "one" || a.Queued {
+			if a := p.settled(p.b, c, locker.Try{Wait: true, Queued: c == waiting}, found("one")); a.Record != "one" ||
+				a.Queued {
 				fail("Acquire by a claim that recalls, after a Release with a record: %+v, want the record", a)
 			}
 		}
@@ -213,7 +223,7 @@ func servesOthers(p *pair) {
 			return err
 		}
 		p.hasNot(p.b, recalls)
-		if a := p.try(p.b, recalls, locker.Try{Wait: true, Queued: true}); a.Record != "one" {
+		if a := p.settled(p.b, recalls, locker.Try{Wait: true, Queued: true}, found("one")); a.Record != "one" {
 			fail("Acquire by a claim that recalls, behind a Release with a record: %+v, want the record", a)
 		}
 		p.release(p.b, plain, nil)
@@ -288,20 +298,14 @@ func recordEnds(p *pair) {
 }
 
 func forgetsRecord(p *pair) {
-	p.recorder(p.a)
-	forget := func(s *side, want bool) {
-		if found, err := p.recorder(s).Forget(p.ctx, "k"); found != want || err != nil {
-			fail("Forget: %v, %v, want %v", found, err, want)
-		}
-	}
-	forget(p.a, false)
+	p.forgets(p.a, "k", false)
 	p.records(p.a, "k", "one")
-	forget(p.b, true)
-	forget(p.b, false)
+	p.forgets(p.b, "k", true)
+	p.forgets(p.b, "k", false)
 	p.finds("k", "")
 	owner := recalling("k", long)
 	p.acquire(p.a, owner)
-	forget(p.b, false)
+	p.forgets(p.b, "k", false)
 	p.owns(p.a, owner)
 }
 

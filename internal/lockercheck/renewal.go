@@ -74,7 +74,7 @@ func renewsEach(p *pair) {
 	}
 	time.Sleep(short)
 	sent := time.Now()
-	for i, err := range p.renewAll(p.a, cs) {
+	for i, err := range p.renewEach(p.a, cs) {
 		switch {
 		case i%3 != 0:
 			wantLost("Renew of a claim that is lost, beside live ones", err)

@@ -25,8 +25,11 @@ func (p *pair) together(s *side, cs []*locker.Claim, prefix bool, held int) []lo
 	var as []locker.Answer
 	var got int
 	var err error
-	comesTrue(short/2, func() bool { // see settled
-		as, got, err = s.AcquireAll(p.ctx, cs, prefix)
+	comesTrue(p.lag(), func() bool {
+		err = heard(func() (err error) {
+			as, got, err = s.AcquireAll(p.ctx, cs, prefix)
+			return err
+		})
 		return err != nil || got == held || held < len(cs)
 	})
 	switch {

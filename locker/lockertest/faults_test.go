@@ -35,6 +35,8 @@ type ledger struct {
 
 	crowd []*locker.Claim // that acquired a share
 
+	before map[string]before // by key
+
 	deaf atomic.Bool // a message is lost
 
 	marks map[string]marked // the last one of each key; used by checks of one goroutine

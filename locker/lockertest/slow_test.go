@@ -2,6 +2,7 @@ package lockertest_test
 
 import (
 	"context"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -23,8 +24,10 @@ func TestSoundLockerPassesHoweverSlow(t *testing.T) {
 		"stalls": func(m memory) locker.Locker {
 			return stalling(m)
 		},
-		"deaf at first": func(m memory) locker.Locker { return &slow{memory: m, deaf: 2 * time.Second} },
-		"wakes":         func(m memory) locker.Locker { return wakes{m} },
+		"reads that are behind": func(m memory) locker.Locker { return &behind{m} },
+		"claims spoilt":         func(m memory) locker.Locker { return &spoils{memory: m} },
+		"deaf at first":         func(m memory) locker.Locker { return &slow{memory: m, deaf: 2 * time.Second} },
+		"wakes":                 func(m memory) locker.Locker { return wakes{m} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range lockertest.Checks() {
@@ -134,3 +137,118 @@ func (l wakes) Release(ctx context.Context, c *locker.Claim, e locker.End) (lock
 type wake struct{ locker.Waker }
 
 func (w wake) Granted(key, _ string, _ locker.Offer) { w.Wake(key) }
+
+// behind reads for a while what stood in the store before the other locker has
+// changed it, as servers do that have no clock of their own and do not agree
+// yet.
+type behind struct{ memory }
+
+// before is what a key was before a locker has changed it.
+type before struct {
+	by    *behind
+	state locker.KeyState
+	until time.Time
+}
+
+func (l *behind) Capabilities() locker.Capabilities {
+	can := l.memory.Capabilities()
+	can.Limits.Late = locker.LookEvery
+	return can
+}
+
+// changes has the other locker see for a while what key is now, if do changes
+// it.
+func (l *behind) changes(key string, do func() bool) {
+	state, err := l.memory.Inspect(context.Background(), key)
+	if !do() || err != nil {
+		return
+	}
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	if l.all.before == nil {
+		l.all.before = make(map[string]before)
+	}
+	l.all.before[key] = before{l, state, time.Now().Add(locker.QueueLife / 2)}
+}
+
+// old returns what key was before, if l cannot know better.
+func (l *behind) old(key string) (locker.KeyState, bool) {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	b, ok := l.all.before[key]
+	return b.state, ok && b.by != l && time.Now().Before(b.until)
+}
+
+func (l *behind) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (a locker.Answer, err error) {
+	if was, ok := l.old(c.Key); ok && was.Owner != "" && t == (locker.Try{}) {
+		return locker.Answer{Holder: was.Holder}, nil
+	}
+	l.changes(c.Key, func() bool {
+		a, err = l.memory.Acquire(ctx, c, t)
+		return a.Acquired
+	})
+	return a, err
+}
+
+func (l *behind) Release(ctx context.Context, c *locker.Claim, e locker.End) (r locker.Released, err error) {
+	l.changes(c.Key, func() bool {
+		r, err = l.memory.Release(ctx, c, e)
+		return err == nil
+	})
+	return r, err
+}
+
+func (l *behind) Forget(ctx context.Context, key string) (bool, error) {
+	if was, ok := l.old(key); ok && was.Record.Size == 0 {
+		return false, nil
+	}
+	return l.memory.Forget(ctx, key)
+}
+
+func (l *behind) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
+	if was, ok := l.old(key); ok {
+		return was, nil
+	}
+	return l.memory.Inspect(ctx, key)
+}
+
+func (l *behind) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
+	return func(yield func(locker.KeyState, error) bool) {
+		for s, err := range l.memory.List(ctx) {
+			was, ok := l.old(s.Key)
+			if ok && !was.Held {
+				continue
+			}
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
+}
+
+// spoils gives no answer to some tries, and then to none of that claim any
+// more, as redlock does if votes cannot be given back.
+type spoils struct {
+	memory
+
+	mu    sync.Mutex // guards what follows
+	tries int
+	spoil map[string]bool // by owner
+}
+
+func (l *spoils) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	l.mu.Lock()
+	if l.spoil == nil {
+		l.spoil = make(map[string]bool)
+	}
+	l.tries++
+	if l.tries%7 == 0 && !t.Queued {
+		l.spoil[c.Owner] = true
+	}
+	spoilt := l.spoil[c.Owner]
+	l.mu.Unlock()
+	if spoilt {
+		return locker.Answer{Queued: t.Wait}, locker.ErrUnavailable
+	}
+	return l.memory.Acquire(ctx, c, t)
+}

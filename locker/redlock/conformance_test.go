@@ -31,8 +31,12 @@ func (l warm) Open(w locker.Waker) error {
 	if err := l.Locker.Open(w); err != nil {
 		return err
 	}
-	_, err := l.Inspect(context.Background(), "warm")
-	return err
+	for start := time.Now(); ; {
+		_, err := l.Inspect(context.Background(), "warm")
+		if err == nil || time.Since(start) > time.Minute {
+			return err
+		}
+	}
 }
 
 // Acquire believes a refusal when it has come three times. A claim that was

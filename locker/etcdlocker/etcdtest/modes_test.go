@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -23,8 +24,11 @@ import (
 type counted struct {
 	*etcdlocker.Locker
 	lockerkit.Deaf
+	prefix  string
 	txns    atomic.Int32
+	pulses  atomic.Int32 // of txns: a process writes its pulse again when its etcd lease has ended
 	between atomic.Pointer[between]
+	wrong   error // what was first in this round of quickly
 
 	// These have room for all messages of a test.
 	wanted  chan struct{}
@@ -43,7 +47,7 @@ type between struct {
 
 func newCounted(t *testing.T, addr, prefix string) *counted {
 	t.Helper()
-	c := &counted{wanted: make(chan struct{}, 100), granted: make(chan locker.Offer, 100)}
+	c := &counted{prefix: prefix, wanted: make(chan struct{}, 100), granted: make(chan locker.Offer, 100)}
 	config := etcdtest.Config(addr)
 	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(c.count))
 	client, err := clientv3.New(config)
@@ -56,6 +60,9 @@ func newCounted(t *testing.T, addr, prefix string) *counted {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close(context.WithoutCancel(t.Context())) })
+	// A locker that hears nothing for a second looks by itself, and those
+	// requests would count.
+	until(t, "messages", func() (bool, error) { return c.Listens(), nil })
 	return c
 }
 
@@ -65,6 +72,9 @@ func (c *counted) count(
 ) error {
 	if strings.HasPrefix(method, "/etcdserverpb.KV/") {
 		n := c.txns.Add(1)
+		if c.isPulse(in) {
+			c.pulses.Add(1)
+		}
 		if b := c.between.Load(); b != nil && b.before == n {
 			b.do()
 		}
@@ -72,23 +82,75 @@ func (c *counted) count(
 	return invoke(ctx, method, in, out, cc, opts...)
 }
 
+// isPulse reports whether a request writes a pulse and nothing else.
+func (c *counted) isPulse(in any) bool {
+	txn, ok := in.(*etcdserverpb.TxnRequest)
+	return ok && len(txn.Success) == 1 &&
+		strings.HasPrefix(string(txn.Success[0].GetRequestPut().GetKey()), c.prefix+"p/")
+}
+
 // beforeThe has do happen before the nth request from now.
 func (c *counted) beforeThe(n int32, do func()) { c.between.Store(&between{c.txns.Load() + n, do}) }
 
-// claimed is a claim with this limit.
+// claimed is a claim with this limit. Beside an owner whose id begins with '-',
+// etcd refuses a ticket, and a claim that waits costs one request more.
 func claimed(key string, limit int) *locker.Claim {
-	return &locker.Claim{Key: key, Owner: lockerkit.NewID(), TTL: time.Minute, Limit: limit}
+	return &locker.Claim{Key: key, Owner: "A" + lockerkit.NewID()[1:], TTL: time.Minute, Limit: limit}
 }
 
-// costs fails unless what takes n requests of etcd.
-func (c *counted) costs(t *testing.T, n int, what string, do func() error) {
+// requests is the number of requests so far, without pulses.
+func (c *counted) requests() int { return int(c.txns.Load() - c.pulses.Load()) }
+
+// quickly runs rounds with keys of their own, until one of them is right. One
+// that is wrong fails t, unless it took so long that an offer or a place in the
+// queue may have ended.
+func (c *counted) quickly(t *testing.T, round func(key string)) {
 	t.Helper()
-	before := c.txns.Load()
-	if err := do(); err != nil {
-		t.Fatalf("%s: %v", what, err)
+	for n := range 100 {
+		for len(c.wanted)+len(c.granted) > 0 { // of the round before
+			select {
+			case <-c.wanted:
+			case <-c.granted:
+			}
+		}
+		start := time.Now()
+		c.wrong = nil
+		round(fmt.Sprint("k", n))
+		if c.wrong == nil {
+			return
+		}
+		if time.Since(start) < time.Second { // the shortest of them
+			t.Fatal(c.wrong)
+		}
 	}
-	if got := int(c.txns.Load() - before); got != n {
-		t.Errorf("%s: %d requests, want %d", what, got, n)
+	t.Fatal("the machine is too slow, and at last: ", c.wrong)
+}
+
+// costs checks, in a round of quickly, that what takes n requests of etcd
+// beside pulses. Once something is wrong costs does nothing, as told.
+func (c *counted) costs(n int, what string, do func() error) {
+	if c.wrong != nil {
+		return
+	}
+	before := c.requests()
+	err := do()
+	if got := c.requests() - before; err == nil && got != n {
+		err = fmt.Errorf("%d requests, want %d", got, n)
+	}
+	if err != nil {
+		c.wrong = fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// told waits for news in a round of quickly.
+func told[T any](c *counted, news chan T) {
+	if c.wrong != nil {
+		return
+	}
+	select {
+	case <-news:
+	case <-time.After(patience):
+		c.wrong = errors.New("it hears nothing")
 	}
 }
 
@@ -132,19 +194,24 @@ func TestATurnAloneCostsNoMoreThanWithoutModes(t *testing.T) {
 	addr, prefix := store(t)
 	c := newCounted(t, addr, prefix)
 	wait := locker.Try{Wait: true}
-	first, second := claimed("k", 0), claimed("k", 0)
-	c.costs(t, 1, "a free key", c.acquires(t, first, wait, owns))
-	c.costs(t, 2, "a held key", c.acquires(t, second, wait, queues))
-	c.costs(t, 1, "a look", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, queues))
-	c.costs(t, 1, "a renewal", func() (err error) {
-		c.Renew(t.Context(), []*locker.Claim{first}, func(_ int, e error) { err = e })
-		return err
+	c.quickly(t, func(key string) {
+		first, second := claimed(key, 0), claimed(key, 0)
+		c.costs(1, "a free key", c.acquires(t, first, wait, owns))
+		c.costs(1, "a held key", c.acquires(t, second, wait, queues))
+		if c.pulses.Load() == 0 {
+			t.Error("a process whose claim waits has no pulse")
+		}
+		c.costs(1, "a look", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, queues))
+		c.costs(1, "a renewal", func() (err error) {
+			c.Renew(t.Context(), []*locker.Claim{first}, func(_ int, e error) { err = e })
+			return err
+		})
+		told(c, c.wanted) // it knows the first in the queue
+		c.costs(1, "a hand-over", c.releases(t, first, true))
+		told(c, c.granted)
+		c.costs(1, "a key that was handed over", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, owns))
+		c.costs(1, "the last release", c.releases(t, second, false))
 	})
-	<-c.wanted // it knows the first in the queue
-	c.costs(t, 1, "a hand-over", c.releases(t, first, true))
-	c.hears(t, 1)
-	c.costs(t, 1, "a key that was handed over", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, owns))
-	c.costs(t, 1, "the last release", c.releases(t, second, false))
 }
 
 func TestWhatSharesAndPermitsCost(t *testing.T) {
@@ -152,41 +219,43 @@ func TestWhatSharesAndPermitsCost(t *testing.T) {
 	addr, prefix := store(t)
 	c := newCounted(t, addr, prefix)
 	wait, look := locker.Try{Wait: true}, locker.Try{Wait: true, Queued: true}
-	one, two, writer := claimed("book", locker.NoLimit), claimed("book", locker.NoLimit), claimed("book", 0)
-	c.costs(t, 1, "the first share", c.acquires(t, one, wait, owns))
-	c.costs(t, 1, "a further share", c.acquires(t, two, wait, owns))
-	c.costs(t, 1, "a renewal", func() (err error) {
-		var errs [2]error // answers may come at once
-		c.Renew(t.Context(), []*locker.Claim{one, two}, func(i int, e error) { errs[i] = e })
-		return errors.Join(errs[:]...)
+	c.quickly(t, func(key string) {
+		one, two, writer := claimed(key, locker.NoLimit), claimed(key, locker.NoLimit), claimed(key, 0)
+		c.costs(1, "the first share", c.acquires(t, one, wait, owns))
+		c.costs(1, "a further share", c.acquires(t, two, wait, owns))
+		c.costs(1, "a renewal", func() (err error) {
+			var errs [2]error // answers may come at once
+			c.Renew(t.Context(), []*locker.Claim{one, two}, func(i int, e error) { errs[i] = e })
+			return errors.Join(errs[:]...)
+		})
+		c.costs(2, "a claim that must be alone", c.acquires(t, writer, wait, queues))
+		told(c, c.wanted) // its owners hear of it
+		c.costs(1, "its look", c.acquires(t, writer, look, queues))
+		c.costs(2, "the release of a share for which a claim waits", c.releases(t, one, true))
+		c.costs(1, "a hand-over", c.releases(t, two, true))
+		told(c, c.granted)
+		c.costs(1, "a key that was handed over", c.acquires(t, writer, look, owns))
+
+		readers := []*locker.Claim{claimed(key, locker.NoLimit), claimed(key, locker.NoLimit)}
+		for _, r := range readers {
+			c.costs(1, "a share of a key that is held", c.acquires(t, r, wait, queues))
+		}
+		c.costs(1, "a hand-over to several", c.releases(t, writer, true))
+		told(c, c.granted)
+		told(c, c.granted)
+		for _, r := range readers {
+			c.costs(1, "a share that was handed over", c.acquires(t, r, look, owns))
+		}
+		c.costs(1, "the release of a share", c.releases(t, readers[0], true))
+		c.costs(1, "the last release of a share", c.releases(t, readers[1], false))
+
+		p, q, r := claimed(key+" jobs", 2), claimed(key+" jobs", 2), claimed(key+" jobs", 2)
+		c.costs(1, "the first permit", c.acquires(t, p, wait, owns))
+		c.costs(1, "the second permit", c.acquires(t, q, wait, owns))
+		c.costs(1, "a permit to wait for", c.acquires(t, r, wait, queues))
+		c.costs(1, "a permit that is handed over", c.releases(t, p, true))
+		c.costs(1, "a permit for which nobody waits", c.releases(t, q, true))
 	})
-	c.costs(t, 3, "a claim that must be alone", c.acquires(t, writer, wait, queues))
-	<-c.wanted // its owners hear of it
-	c.costs(t, 1, "its look", c.acquires(t, writer, look, queues))
-	c.costs(t, 2, "the release of a share for which a claim waits", c.releases(t, one, true))
-	c.costs(t, 1, "a hand-over", c.releases(t, two, true))
-	c.hears(t, 1)
-	c.costs(t, 1, "a key that was handed over", c.acquires(t, writer, look, owns))
-
-	readers := []*locker.Claim{claimed("book", locker.NoLimit), claimed("book", locker.NoLimit)}
-	for _, r := range readers {
-		c.costs(t, 1, "a share of a key that is held", c.acquires(t, r, wait, queues))
-	}
-	c.costs(t, 1, "a hand-over to several", c.releases(t, writer, true))
-	c.hears(t, 1)
-	c.hears(t, 1)
-	for _, r := range readers {
-		c.costs(t, 1, "a share that was handed over", c.acquires(t, r, look, owns))
-	}
-	c.costs(t, 1, "the release of a share", c.releases(t, readers[0], true))
-	c.costs(t, 1, "the last release of a share", c.releases(t, readers[1], false))
-
-	p, q, r := claimed("jobs", 2), claimed("jobs", 2), claimed("jobs", 2)
-	c.costs(t, 1, "the first permit", c.acquires(t, p, wait, owns))
-	c.costs(t, 1, "the second permit", c.acquires(t, q, wait, owns))
-	c.costs(t, 1, "a permit to wait for", c.acquires(t, r, wait, queues))
-	c.costs(t, 1, "a permit that is handed over", c.releases(t, p, true))
-	c.costs(t, 1, "a permit for which nobody waits", c.releases(t, q, true))
 }
 
 func TestSeveralKeysCostOneRequest(t *testing.T) {
@@ -206,8 +275,8 @@ func TestSeveralKeysCostOneRequest(t *testing.T) {
 			return err
 		}
 	}
-	c.costs(t, 1, "64 keys", together(all, false, len(all)))
-	c.costs(t, 1, "64 keys again", together(all, false, len(all)))
+	c.costs(1, "64 keys", together(all, false, len(all)))
+	c.costs(1, "64 keys again", together(all, false, len(all)))
 	before := c.txns.Load()
 	c.ReleaseAll(t.Context(), all, make([]locker.End, len(all)), func(i int, _ locker.Released, err error) {
 		if err != nil {
@@ -218,10 +287,13 @@ func TestSeveralKeysCostOneRequest(t *testing.T) {
 		t.Errorf("%d requests release 64 keys, want them together", n)
 	}
 	held := claimed("k2", 0)
-	c.costs(t, 1, "a free key", c.acquires(t, held, locker.Try{}, owns))
+	c.costs(1, "a free key", c.acquires(t, held, locker.Try{}, owns))
 	some := []*locker.Claim{claimed("k0", 0), claimed("k1", 0), claimed("k2", 0), claimed("k3", 0)}
-	c.costs(t, 1, "none of several", together(some, false, 2))
-	c.costs(t, 2, "those in front of one that is held", together(some, true, 2))
+	c.costs(1, "none of several", together(some, false, 2))
+	c.costs(2, "those in front of one that is held", together(some, true, 2))
+	if c.wrong != nil {
+		t.Error(c.wrong)
+	}
 }
 
 // until polls the store for what is wanted, in any goroutine. A server has no
