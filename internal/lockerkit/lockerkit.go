@@ -17,13 +17,19 @@ import (
 )
 
 // NewID returns locker.OwnerLen random base64url characters, which are 128
-// bits. They serve as an owner id, or as the id of an instance.
+// bits. They serve as an owner id, or as the id of an instance. The first is
+// never a '-': package etcdlocker sorts owner ids behind the marks of rows that
+// nobody owns.
 func NewID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	var text [locker.OwnerLen]byte
-	base64.RawURLEncoding.Encode(text[:], b[:])
-	return string(text[:])
+	for {
+		var b [16]byte
+		_, _ = rand.Read(b[:]) // never fails
+		var text [locker.OwnerLen]byte
+		base64.RawURLEncoding.Encode(text[:], b[:])
+		if text[0] != '-' {
+			return string(text[:])
+		}
+	}
 }
 
 // Describe returns the text of c's Holder for a store that keeps JSON. It signs

@@ -98,14 +98,17 @@ func TestNilIsSeenInAnInterface(t *testing.T) {
 	}
 }
 
-func TestIDsAreAsLongAsOwnersAndDiffer(t *testing.T) {
-	a, b := lockerkit.NewID(), lockerkit.NewID()
-	if len(a) != locker.OwnerLen || len(b) != locker.OwnerLen || a == b {
-		t.Errorf("%q and %q", a, b)
+func TestIDsAreAsLongAsOwnersDifferAndBeginWithNoDash(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 5000 {
+		id := lockerkit.NewID()
+		if len(id) != locker.OwnerLen || seen[id] || id[0] == '-' {
+			t.Fatalf("ID %q", id)
+		}
+		seen[id] = true
 	}
 }
 
-// JSON has no year beyond 9999. Such a claim must still say who it is.
 func TestAHolderIsDescribedWhateverItSaysOfItself(t *testing.T) {
 	for _, since := range []time.Time{time.Unix(1, 0).UTC(), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		c := &locker.Claim{Holder: locker.Holder{Name: "me", Since: since}}

@@ -243,7 +243,7 @@ func (s *step) join(j *rowlocker.Join) error {
 	key, ticket := s.rowKey(j.Key), s.ticketKey(j.Key, j.Name)
 	s.els = append(s.els, s.get(j.Key))
 	if !j.Open {
-		s.ifs = append(s.ifs, clientv3.Compare(clientv3.Value(key), ">", "0")) // of an owner id
+		s.ifs = append(s.ifs, clientv3.Compare(clientv3.Value(key), ">", "0")) // an owner id, see lockerkit.NewID
 		if err := s.putUnder(s.places, placeNeed, ticket, string(j.Value)); err != nil || j.To == "" {
 			return err
 		}

@@ -92,10 +92,8 @@ func (c *counted) isPulse(in any) bool {
 // beforeThe has do happen before the nth request from now.
 func (c *counted) beforeThe(n int32, do func()) { c.between.Store(&between{c.txns.Load() + n, do}) }
 
-// claimed is a claim with this limit. Beside an owner whose id begins with '-',
-// etcd refuses a ticket, and a claim that waits costs one request more.
 func claimed(key string, limit int) *locker.Claim {
-	return &locker.Claim{Key: key, Owner: "A" + lockerkit.NewID()[1:], TTL: time.Minute, Limit: limit}
+	return &locker.Claim{Key: key, Owner: lockerkit.NewID(), TTL: time.Minute, Limit: limit}
 }
 
 // requests is the number of requests so far, without pulses.
