@@ -57,8 +57,8 @@ func sims() []*sim {
 		{name: "closing", play: closing},
 		{name: "far2", far: far, play: exclusive(2, 2, 0)},
 		{name: "farhold", far: far, play: exclusive(2, 1, 4*time.Second)},
-		{name: "farheld", far: far, play: exclusive(2, 1, 4500*ms)}, // until between two looks
-		{name: "farall", far: far, play: several(2)},
+		{name: "farheld", far: far, play: exclusive(2, 1, 4500*ms)},          // until between two looks
+		{name: "farall", far: far, slack: 3 * time.Second, play: several(2)}, // a try waits for the cleanup of another
 		{name: "farallears", far: far, slack: 10 * time.Second, only: isEars, play: several(4)},
 		{name: "faronce", far: far, play: onceAndForget(1)},
 		{name: "farpermits", far: far, play: permits},
