@@ -19,6 +19,7 @@ type with struct {
 	before *Lease                  // the lease acquired before this one, if there is one
 	cancel context.CancelCauseFunc // shared by all
 	wish   *turns.Wish             // shared by all; nil: there are no others
+	set    any                     // all of them, a pointer
 }
 
 // acquire acquires a lease for every verb. g is resolved. If an observer panics
@@ -83,7 +84,7 @@ func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, conte
 		ctx = ctxkey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
 	}
 	l := &Lease{
-		guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,
+		guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil, set: w.set,
 		nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
 	}
 	l.wish.Store(w.wish)

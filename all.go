@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -87,7 +88,7 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	}
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, wish})
+		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, wish, s})
 		if err != nil {
 			return withLoss(err, s.err())
 		}
@@ -141,6 +142,7 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 		l.fn.called.Store(true)
 	}
 	err = fn(s.ctx)
+	runtime.KeepAlive(s) // so that stacks show the address, see Lease.frame
 	panicked = false
 	return err
 }

@@ -30,6 +30,7 @@ type Lease struct {
 	bare bool // no lease at all: its function runs unguarded, see WithFailOpen
 	// several says that it is one of several leases of a DoAll.
 	several bool
+	set     any // the leases of its DoAll, a pointer; nil: of no DoAll
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end
