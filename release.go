@@ -66,8 +66,8 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 // frame returns how a stack begins the line of the method that runs the
 // function of l.
 func (l *Lease) frame() string {
-	if l.set != nil {
-		return fmt.Sprintf("%s(%p,", runsUnderSeveral, l.set)
+	if l.together {
+		return fmt.Sprintf("%s(%p,", runsUnderSeveral, l.wish.Load())
 	}
 	return fmt.Sprintf("%s(%p,", runsUnderOne, l)
 }
