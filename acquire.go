@@ -18,7 +18,9 @@ type with struct {
 	group  *turns.Group            // takes the turns; nil: each lease takes its own
 	before *Lease                  // the lease acquired before this one, if there is one
 	cancel context.CancelCauseFunc // shared by all
-	wish   *turns.Wish             // shared by all; nil: there are no others
+	wish   *turns.Wish             // shared by all
+
+	several bool // there are others
 }
 
 // acquire acquires a lease for every verb. g is resolved. If an observer panics
@@ -83,7 +85,7 @@ func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, conte
 		ctx = ctxkey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
 	}
 	l := &Lease{
-		guard: g, key: key, scope: scope{cancel: w.cancel}, several: w.wish != nil,
+		guard: g, key: key, scope: scope{cancel: w.cancel}, together: w.wish != nil, several: w.several,
 		nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
 	}
 	l.wish.Store(w.wish)

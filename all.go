@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -61,11 +62,14 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 // leases holds the leases of one DoAll. They share one cancel function, because
 // a context for each key would make the work quadratic.
 type leases struct {
+	// wish is that of all the leases. As the first field it has the address of
+	// the struct, by which each lease finds run in a stack, see Lease.frame.
+	wish turns.Wish
+
 	guard  *Guard
 	cancel context.CancelCauseFunc
 	all    []*Lease
 	ctx    context.Context // of the last key, for the function
-	wish   turns.Wish      // of all of them, if there are several
 }
 
 // acquire acquires all keys or none. It takes as many as it can at once, and
@@ -81,13 +85,9 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	group := s.group(ctx, keys)
 	defer group.Drop()
 	var before *Lease
-	var wish *turns.Wish
-	if len(keys) > 1 {
-		wish = &s.wish
-	}
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, wish})
+		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, &s.wish, len(keys) > 1})
 		if err != nil {
 			return withLoss(err, s.err())
 		}
@@ -141,6 +141,7 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 		l.fn.called.Store(true)
 	}
 	err = fn(s.ctx)
+	runtime.KeepAlive(s) // so that stacks show the address, see Lease.frame
 	panicked = false
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
@@ -89,9 +90,9 @@ func inFunction() bool {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for {
 		f, more := frames.Next()
+		name, ours := strings.CutPrefix(f.Function, "github.com/go-lockguard/")
 		switch {
-		case f.Function == "github.com/go-lockguard/guard.(*Lease).run",
-			f.Function == "github.com/go-lockguard/guard.(*leases).run":
+		case ours && (name == runsUnderOne || name == runsUnderSeveral):
 			return true
 		case !more:
 			return false

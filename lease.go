@@ -27,9 +27,9 @@ type Lease struct {
 	interest
 	keeping *keeping // of a call of Once; else nil
 
-	bare bool // no lease at all: its function runs unguarded, see WithFailOpen
-	// several says that it is one of several leases of a DoAll.
-	several bool
+	bare     bool // no lease at all: its function runs unguarded, see WithFailOpen
+	together bool // it is a lease of a DoAll
+	several  bool // of several of them
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end
@@ -89,7 +89,7 @@ func (c *leaseContext) Value(key any) any {
 // interest is what a lease wants to hear of those who wait for its key.
 type interest struct {
 	// wish is what Wanted has asked for. The leases of a DoAll share one from
-	// the start.
+	// the start, see Lease.frame.
 	wish    atomic.Pointer[turns.Wish]
 	listens atomic.Bool // it leads, and hears requests of AskLeader
 }

@@ -49,9 +49,15 @@ func (g *Guard) logHalf(ctx context.Context, key string, d time.Duration) {
 		append(g.about(key, slog.Duration("for", d)), slog.Duration("max_hold", g.set.MaxHold), lookHere)...)
 }
 
+// A stack shows the function of a verb below one of these methods.
+const (
+	runsUnderOne     = "guard.(*Lease).run"
+	runsUnderSeveral = "guard.(*leases).run" // of a DoAll
+)
+
 // lookHere says how to find a slow function.
 var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below "+
-	"guard.(*Lease).run")
+	runsUnderOne+", or of a DoAll below "+runsUnderSeveral)
 
 // logRelease logs that a release is not confirmed.
 func (g *Guard) logRelease(ctx context.Context, key string, err error) {

@@ -9,11 +9,20 @@ import (
 // Observer is told about waits, holds and renewals. Package tracing turns that
 // into OpenTelemetry spans and metrics.
 //
-// Its methods run in the caller's goroutine. Only LeaseLost and Renewed run in
-// one of the guard's. So they must be fast. They are never called under a lock
-// and must be safe for concurrent use. A panic of a method passes through to
-// the caller. In a goroutine of the guard's it ends the process, as a panic of
-// a logger does. Embed [NopObserver] to implement only some of the methods.
+// Its methods run in the caller's goroutine, with these exceptions:
+//
+//   - Renewed runs in a goroutine of the guard's.
+//   - LeaseLost runs in one of the guard's, or in that of the call that finds
+//     or makes the loss, such as FencingToken, Release or Close.
+//   - Traceparent of a call that waits may run where the key is released: in
+//     the goroutine of another call, or in one of the guard's, such as after a
+//     cooldown or for an idle key.
+//
+// The methods must be fast. They are never called under a lock and must be safe
+// for concurrent use. A panic of a method passes through to the caller in whose
+// goroutine it runs. In a goroutine of the guard's it ends the process, as a
+// panic of a logger does. Embed [NopObserver] to implement only some of the
+// methods.
 //
 // An observer that is a [NameObserver] too hears of guards before their first
 // call. One that is an [IdleObserver] can ask for idle keys.

@@ -58,9 +58,18 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 	}()
 	l.fn.called.Store(true)
 	err = fn(l.ctx)
-	runtime.KeepAlive(l) // so that stacks show the address, see findStacks
+	runtime.KeepAlive(l) // so that stacks show the address, see frame
 	panicked = false
 	return err
+}
+
+// frame returns how a stack begins the line of the method that runs the
+// function of l.
+func (l *Lease) frame() string {
+	if l.together {
+		return fmt.Sprintf("%s(%p,", runsUnderSeveral, l.wish.Load())
+	}
+	return fmt.Sprintf("%s(%p,", runsUnderOne, l)
 }
 
 // withLoss returns the error of Do. That is fn's error, and the loss of the

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"bytes"
-	"fmt"
 	"runtime"
 	"time"
 
@@ -116,8 +115,6 @@ type longHold struct {
 }
 
 // findStacks takes the stacks of all goroutines and finds those of the holds.
-// Each has a frame of the method that runs its function, on the lease's
-// address.
 func findStacks(holds []longHold) {
 	buf := make([]byte, 1<<20)
 	for {
@@ -130,7 +127,7 @@ func findStacks(holds []longHold) {
 	}
 	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
 		for _, h := range holds {
-			if bytes.Contains(stack, fmt.Appendf(nil, "guard.(*Lease).run(%p,", h.lease)) {
+			if bytes.Contains(stack, []byte(h.lease.frame())) {
 				h.state.Stack = string(stack)
 			}
 		}

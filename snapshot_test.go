@@ -95,3 +95,29 @@ func TestSnapshot_FindsTheStackOfALongHold(t *testing.T) {
 		}
 	})
 }
+
+// Each key of a DoAll shows the one function that runs under all of them.
+func TestSnapshot_FindsTheStackOfALongDoAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := plain(t)
+		end, done := make(chan struct{}), make(chan error, 2)
+		hangs := func(context.Context) error { hangsHere(end); return nil }
+		for _, keys := range [][]string{{"k1", "k2"}, {"alone"}} {
+			go func() { done <- b.DoAll(t.Context(), keys, hangs) }()
+		}
+		time.Sleep(31 * time.Second)
+		stacks := map[string]string{}
+		for _, s := range b.Snapshot(true) {
+			if stacks[s.Key] = s.Holds[0].Stack; !strings.Contains(stacks[s.Key], "hangsHere") {
+				t.Errorf("%s: the stack of a long hold is %q", s.Key, stacks[s.Key])
+			}
+		}
+		if len(stacks) != 3 || stacks["k1"] != stacks["k2"] || stacks["k1"] == stacks["alone"] {
+			t.Errorf("want one stack for k1 and k2, and another one for alone: %q", stacks)
+		}
+		close(end)
+		for range 2 {
+			wantErr(t, <-done)
+		}
+	})
+}

@@ -10,8 +10,10 @@
 // # The life of a claim
 //
 // A [Claim] is one process's wish for one key. It has an owner id that was
-// never used before. Each process has at most one live claim per key, however
-// many callers wait there. The guard lets the callers take turns on the claim.
+// never used before. Each process has at most one live claim in the queue of a
+// key, however many callers wait there. It owns the key by one claim, or by
+// several with a limit above 1, such as one for each permit. The guard lets the
+// callers take turns on a claim.
 //
 //	event                              from              to        who is told
 //	Acquire, nobody owns the key       new, or in queue  owner
@@ -33,8 +35,8 @@
 //
 // A claim says by [Claim].Limit how many claims may own its key at once. One
 // rule decides for all of them (law 9): a claim that must be alone, permits,
-// and shared claims. In the table above, "nobody owns the key" then reads "law
-// 9 has room for it", and a Release, or the end of a lease, ends the claim's
+// and shared claims. In the table above, "nobody owns the key" then reads
+// "law 9 has room for it", and a Release, or the end of a lease, ends the claim's
 // own share of the key. Such claims need [Capabilities].Shares. All other
 // stores can skip laws 9 and 10.
 //
@@ -104,9 +106,9 @@
 //
 // The owner ids in the key decide who holds it. That is all of exclusion. The
 // queue only decides which id comes next, and which process learns of it. A
-// lost message, a wrong entry or a crash may cost time, never exclusion. Laws
-// 1, 3 and 8 are kept by the guard and the store together. The other laws are
-// the store's.
+// lost message, a wrong entry or a crash may cost time, never exclusion. The
+// guard and the store keep laws 1 to 4, 7, 8, 11 and 12 together. The other
+// laws are the store's.
 //
 //  1. Trust begins before the request. A TTL starts when the store gets the
 //     Acquire or Renew, or later. An offer starts at the hand-over, and lasts
@@ -119,9 +121,10 @@
 //     offer only after a second renewal, because a failover may lose the first.
 //     A claim that rested was often seen too long ago for that. The guard then
 //     calls Acquire before it relies on the key.
-//  2. An owner id is queued once. A claim leaves the queue for good before the
-//     key becomes its own, or in the same step. An Acquire with Try.Queued must
-//     not put back a claim that is not in the queue any more.
+//  2. An owner id is queued once. The guard makes a new one for each claim. A
+//     claim leaves the queue for good before the key becomes its own, or in the
+//     same step. An Acquire with Try.Queued must not put back a claim that is
+//     not in the queue any more.
 //  3. A key that nobody wants goes on. A claim that is given up leaves the
 //     queue and the key by a Release with [End].Queued. In the same step the
 //     claims behind it get the key if they may own it now. The guard does so
@@ -162,7 +165,9 @@
 //     free while a claim is in the queue, and its Next goes to the back, behind
 //     the claims that wait. While others still own the key, room that the end
 //     of a lease has left goes to those who wait, from the front. The next
-//     Acquire of anybody sees to it.
+//     Acquire of anybody sees to it. After [Waker.Wanted] the guard makes one
+//     pass over its line at most: it begins no more turns than callers stand
+//     there at that moment. It then releases the key.
 //  8. Unclear is not refused. A store that cannot tell whether a request was
 //     carried out answers [ErrUnavailable]. The guard then gives up the claim,
 //     or repeats an Acquire of a claim that is not in the queue. The request
@@ -207,8 +212,8 @@
 // can do that.
 //
 // A store that cannot do that wakes instead. Its Release frees the key, and its
-// watch calls [Waker.Wake] in the process that is next. It must then keep laws
-// 3 and 7 itself:
+// watch calls [Waker.Wake] in the process that is next. It must then keep
+// laws 3 and 7 itself:
 //
 //   - It frees the key for the first in the queue, for as long as an offer, say
 //     by a value that only the first may replace. Others find such a key held

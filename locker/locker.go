@@ -8,8 +8,11 @@ import (
 // Locker is a store of leases, as the guard uses it.
 //
 // All methods but Open are safe for concurrent use. The guard never has two
-// calls for one [Claim] in flight, with two exceptions. Fence may run beside
-// Renew or Release. Renew may run beside a Release with [End].Queued.
+// calls for one [Claim] in flight, with three exceptions. Fence may run beside
+// Renew, Begin or Release. Begin may run beside Renew. Renew may run beside a
+// Release with [End].Queued. Two such calls have the effect and the answers of
+// one after the other, in either order. Neither of them writes to the claim,
+// which an earlier call has acquired or queued.
 //
 // Every call ends when its ctx does, give or take the time that its own I/O
 // needs to notice. A call whose ctx has already ended may still do its work and
@@ -56,8 +59,8 @@ type Locker interface {
 	// waiting claims. If c is new in the queue, the owner's process is told by
 	// [Waker.Wanted]. If the owner changed meanwhile, nobody need be told.
 	//
-	// A claim with a limit above 1 also becomes an owner beside others, if laws
-	// 9 and 10 allow it. The processes of all owners are told when such a
+	// A claim with a limit above 1 also becomes an owner beside others, if
+	// laws 9 and 10 allow it. The processes of all owners are told when such a
 	// claim or another one is new in the queue. If others wait there already,
 	// they need not be told again.
 	//

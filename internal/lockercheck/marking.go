@@ -1,7 +1,9 @@
 package lockercheck
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -21,6 +23,7 @@ var marking = []Check{
 	{"a claim under which nothing was done leaves no mark", "End.Unmark", unmarks},
 	{"a mark is forgotten only when its claim has ended", "Recorder.Forget, law 12", forgetsMark},
 	{"a mark ends by its TTL", "law 12", markEnds},
+	{"a mark and a renewal at once are both kept", "Locker", marksBesideRenewal},
 }
 
 // mark is a mark of the greatest length.
@@ -227,5 +230,40 @@ func markEnds(p *pair) {
 		c := recalling("k", long)
 		p.comes(s, c, locker.Try{})
 		p.release(s, c, nil)
+	}
+}
+
+// marksBesideRenewal marks keys while their claims are renewed. A store that
+// reads a key, and then writes back its result, loses one of the two.
+func marksBesideRenewal(p *pair) {
+	m := p.recorder(p.a)
+	cs := make([]*locker.Claim, 8)
+	for i := range cs {
+		cs[i] = recalling(fmt.Sprintf("k%d", i), long)
+		p.acquire(p.a, cs[i])
+	}
+	time.Sleep(short)
+	sent := time.Now()
+	errs := make([]error, len(cs)+1)
+	var all sync.WaitGroup // ends with the calls
+	for i, c := range cs {
+		all.Go(func() {
+			errs[i] = heard(func() error {
+				_, err := m.Begin(p.ctx, c, mark)
+				return err
+			})
+		})
+	}
+	errs[len(cs)] = caught(func() error {
+		return heard(func() error { return errors.Join(p.renewAll(p.a, cs)...) })
+	})
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		fail("Begin and Renew at once by the owner: %w, want success", err)
+	}
+	for _, c := range cs {
+		p.hasFullTTL(c.Key, long, sent)
+		p.release(p.a, c, nil)
+		p.finds(c.Key, mark.Value)
 	}
 }

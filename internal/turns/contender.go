@@ -17,7 +17,8 @@ import (
 // called with that mutex held.
 //
 // Invariant: bid is nil before the first try and once the key is won. Without a
-// bid the alarm is due. seen and fault are never both set.
+// bid the alarm is due, or asleep after a try that got no answer, see
+// tryUnanswered. seen and fault are never both set.
 type contender struct {
 	bid   *bid
 	place locker.Place  // in the store's queue; the next bid inherits it

@@ -123,8 +123,8 @@ func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}, reco
 
 // quit takes t out of the line or off the floor. The floor goes on as after a
 // turn, with the grant if t was given one that the next may use. Otherwise quit
-// returns the grant or bid that is left without an owner; the caller must
-// abandon it.
+// returns the grant or bid that is left to nobody. The caller must discard the
+// grant, or abandon the bid.
 func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -341,8 +341,8 @@ func (gt *gate) want() {
 	gt.releaseIdle()
 }
 
-// wantGrant ends the tenure of gr after one pass over the calls in line now (law
-// 7). gt.mu is held.
+// wantGrant ends the tenure of gr after one pass over the calls in line now
+// (law 7). gt.mu is held.
 func (gt *gate) wantGrant(gr *grant) {
 	if taken, news := gr.want(gt.line.length); news {
 		gt.lingerStats.ended(gt.name, taken)

@@ -69,10 +69,15 @@ type lingerStats struct {
 }
 
 const (
-	lingerRow    = 3           // takes in a row of a free key before it lingers
-	lingerPays   = 4           // turns on an idle key that make good for one hand-over
-	lingerPause  = time.Second // after a hand-over; doubled each time that it did not pay
-	lingerLevel  = 6           // doublings at most
+	lingerRow  = 3 // takes in a row of a free key before it lingers
+	lingerPays = 4 // turns on an idle key that make good for one hand-over
+
+	// lingerPause is the pause after a hand-over that did not pay. The next
+	// one in a row that did not pay doubles it. Half of it is the pause after
+	// a hand-over that paid.
+	lingerPause = time.Second
+	lingerLevel = 6 // hand-overs in a row that count for that
+
 	lingerCredit = 64
 	lingerDebt   = 512 // credit is never below -lingerDebt
 )

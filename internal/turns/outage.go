@@ -16,8 +16,9 @@ import (
 // outages are the outages of a locker, one for each domain. A domain is what
 // fails together: a node of a cluster, or else the whole locker.
 //
-// While all is well, a call pays two atomic loads. There is no goroutine: the
-// calls that want keys also find out whether the store is back.
+// While all is well, a call pays a few atomic loads and locks nothing. There is
+// no goroutine: the calls that want keys also find out whether the store is
+// back.
 type outages struct {
 	node func(key string) string // the domain of a key; nil: there is one for all
 	on   atomic.Int32            // how many domains have an outage; changed under mu

@@ -6,8 +6,8 @@
 // The engine knows keys, turns and package locker. Package guard, the face,
 // knows contexts that carry leases, options, observers, logs and requests. The
 // engine knows nothing of them. All that passes between the two is in this
-// file, with the methods of [Engine] and [Turn]. Beside these the face uses
-// [Backoff] and [Group]. Package limits has the numbers.
+// file, but for [Open] and the methods of [Engine], the methods of [Turn],
+// [ReleaseKeys], and [Group]. Package limits has the numbers.
 package turns
 
 import (
@@ -69,10 +69,12 @@ type Patience struct {
 }
 
 // An Occupant is the caller whose turn it is. Its methods are called without a
-// lock held, in a goroutine of the engine's for which [Engine.Close] waits.
+// lock held. They run in a goroutine of the engine's for which [Engine.Close]
+// waits, if nothing else is said.
 type Occupant interface {
 	// Lost tells that the turn's grant was lost, and why. Lost may come
-	// before Attach has returned.
+	// before Attach has returned. [Turn.Token] and [Turn.Begin], when they
+	// find the loss, and [Engine.Close] call it in their caller's goroutine.
 	Lost(cause error)
 	// HalfTime tells that half of MaxHold is over.
 	HalfTime()
@@ -82,7 +84,9 @@ type Occupant interface {
 // and must be safe for concurrent use. A nil Occupant means that nobody has a
 // turn.
 type Events interface {
-	// Traceparent returns the trace that a new claim names, or "".
+	// Traceparent returns the trace that a new claim names, or "". A release
+	// that queues the claim of a waiter calls it in its own goroutine, with
+	// the ctx of the waiter.
 	Traceparent(ctx context.Context) string
 	// Renewed tells how a try to renew the lease on key went.
 	Renewed(o Occupant, key string, r Renewal)

@@ -187,7 +187,7 @@ func (st *standing) handPermit(gr *grant) bool {
 }
 
 // quitGrant takes t out of the grant that it was given without the floor.
-// quitGrant returns the grant if nobody is left on it. The caller must abandon
+// quitGrant returns the grant if nobody is left on it. The caller must discard
 // it.
 func (st *standing) quitGrant(t *Turn) *grant {
 	gr := t.entered
@@ -200,8 +200,7 @@ func (st *standing) quitGrant(t *Turn) *grant {
 	return gr
 }
 
-// nextMayUse reports whether gr has room for a turn of the next in line. st.mu
-// is held.
+// nextMayUse reports whether gr has room for a turn of the next in line.
 func (st *standing) nextMayUse(gr *grant) bool {
 	next := st.line.first
 	return next != nil && gr.bid.terms.serve(next.terms()) && gr.mayGoOn()
@@ -218,8 +217,7 @@ func (st *standing) vacate() *bid {
 }
 
 // giveFloor gives the floor to the first in line. Turns in front of it that may
-// enter the open grant do so before, if the floor comes without a grant. st.mu
-// is held.
+// enter the open grant do so before, if the floor comes without a grant.
 func (st *standing) giveFloor(gr *grant) {
 	waits := func(t *Turn) bool { // for a permit of this process, which it is given
 		return t != nil && gr == nil && st.crowd.full(t, 0)

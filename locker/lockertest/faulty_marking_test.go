@@ -3,6 +3,7 @@ package lockertest_test
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -101,6 +102,11 @@ var markingFaults = []fault{
 			}}
 		},
 	},
+	{
+		"writes back with a mark the lease that it read before",
+		[]string{"a mark and a renewal at once are both kept"},
+		func(m memory) locker.Locker { return undoesRenewals{m} },
+	},
 }
 
 // begins is a locker with a Begin of its own.
@@ -167,4 +173,24 @@ type neverUnmarks struct{ memory }
 func (l neverUnmarks) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	e.Unmark = false
 	return l.memory.Release(ctx, c, e)
+}
+
+// undoesRenewals takes time between what it reads and what it writes.
+type undoesRenewals struct{ memory }
+
+func (l undoesRenewals) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
+	end := time.Now().Add(l.find(c.Key).Remaining)
+	time.Sleep(2 * time.Millisecond)
+	record, err := l.memory.Begin(ctx, c, r)
+	if err == nil {
+		old := *c
+		old.TTL = time.Until(end)
+		l.renewed(&old)
+	}
+	return record, err
+}
+
+func (l undoesRenewals) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	time.Sleep(time.Millisecond)
+	l.memory.Renew(ctx, cs, answered)
 }

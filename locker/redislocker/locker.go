@@ -308,7 +308,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	l.perNode(cs, func(node string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
-			st, ok := cs[i].State.(*state) // only read, because a Release may run at the same time
+			st, ok := cs[i].State.(*state) // only read: a Begin or a Release may run beside this
 			if !ok {
 				st = &state{claim: cs[i], keys: l.names.keys(cs[i].Key), owner: cs[i].Owner}
 			}
