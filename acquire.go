@@ -20,7 +20,7 @@ type with struct {
 	cancel context.CancelCauseFunc // shared by all
 	wish   *turns.Wish             // shared by all
 
-	several bool // there are others
+	siblings int // how many there are; 0 outside of DoAll
 }
 
 // acquire acquires a lease for every verb. g is resolved. If an observer panics
@@ -85,7 +85,7 @@ func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, conte
 		ctx = ctxkey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
 	}
 	l := &Lease{
-		guard: g, key: key, scope: scope{cancel: w.cancel}, together: w.wish != nil, several: w.several,
+		guard: g, key: key, scope: scope{cancel: w.cancel}, siblings: w.siblings,
 		nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
 	}
 	l.wish.Store(w.wish)

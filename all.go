@@ -87,7 +87,7 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	var before *Lease
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, &s.wish, len(keys) > 1})
+		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, &s.wish, len(keys)})
 		if err != nil {
 			return withLoss(err, s.err())
 		}

@@ -80,7 +80,7 @@ func FencingToken(ctx context.Context) (uint64, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: pass on the ctx that the function got", ErrNoLease)
 	}
-	if l.several {
+	if l.siblings > 1 {
 		return 0, errWhichToken
 	}
 	return l.FencingToken(ctx)

@@ -28,8 +28,7 @@ type Lease struct {
 	keeping *keeping // of a call of Once; else nil
 
 	bare     bool // no lease at all: its function runs unguarded, see WithFailOpen
-	together bool // it is a lease of a DoAll
-	several  bool // of several of them
+	siblings int  // how many leases its DoAll has; 0 without one
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end

@@ -66,7 +66,7 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 // frame returns how a stack begins the line of the method that runs the
 // function of l.
 func (l *Lease) frame() string {
-	if l.together {
+	if l.siblings > 0 {
 		return fmt.Sprintf("%s(%p,", runsUnderSeveral, l.wish.Load())
 	}
 	return fmt.Sprintf("%s(%p,", runsUnderOne, l)

@@ -42,7 +42,7 @@ func Wanted(ctx context.Context) <-chan struct{} {
 		return nil
 	}
 	l := in
-	for l.outer != nil && !l.several {
+	for l.outer != nil && l.siblings <= 1 {
 		l = l.outer
 	}
 	w := l.wish.Load()
