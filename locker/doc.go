@@ -36,9 +36,9 @@
 // A claim says by [Claim].Limit how many claims may own its key at once. One
 // rule decides for all of them (law 9): a claim that must be alone, permits,
 // and shared claims. In the table above, "nobody owns the key" then reads
-// "law 9 has room for it", and a Release, or the end of a lease, ends the claim's
-// own share of the key. Such claims need [Capabilities].Shares. All other
-// stores can skip laws 9 and 10.
+// "law 9 has room for it", and a Release, or the end of a lease, ends the
+// claim's own share of the key. Such claims need [Capabilities].Shares. All
+// other stores can skip laws 9 and 10.
 //
 // # Records
 //

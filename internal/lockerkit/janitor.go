@@ -35,8 +35,8 @@ const (
 	tellEvery    = time.Minute          // between two logs of how many were dropped at a node
 )
 
-// Janitor does cleanups in the background. Each node has its own, so that a node
-// that hangs delays no other. A Janitor is safe for concurrent use.
+// Janitor does cleanups in the background. Each node has its own, so that a
+// node that hangs delays no other. A Janitor is safe for concurrent use.
 type Janitor struct {
 	clean func(ctx context.Context, node string, due []Cleanup) (done []bool)
 

@@ -18,9 +18,9 @@ import (
 // succeeded the caller attaches its occupant, and ends the turn once, by Drop
 // or by End.
 //
-// Take, Begin, Unmark, Drop, End, ReleaseKey, Keeps, Recorded, Discard and Leave
-// are called one after the other. The other methods are safe for concurrent use
-// from the end of Take on.
+// Take, Begin, Unmark, Drop, End, ReleaseKey, Keeps, Recorded, Discard and
+// Leave are called one after the other. The other methods are safe for
+// concurrent use from the end of Take on.
 //
 // Invariant: grant is nil until the turn begins, and does not change
 // afterwards. occupant is nil until Attach. The fields of waiting do not change
