@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -89,19 +89,16 @@ func (l *Locker) Close(ctx context.Context) error {
 	return l.life.Close(ctx, l.leaveAll, l.rows.Close)
 }
 
-// leaveAll takes the claims that wait here out of their queues.
+// leaveAll takes the claims that wait here out of their queues, with one try.
+// What that does not reach ends by itself within [locker.QueueLife].
 func (l *Locker) leaveAll() {
-	until := time.Now().Add(locker.QueueLife)
-	var all sync.WaitGroup
+	ctx, cancel := context.WithTimeout(l.life.Context(), limits.Apart(locker.QueueLife))
+	defer cancel()
+	var leaving []request
 	for _, e := range l.book.leave() {
-		all.Go(func() {
-			l.life.Insist(until, func(ctx context.Context) (done bool) {
-				r := l.desk.do(ctx, request{verb: release, key: e.key, owner: e.owner})
-				return !errors.Is(r.err, locker.ErrUnavailable)
-			})
-		})
+		leaving = append(leaving, request{verb: release, key: e.key, owner: e.owner})
 	}
-	all.Wait()
+	l.desk.all(ctx, l.desk.calls, leaving, func(int, reply) {})
 }
 
 // Acquire makes c an owner of its key if law 9 allows it. An Acquire takes a
