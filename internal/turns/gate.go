@@ -29,10 +29,22 @@ type gate struct {
 }
 
 // retain keeps gt alive for one more leave.
-func (gt *gate) retain() { gt.home.retain(gt) }
+func (gt *gate) retain() {
+	sh := gt.home.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	gt.refs++
+}
 
-// leave undoes one enter or retain.
-func (gt *gate) leave() { gt.home.leave(gt) }
+// leave undoes one retain, or enter of home.
+func (gt *gate) leave() {
+	sh := gt.home.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if gt.refs--; gt.refs == 0 {
+		delete(sh.gates, gt.name)
+	}
+}
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
 // stand there. The decision rests on ahead and expected. ahead is the number of

@@ -50,28 +50,10 @@ func (s *gates) enter(key string) *gate {
 	return gt
 }
 
-// retain keeps gt alive for one more leave.
-func (s *gates) retain(gt *gate) {
-	sh := s.shard(gt.name)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	gt.refs++
-}
-
-// leave undoes one enter or retain.
-func (s *gates) leave(gt *gate) {
-	sh := s.shard(gt.name)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if gt.refs--; gt.refs == 0 {
-		delete(sh.gates, gt.name)
-	}
-}
-
 // keepBriefly keeps an unused gate alive for a moment, so that a call that
 // returns at once still finds what the gate knows of other processes.
 func (s *gates) keepBriefly(gt *gate) {
-	s.retain(gt)
+	gt.retain()
 	s.recent.add(gt, s.sweep)
 }
 
@@ -79,7 +61,7 @@ func (s *gates) keepBriefly(gt *gate) {
 // the goroutine of a timer, as long as there are any.
 func (s *gates) sweep() {
 	for _, gt := range s.recent.turn(s.sweep) {
-		s.leave(gt)
+		gt.leave()
 	}
 }
 
