@@ -221,12 +221,6 @@ func (c *common) begin(l locker.Locker) {
 	c.outages.node = l.Node
 }
 
-// bounded returns a context with ctx's values that ends after d, for one
-// request.
-func (c *common) bounded(ctx context.Context, d time.Duration) context.Context {
-	return c.limits.Within(ctx, d)
-}
-
 // tell notes how a request for gt's key went that was no try, and tells events
 // if that is news. The request belongs to o, or to ctx if o is nil.
 func (c *common) tell(ctx context.Context, events Events, o Occupant, gt *gate, err error) {

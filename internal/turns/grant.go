@@ -677,7 +677,7 @@ func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 // fetch reserves a block for t. A block that comes after the end of the turn is
 // thrown away.
 func (gr *grant) fetch(ctx context.Context, t *Turn) error {
-	block, err := gr.store.Fence(gr.bounded(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
+	block, err := gr.store.Fence(gr.limits.Within(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
 
 	gr.mu.Lock()
 	close(gr.tokens.fetching)
