@@ -23,7 +23,7 @@ type contender struct {
 	place locker.Place  // in the store's queue; the next bid inherits it
 	alarm alarm         // when to act next
 	poke  chan struct{} // ends a pause early; buffered; made by the first pause
-	spent bool          // the bid has left the store's queue because of a record
+	spent bool          // the bid has left the store's queue for good, because of a record
 	tries int           // tries in a row that got nowhere
 	last  string        // owner id of the latest grant, whose message may come late
 	busy  time.Time     // until then another process is likely to hold the key
@@ -76,9 +76,6 @@ func (c *contender) withdraw() *bid {
 // queued reports whether the bid waits in the store's queue, as far as is
 // known.
 func (c *contender) queued() bool { return c.bid != nil && c.bid.queued && !c.spent }
-
-// spend notes that the bid has left the store's queue for good.
-func (c *contender) spend() { c.spent = true }
 
 // tryWon ends the bid as owner's grant.
 func (c *contender) tryWon(owner string) {

@@ -97,18 +97,12 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.releaseIdle(e.gates.inOrder())
 	e.idleReleasers.wait(ctx)
 	var err error
-	select {
-	case <-e.calls.idle:
-	default:
-		select {
-		case <-e.calls.idle:
-		case <-ctx.Done():
-			e.lose(ctx)
-			err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(time.Second))
-			defer cancel()
-		}
+	if !await(ctx, e.calls.idle) {
+		e.lose(ctx)
+		err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(time.Second))
+		defer cancel()
 	}
 	e.lose(ctx) // those that cool down when no call is left
 	if !e.background.wait(ctx) && err == nil {
@@ -337,11 +331,18 @@ func (e *background) wait(ctx context.Context) bool {
 	}
 	over := e.over
 	e.mu.Unlock()
-	if over == nil {
+	return over == nil || await(ctx, over)
+}
+
+// await blocks until done is closed, or returns false when ctx ends first.
+func await(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
 		return true
+	default:
 	}
 	select {
-	case <-over:
+	case <-done:
 		return true
 	case <-ctx.Done():
 		return false

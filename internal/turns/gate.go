@@ -400,20 +400,15 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 			s.Waits = append(s.Waits, WaitState{Name: t.set.Name, Since: t.joined, Until: t.patience.Until})
 		}
 	}
-	if gr := gt.idle(); gr != nil {
-		s.Holds = append(s.Holds, gr.state(nil))
-	}
-	if t := gt.floor; t != nil && !t.idleReleaser {
-		hold, holds := HoldState{}, false
+	if t := gt.floor; t == nil || !t.idleReleaser {
+		var holds []HoldState
 		if gt.grant != nil {
-			hold = gt.grant.state(t)
-			holds = hold.Occupant != nil
+			holds = gt.grant.states()
 		}
-		if holds {
-			s.Holds = append(s.Holds, hold)
-		} else {
+		if t != nil && len(holds) == 0 {
 			wait(t)
 		}
+		s.Holds = append(s.Holds, holds...)
 	}
 	if gt.crowd != nil {
 		for _, gr := range gt.crowd.grants {
@@ -565,7 +560,7 @@ func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 		t.patience.Recall.record = record
 	}
 	gt.answer(record, joins)
-	gt.contender.spend()
+	gt.contender.spent = true
 	return gt.contender.withdraw()
 }
 
@@ -596,7 +591,7 @@ func (gt *gate) told(owner, record string) {
 	if b := gt.contender.bid; b == nil || b.claim.Owner != owner {
 		return
 	}
-	gt.contender.spend()
+	gt.contender.spent = true
 	if record != "" {
 		gt.answer(record, gt.contender.bid.joins)
 	}

@@ -300,27 +300,26 @@ func (gr *grant) keptFrom(w *Turn, now time.Time) (here bool, cooldown time.Dura
 	return here, cooldown
 }
 
-// state describes t, which has or had its turn on gr. If t is nil, nobody has
-// one, and gr is idle.
+// state describes t, which had its turn on gr, as it was lost.
 func (gr *grant) state(t *Turn) HoldState {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if t != nil {
-		return gr.stateLocked(t)
-	}
-	return HoldState{
-		Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
-	}
+	return gr.stateLocked(t)
 }
 
-// states describes the turns on a grant with a limit, and the one that cools
-// down.
+// states describes the turns that are on, or the one that cools down. If gr is
+// idle, it describes that.
 func (gr *grant) states() (all []HoldState) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	on := gr.tenure.on.all()
-	if gr.tenure.cooling != nil {
+	switch {
+	case gr.tenure.cooling != nil:
 		on = append(on, gr.tenure.cooling)
+	case !gr.tenure.stayUntil.IsZero():
+		return []HoldState{{
+			Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
+		}}
 	}
 	for _, t := range on {
 		if t.occupant != nil {
@@ -483,15 +482,7 @@ func (gr *grant) awaitRenewal(ctx context.Context) bool {
 	gr.mu.Lock()
 	renewing := gr.renewing
 	gr.mu.Unlock()
-	if renewing == nil || gr.renewer.forget(gr) {
-		return true
-	}
-	select {
-	case <-renewing:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return renewing == nil || gr.renewer.forget(gr) || await(ctx, renewing)
 }
 
 // lose ends a grant that cannot be trusted any longer, and tells its occupants.
@@ -624,23 +615,16 @@ type tokens struct {
 	fetching chan struct{} // closed when a block is answered; nil: no fetch is in flight
 }
 
-// of returns the token of the turn with the given number, or 0.
-func (b *tokens) of(number int) uint64 {
-	if i := number - b.turn; b.block != 0 && i < locker.FenceBlock {
-		return b.block + uint64(i)
-	}
-	return 0
-}
-
 // reserved returns the token of the turn with the given number, if there is
 // one, or the fetch to wait for. If there is neither, and the turn is good, the
 // caller fetches.
 func (b *tokens) reserved(number int, good bool) (token uint64, fetching <-chan struct{}) {
-	switch token = b.of(number); {
+	i := number - b.turn // the place in the block
+	switch {
 	case !good:
 		return 0, nil
-	case token != 0:
-		return token, nil
+	case b.block != 0 && i < locker.FenceBlock:
+		return b.block + uint64(i), nil
 	case b.fetching != nil:
 		return 0, b.fetching
 	}
@@ -664,11 +648,7 @@ func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 			if err := gr.fetch(ctx, t); err != nil {
 				return 0, err
 			}
-			continue
-		}
-		select { // another caller of this turn fetches, or a late one of a turn before
-		case <-fetching:
-		case <-ctx.Done():
+		case !await(ctx, fetching): // of another caller of this turn, or a late one of a turn before
 			return 0, context.Cause(ctx)
 		}
 	}
@@ -702,7 +682,7 @@ func (gr *grant) linger(t *Turn, now time.Time) {
 	if gr.bid.queued {
 		return
 	}
-	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.domain(gr.gate.name)}
+	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.node(gr.gate.name)}
 	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
 	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
 		gr.tenure.last = math.MaxInt
@@ -729,8 +709,7 @@ func (gr *grant) idle(d time.Duration, now time.Time) bool {
 	if gr.cause != nil || !gr.idler.mayIdle() || !gr.tenure.open(now) || !now.Before(end) {
 		return false
 	}
-	gr.tenure.stay(end)
-	gr.idler.since, gr.renewAt = now, time.Time{}
+	gr.tenure.stayUntil, gr.idler.since, gr.renewAt = end, now, time.Time{}
 	if !gr.idler.retained {
 		gr.idler.retained = true
 		gr.gate.retain() // until finish or lose

@@ -19,7 +19,7 @@ import (
 // While all is well, a call pays two atomic loads. There is no goroutine: the
 // calls that want keys also find out whether the store is back.
 type outages struct {
-	node func(key string) string // the domain of a key; nil: there is one for all
+	node func(key string) string // the domain of a key, as the locker knows it; called without mu
 	on   atomic.Int32            // how many domains have an outage; changed under mu
 	// untold is how many have outages that ended before their log line; changed
 	// under mu.
@@ -143,7 +143,7 @@ func (os *outages) note(key string, h hearing, err error) (n News, is bool) {
 	if h == nothing || h == clearly && os.on.Load() == 0 && os.untold.Load() == 0 {
 		return News{}, false
 	}
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	o := os.by[domain]
@@ -170,7 +170,7 @@ func (os *outages) answered(key string) {
 	if os.on.Load() == 0 {
 		return
 	}
-	domain := os.domain(key)
+	domain := os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	if o := os.by[domain]; o != nil {
@@ -181,18 +181,10 @@ func (os *outages) answered(key string) {
 	}
 }
 
-// domain returns the domain of key. domain asks the locker, so mu is not held.
-func (os *outages) domain(key string) string {
-	if os.node == nil {
-		return ""
-	}
-	return os.node(key)
-}
-
 // together reports whether keys are of one domain.
 func (os *outages) together(keys []*locker.Claim) bool {
-	domain := os.domain(keys[0].Key)
-	return !slices.ContainsFunc(keys, func(c *locker.Claim) bool { return os.domain(c.Key) != domain })
+	domain := os.node(keys[0].Key)
+	return !slices.ContainsFunc(keys, func(c *locker.Claim) bool { return os.node(c.Key) != domain })
 }
 
 // missed notes an answer that is missing, or is a refusal. os.mu is held.
@@ -320,7 +312,7 @@ func (os *outages) isSilent(key string) bool {
 	if os.on.Load() == 0 {
 		return false
 	}
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	return os.of(domain, now) != nil
@@ -329,7 +321,7 @@ func (os *outages) isSilent(key string) bool {
 // tellUnguarded reports whether to log that functions run unguarded.
 // tellUnguarded does so once for each outage.
 func (os *outages) tellUnguarded(key string) bool {
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	o := os.by[domain]
@@ -352,7 +344,7 @@ type admission struct {
 // admit decides about the next try of a turn on key that has the given
 // patience. If the try is a probe, probe is its silence; unprobe must follow.
 func (os *outages) admit(key string, patience time.Duration, b Backoff) (a admission, probe *silence) {
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	s := os.of(domain, now)
@@ -381,7 +373,7 @@ func (os *outages) refuses(key string, patience time.Duration) error {
 	if os.on.Load() == 0 {
 		return nil
 	}
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	if s := os.of(domain, now); s != nil && now.Sub(s.since) > patience {

@@ -46,10 +46,6 @@ type Settings struct {
 	Limit int
 }
 
-func (s *Settings) terms() terms {
-	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing, limit: s.Limit}
-}
-
 // cooldownElsewhere returns the longest time for which h keeps the key, if its
 // settings are the same, as its name says. h tells when it began to wait for
 // the key, and acquired the key at most our MaxWait later.

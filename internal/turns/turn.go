@@ -376,9 +376,8 @@ func (t *Turn) newBid(now time.Time) *bid {
 
 // terms are what t asks for.
 func (t *Turn) terms() terms {
-	all := t.set.terms()
-	all.recall = t.recalls()
-	return all
+	s := t.set
+	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing, limit: s.Limit, recall: t.recalls()}
 }
 
 // A release gives the key of a turn that has ended back to the store, or hands
