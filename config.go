@@ -81,41 +81,24 @@ type given struct{ shared, permits, fencing, minHold, linger, noRenewal bool }
 
 // check refuses options that have no meaning together.
 func (g given) check() error {
-	var with string
-	switch {
-	case g.linger:
-		return g.checkLinger()
-	case !g.shared:
-		return nil
-	case g.permits:
-		with = "WithPermits"
-	case g.fencing:
-		with = "WithFencing"
-	case g.minHold:
-		with = "WithMinHold"
-	default:
-		return nil
+	const lingers = ": such keys do not linger, so leave one of them out"
+	for _, pair := range []struct {
+		given             bool
+		option, with, why string
+	}{
+		{g.linger && g.shared, "WithLinger", "WithShared", lingers},
+		{g.linger && g.permits, "WithLinger", "WithPermits", lingers},
+		{g.linger && g.minHold, "WithLinger", "WithMinHold", lingers},
+		{g.linger && g.noRenewal, "WithLinger", "WithoutRenewal", lingers},
+		{g.shared && g.permits, "WithShared", "WithPermits", ""},
+		{g.shared && g.fencing, "WithShared", "WithFencing", ""},
+		{g.shared && g.minHold, "WithShared", "WithMinHold", ""},
+	} {
+		if pair.given {
+			return fmt.Errorf("%w: %s together with %s%s", ErrInvalidOption, pair.option, pair.with, pair.why)
+		}
 	}
-	return fmt.Errorf("%w: WithShared together with %s", ErrInvalidOption, with)
-}
-
-// checkLinger is check for WithLinger.
-func (g given) checkLinger() error {
-	var with string
-	switch {
-	case g.shared:
-		with = "WithShared"
-	case g.permits:
-		with = "WithPermits"
-	case g.minHold:
-		with = "WithMinHold"
-	case g.noRenewal:
-		with = "WithoutRenewal"
-	default:
-		return nil
-	}
-	return fmt.Errorf("%w: WithLinger together with %s: such keys do not linger, so leave one of them out",
-		ErrInvalidOption, with)
+	return nil
 }
 
 // checkLinger refuses a time that the TTL does not allow.
