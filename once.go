@@ -223,27 +223,20 @@ var errNoRecords = fmt.Errorf("%w: %w: this locker keeps no results", ErrInvalid
 // until ctx ends. Its errors are ErrUnavailable, which wraps the store's error,
 // ErrClosed, ErrInvalidKey, ErrNoDefault, and ErrInvalidOption if the store
 // keeps no results.
-func (g *Guard) Forget(ctx context.Context, key string) (bool, error) {
-	g, err := g.resolve()
-	if err != nil {
-		return false, err
-	}
-	if ctx == nil {
-		return false, errNilContext
-	}
-	if err := checkName(key); err != nil {
-		return false, err
-	}
-	store := g.family.locker
-	if !store.Capabilities().Records {
-		return false, errNoRecords
-	}
-	if !g.family.engine.Enter() {
-		return false, ErrClosed
-	}
-	defer g.family.engine.Leave()
-	forgot, err := store.Forget(ctx, storeName(key))
-	return forgot, known(err)
+func (g *Guard) Forget(ctx context.Context, key string) (forgot bool, err error) {
+	err = g.visit(ctx, func(g *Guard) error {
+		if err := checkName(key); err != nil {
+			return err
+		}
+		store := g.family.locker
+		if !store.Capabilities().Records {
+			return errNoRecords
+		}
+		var err error
+		forgot, err = store.Forget(ctx, storeName(key))
+		return known(err)
+	})
+	return forgot, err
 }
 
 // KeepFor says how long the result of the innermost function of [Once] in ctx
