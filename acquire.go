@@ -56,7 +56,9 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 		l.turn = t
 	}
 	r.Waited = time.Since(start)
-	g.observers.waitEnd(waitCtx, info, r)
+	for _, o := range g.observers {
+		o.WaitEnd(waitCtx, info, r)
+	}
 	l.hint(waitCtx, p, r)
 	err = l.begin(under, info, r)
 	settled = true

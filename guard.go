@@ -48,12 +48,10 @@ func (f *family) isClosing() bool {
 
 // Idle implements [IdleKeys].
 func (f *family) Idle() (keys map[string]int, open bool) {
-	select {
-	case <-f.engine.Closing():
+	if f.isClosing() {
 		return nil, false
-	default:
-		return f.engine.Idle(), true
 	}
+	return f.engine.Idle(), true
 }
 
 // hints records the hints that the guards of a family have given.

@@ -226,7 +226,9 @@ func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
 	if o, ok := o.(occupant); ok {
 		ctx, info = o.lease.hold.ctx, o.lease.hold.info
 	}
-	e.guard.observers.renewed(ctx, info, RenewResult(r))
+	for _, observer := range e.guard.observers {
+		observer.Renewed(ctx, info, RenewResult(r))
+	}
 }
 
 // Outage implements [turns.Events].

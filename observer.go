@@ -173,18 +173,6 @@ func (all observers) waitStart(ctx context.Context, w WaitInfo) context.Context 
 	return ctx
 }
 
-func (all observers) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
-	for _, o := range all {
-		o.WaitEnd(ctx, w, r)
-	}
-}
-
-func (all observers) renewed(ctx context.Context, w WaitInfo, r RenewResult) {
-	for _, o := range all {
-		o.Renewed(ctx, w, r)
-	}
-}
-
 // traceparent returns the first traceparent that an observer has for ctx, or
 // "".
 func (all observers) traceparent(ctx context.Context) string {
