@@ -270,14 +270,6 @@ func (c *contender) granted(owner string, o locker.Offer) bool {
 	return c.last == owner
 }
 
-// want notes that another process waits for the key. A message may come before
-// the answer that makes the bid its owner.
-func (c *contender) want() {
-	if c.bid != nil {
-		c.bid.wanted = true
-	}
-}
-
 // wake makes the next try due at the given time at the latest.
 func (c *contender) wake(at time.Time) {
 	c.alarm.wake(at)

@@ -341,7 +341,9 @@ func (gt *gate) want() {
 	if gt.grant != nil {
 		gt.wantGrant(gt.grant)
 	} else {
-		gt.contender.want()
+		if b := gt.contender.bid; b != nil {
+			b.wanted = true // a message may come before the answer that makes the bid its owner
+		}
 		gt.lingerStats.busy(gt.name)
 	}
 	if gt.crowd != nil {

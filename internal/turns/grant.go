@@ -68,11 +68,11 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 func grantWon(t *Turn, b *bid, sent time.Time, token uint64) *grant {
 	now := time.Now()
 	gr := newGrant(t, b, sent, b.claim.First(), token, now)
-	if b.claim.Lingers {
-		gr.linger(t, now)
-	}
 	if !gr.good(now) {
 		return nil
+	}
+	if b.claim.Lingers {
+		gr.linger(t, now)
 	}
 	return gr
 }
@@ -512,14 +512,14 @@ func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 			told = append(told, t.occupant)
 		}
 	}
-	cooled, retained := gr.tenure.endCooldown(), gr.idler.end()
+	cooled := gr.tenure.endCooldown()
 	gr.mu.Unlock()
 
 	gr.gate.dropLost(gr)
 	if cooled != nil {
 		gr.gate.leave()
 	}
-	if retained { // until now, because releaseIdle may have found the grant
+	if gr.idler != nil { // until now, because releaseIdle may have found the grant
 		gr.gate.leave()
 	}
 	return told
@@ -557,13 +557,14 @@ func (gr *grant) finish() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	good := gr.cause == nil
-	if good {
-		gr.end(errFinished)
+	if !good {
+		return false
 	}
-	if gr.idler.end() {
+	gr.end(errFinished)
+	if gr.idler != nil {
 		gr.gate.leave() // which the caller has retained too
 	}
-	return good
+	return true
 }
 
 // discard ends a grant that nobody will use, or use any longer, and leaves its
@@ -683,6 +684,7 @@ func (gr *grant) linger(t *Turn, now time.Time) {
 		return
 	}
 	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.node(gr.gate.name)}
+	gr.gate.retain() // until finish or lose
 	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
 	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
 		gr.tenure.last = math.MaxInt
@@ -710,10 +712,6 @@ func (gr *grant) idle(d time.Duration, now time.Time) bool {
 		return false
 	}
 	gr.tenure.stayUntil, gr.idler.since, gr.renewAt = end, now, time.Time{}
-	if !gr.idler.retained {
-		gr.idler.retained = true
-		gr.gate.retain() // until finish or lose
-	}
 	gr.arm(now)
 	return true
 }

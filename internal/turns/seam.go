@@ -138,7 +138,6 @@ type Recall struct {
 	keep     locker.Record // what the release keeps; the goroutine's that ends the turn
 	result   bool          // keep is a result; likewise
 	recorded bool          // the store has confirmed it; likewise
-	undone   bool          // nothing was done under the mark; likewise
 }
 
 // Found returns the record that ended the wait, and whether the call waited for
@@ -171,10 +170,6 @@ func (r *Recall) learn(record string) bool {
 
 // keeps reports whether the end of the turn keeps a record.
 func (r *Recall) keeps() bool { return r != nil && r.keep.Value != "" }
-
-// passesOn reports whether the grant may pass to another turn. That would keep
-// a record from the store, or leave a mark there.
-func (r *Recall) passesOn() bool { return !r.keeps() && (r == nil || !r.undone) }
 
 // State describes one key that calls of this process want, as far as the
 // process knows it.

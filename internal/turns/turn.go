@@ -197,9 +197,7 @@ func (t *Turn) repeat(ctx context.Context, request func(ctx context.Context) err
 // Unmark notes that no function has done anything under t. The end of t then
 // keeps nothing, and removes the mark. Unmark comes before End.
 func (t *Turn) Unmark() {
-	r := t.patience.Recall
-	r.keep, r.undone = locker.Record{}, true
-	t.grant.bid.unmark = true
+	t.patience.Recall.keep, t.grant.bid.unmark = locker.Record{}, true
 }
 
 // End ends a turn without any I/O. The grant passes to the next in line. If
@@ -220,7 +218,8 @@ func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 		cause = overLong(t.set.MaxHold)
 	case cools: // cooledDown ends it later
 	case cause == nil:
-		back = !t.patience.Recall.passesOn() || !t.gate.handOff(t, time.Now())
+		// A hand-off would keep the record from the store, or leave the mark there.
+		back = t.patience.Recall.keeps() || gr.bid.unmark || !t.gate.handOff(t, time.Now())
 	case t.gate.exitGrant(gr) && !leftToTTL(alone, cause):
 		gr.discard()
 	}
