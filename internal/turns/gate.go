@@ -136,7 +136,7 @@ func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}, reco
 // quit takes t out of the line or off the floor. The floor goes on as after a
 // turn, with the grant if t was given one that the next may use. Otherwise quit
 // returns the grant or bid that is left without an owner; the caller must
-// abandon it.
+// give it up.
 func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -190,7 +190,7 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
 // to contend. A turn that had no floor ends its grant instead. passFloor
-// returns a bid that nobody is left to go on with. The caller must abandon it
+// returns a bid that nobody is left to go on with. The caller must give it up
 // (law 3).
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
@@ -442,7 +442,7 @@ func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 }
 
 // update changes the contender by f, under the mutex. f returns a bid that is
-// over by that. The caller must abandon it.
+// over by that. The caller must give it up.
 func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

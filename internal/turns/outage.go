@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -132,7 +133,7 @@ func heardByTry(err error, took, limit time.Duration, full bool) hearing {
 // and its try took longer than it may. A timeout in less time is not that of
 // the try.
 func tookItsTime(err error, took, limit time.Duration) bool {
-	return took < limit+awake && (!timedOut(err) || took >= limit-timelimit.Short)
+	return took < limit+awake && (!lockerkit.TimedOut(err) || took >= limit-timelimit.Short)
 }
 
 // awake is how late a process that runs may notice the end of a try.
@@ -439,10 +440,5 @@ func moreTelling(fault, later error) error {
 
 // wordless reports whether err has nothing that the store has said.
 func wordless(err error) bool {
-	return timedOut(err) || errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent)
-}
-
-func timedOut(err error) bool {
-	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
-	return errors.As(err, &timeout) && timeout.Timeout()
+	return lockerkit.TimedOut(err) || errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent)
 }

@@ -187,8 +187,8 @@ func (st *standing) handPermit(gr *grant) bool {
 }
 
 // quitGrant takes t out of the grant that it was given without the floor.
-// quitGrant returns the grant if nobody is left on it. The caller must abandon
-// it.
+// quitGrant returns the grant if nobody is left on it. The caller must give it
+// up.
 func (st *standing) quitGrant(t *Turn) *grant {
 	gr := t.entered
 	t.entered = nil

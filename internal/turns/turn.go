@@ -282,10 +282,10 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	gr := t.grant
 	switch {
 	case !gr.finish():
-		t.give(gr.bid, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		t.cleanUp(gr.bid, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
 		return false, nil
 	case !gr.awaitRenewal(ctx):
-		t.give(gr.bid, true)
+		t.cleanUp(gr.bid, true)
 		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	}
 	return true, nil
@@ -312,13 +312,13 @@ func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded 
 func (t *Turn) recalls() bool { return t.patience.Recall != nil }
 
 // passFloor gives the floor to the next in line. A bid that nobody is left to
-// go on with is abandoned.
-func (t *Turn) passFloor() { t.abandon(t.gate.passFloor(t)) }
+// go on with is given up.
+func (t *Turn) passFloor() { t.giveUp(t.gate.passFloor(t)) }
 
 // update changes the contender of the gate by f, under its mutex. f returns a
-// bid that is over by that, which is abandoned.
+// bid that is over by that, which is given up.
 func (t *Turn) update(f func(c *contender, now time.Time) (over *bid)) {
-	t.abandon(t.gate.update(f))
+	t.giveUp(t.gate.update(f))
 }
 
 // Leave ends the use of the gate and the engine. Leave is the last call. Leave
@@ -476,7 +476,7 @@ func (r *release) note(answer locker.Released, err error) error {
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {
-		r.give(gr.bid, true)
+		r.cleanUp(gr.bid, true)
 	}
 	return err
 }
