@@ -38,20 +38,24 @@ type config struct {
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging
 
-	codec       Codec // of the results of Once; nil: JSON
-	resultLimit int   // of a result in bytes; 0: the default
+	codec       Codec // of the results of Once
+	resultLimit int   // of a result in bytes
 	atMostOnce  bool  // Once marks the key before its function runs
 }
 
 func defaults() config {
-	return config{set: turns.Settings{
-		TTL:        10 * time.Second,
-		MaxWait:    3 * time.Second,
-		MaxWaiters: 1000,
-		MaxHold:    60 * time.Second,
-		Backoff:    turns.Backoff{Initial: 5 * time.Millisecond, Max: 250 * time.Millisecond},
-		Name:       "guard",
-	}}
+	return config{
+		set: turns.Settings{
+			TTL:        10 * time.Second,
+			MaxWait:    3 * time.Second,
+			MaxWaiters: 1000,
+			MaxHold:    60 * time.Second,
+			Backoff:    turns.Backoff{Initial: 5 * time.Millisecond, Max: 250 * time.Millisecond},
+			Name:       "guard",
+		},
+		codec:       jsonCodec{},
+		resultLimit: defaultResultLimit,
+	}
 }
 
 // with returns a copy of c with opts applied, or every mistake in them joined
@@ -197,17 +201,3 @@ const (
 	minResultLimit     = 64
 	defaultResultLimit = 64 << 10
 )
-
-func (c *config) limit() int {
-	if c.resultLimit == 0 {
-		return defaultResultLimit
-	}
-	return c.resultLimit
-}
-
-func (c *config) coder() Codec {
-	if c.codec == nil {
-		return jsonCodec{}
-	}
-	return c.codec
-}

@@ -155,7 +155,11 @@ func (e *HeldError) RetryAfter() time.Duration {
 	if e.expected <= 0 && e.Cooldown == 0 {
 		return e.Remaining
 	}
-	return max(capAt(e.expected, e.Remaining), e.Cooldown)
+	soon := e.expected
+	if e.Remaining > 0 {
+		soon = min(soon, e.Remaining)
+	}
+	return max(soon, e.Cooldown)
 }
 
 // refusedError is an ErrQueueFull with the same estimate as HeldError.
@@ -199,13 +203,6 @@ func waitEnded(ctx context.Context) error {
 		return errnote.With(fmt.Errorf("%w: %w", ErrNotAcquired, cause), errnote.Ran(false))
 	}
 	return errnote.With(fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause), errnote.Ran(false))
-}
-
-func capAt(d, limit time.Duration) time.Duration {
-	if limit > 0 && d > limit {
-		return limit
-	}
-	return d
 }
 
 // Ran reports whether the verb that returned err ran its function. The verb is

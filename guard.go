@@ -248,7 +248,7 @@ func (g *Guard) MinHold() time.Duration { return g.settings().set.MinHold }
 // ResultLimit returns how many bytes [Once] keeps for a key at most, as
 // [WithResultLimit] has set it. A nil Guard stands for the default one here,
 // too. It does not block, and is safe for concurrent use.
-func (g *Guard) ResultLimit() int { return g.settings().limit() }
+func (g *Guard) ResultLimit() int { return g.settings().resultLimit }
 
 // settings returns g's settings. Before there is a default guard it returns
 // those that are known.

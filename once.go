@@ -59,7 +59,7 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	case err != nil:
 		return none, err
 	}
-	if err := g.coder().Unmarshal(r.Record, &result); err != nil {
+	if err := g.codec.Unmarshal(r.Record, &result); err != nil {
 		return none, fmt.Errorf("%w: the codec: %w", ErrResultGone, err)
 	}
 	return result, nil
@@ -136,7 +136,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		m, err = g.finish(m, err)
 		return l.keep(ctx, m, o.Fingerprint, err)
 	})
-	if keeping.keeps && !p.Recall.Recorded() && !errors.Is(err, ErrLeaseLost) {
+	if !l.bare && l.turn.Keeps() && !l.turn.Recorded() && !errors.Is(err, ErrLeaseLost) {
 		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotRecorded), err)
 	}
 	if errnote.Is(err, errnote.NothingDone(true)) {
@@ -148,7 +148,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 // encode returns what is to be kept of a result. If the codec fails, that is
 // only that there was one.
 func (g *Guard) encode(v any) (made, error) {
-	payload, err := g.coder().Marshal(v)
+	payload, err := g.codec.Marshal(v)
 	if err != nil {
 		return made{kind: recordGone}, err
 	}
@@ -161,7 +161,7 @@ func (g *Guard) finish(m made, err error) (made, error) {
 	if !errors.As(err, &final) {
 		return m, err
 	}
-	payload, bad := g.coder().Marshal(finalRecord{final.Code, final.Text})
+	payload, bad := g.codec.Marshal(finalRecord{final.Code, final.Text})
 	if bad != nil {
 		return made{kind: recordGone}, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotRecorded, bad), err)
 	}
@@ -181,7 +181,7 @@ func (g *Guard) replay(recall *turns.Recall, mark []byte) (OnceResult, error) {
 		return r, nil
 	}
 	var final finalRecord
-	if err := g.coder().Unmarshal(m.payload, &final); err != nil {
+	if err := g.codec.Unmarshal(m.payload, &final); err != nil {
 		return r, fmt.Errorf("%w: the codec: %w", ErrResultGone, err)
 	}
 	return r, &FinalError{Code: final.Code, Text: final.Text}
@@ -283,7 +283,6 @@ func (l *Lease) keep(ctx context.Context, m made, mark []byte, err error) error 
 		return errors.Join(fmt.Errorf("%w: %w", ErrNotRecorded, wrong), err)
 	case l.bare:
 	case m.kind != 0 && life > 0:
-		k.keeps = true
 		k.recall.Keep(g.record(ctx, m, mark, life))
 	case g.atMostOnce:
 		l.turn.Unmark()

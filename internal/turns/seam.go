@@ -151,10 +151,6 @@ func (r *Recall) Keep(record locker.Record) { r.keep, r.result = record, true }
 // Interrupt comes before End. A Keep or an Unmark may follow it.
 func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, false }
 
-// Recorded reports whether the record was kept. Recorded comes after
-// ReleaseKey.
-func (r *Recall) Recorded() bool { return r.recorded }
-
 // answered reports whether the call, if it recalls, has got a record. The
 // gate's mutex is held.
 func (r *Recall) answered() bool { return r != nil && r.record != "" }
