@@ -11,7 +11,7 @@ import (
 
 func TestCloseGoesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := lockerkit.NewLife("mystore")
+		l := lockerkit.Life{Store: "mystore"}
 		if err := l.Open(ready); err != nil {
 			t.Fatal(err)
 		}
@@ -28,15 +28,14 @@ func TestCloseGoesInOrder(t *testing.T) {
 			order = append(order, "call")
 		})
 		l.Leave()
-		leave := func() {
-			if l.Context().Err() == nil {
-				order = append(order, "leave")
-			}
-		}
-		if err := l.Close(t.Context(), leave, func() { order = append(order, "end") }); err != nil {
+		if err := l.Close(t.Context(), func() {
+			l.Wait()
+			order = append(order, "leave")
+			l.End()
+		}); err != nil {
 			t.Error(err)
 		}
-		if want := []string{"call", "leave", "service", "end"}; !slices.Equal(order, want) {
+		if want := []string{"call", "leave", "service"}; !slices.Equal(order, want) {
 			t.Errorf("%v, want %v", order, want)
 		}
 	})

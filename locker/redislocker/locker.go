@@ -23,7 +23,7 @@ import (
 type Locker struct {
 	settings settings
 	self     describer
-	gate     lockerkit.Gate
+	gate     lockerkit.Life
 
 	// Set by Open, before any other method.
 	*server
@@ -43,7 +43,7 @@ var _ locker.Locker = (*Locker)(nil)
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{conn: redisconn.Settings{Client: rdb, Name: "guard"}, prefix: "guard"},
-		self:     describer{instance: lockerkit.NewID()}, gate: lockerkit.Gate{Store: "redislocker"},
+		self:     describer{instance: lockerkit.NewID()}, gate: lockerkit.Life{Store: "redislocker"},
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {

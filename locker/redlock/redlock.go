@@ -23,7 +23,7 @@ type Locker struct {
 
 	settings settings
 	instance string         // this locker's name for others, the same on all nodes
-	gate     lockerkit.Gate // counts calls, and requests that outlive a call by their limit
+	gate     lockerkit.Life // counts calls, and requests that outlive a call by their limit
 
 	// The fields below are set by Open, before any other method.
 	nodes  []*node
@@ -46,7 +46,7 @@ var _ locker.Locker = (*Locker)(nil)
 func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, restartDelay: defaultRestartDelay},
-		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redlock"},
+		instance: lockerkit.NewID(), gate: lockerkit.Life{Store: "redlock"},
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {

@@ -29,7 +29,7 @@ type Locker struct {
 func New(rows Rows) *Locker {
 	t := rows.Traits()
 	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
-	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
+	l := &Locker{rows: rows, traits: t, life: &lockerkit.Life{Store: t.Name}, instance: lockerkit.NewID(), book: newBook()}
 	l.desk = newDesk(rows, t, l.instance)
 	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, over: l.over}
 	l.lookout.deaf.Store(&time.Time{})
@@ -86,7 +86,12 @@ func (l *Locker) Open(w locker.Waker) error {
 // Close blocks until that is done or ctx ends. If ctx ends first, Close returns
 // its error, and goes on in the background for about [locker.QueueLife].
 func (l *Locker) Close(ctx context.Context) error {
-	return l.life.Close(ctx, l.leaveAll, l.rows.Close)
+	return l.life.Close(ctx, func() {
+		l.life.Wait()
+		l.leaveAll()
+		l.life.End()
+		l.rows.Close()
+	})
 }
 
 // leaveAll takes the claims that wait here out of their queues, with one try.
