@@ -94,7 +94,14 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 // introduce tells the name of a new guard to the family and the observers.
 func (g *Guard) introduce() {
 	g.family.hints.names.Store(g.set.Name, nil)
-	g.observers.named(g.set.Name, g.family)
+	for _, o := range g.observers {
+		if o, ok := o.(NameObserver); ok {
+			o.GuardNamed(g.set.Name)
+		}
+		if o, ok := o.(IdleObserver); ok {
+			o.ObserveIdle(g.family)
+		}
+	}
 }
 
 // With returns a copy of g with other settings, for one route or one kind of

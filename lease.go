@@ -185,7 +185,13 @@ func (l *Lease) lose(cause error) {
 // tellLoss tells observers and log of the loss of l, once. The loss of a lease
 // inside another one is not logged, because the loss of the outer one is.
 func (l *Lease) tellLoss(cause error) {
-	if l.hold.tellLoss(cause) && l.outer == nil {
+	if l.hold.told.Swap(true) {
+		return
+	}
+	for _, o := range l.guard.observers {
+		o.LeaseLost(l.hold.ctx, l.hold.info, cause)
+	}
+	if l.outer == nil {
 		l.guard.logLost(l.hold.ctx, l.key, cause)
 	}
 }
