@@ -362,7 +362,8 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 // may have been forgotten on its way. Both tries together have the limit of
 // one.
 func (w *waiter) again(err error, sent time.Time, limit time.Duration) bool {
-	return err != nil && w.patience.Once && w.attempts == 1 && lockerkit.TimedOut(err) && time.Since(sent) < limit-timelimit.Short
+	early := time.Since(sent) < limit-timelimit.Short
+	return err != nil && w.patience.Once && w.attempts == 1 && lockerkit.TimedOut(err) && early
 }
 
 // heard returns what a try of w has told of the store, and its error. A try

@@ -29,7 +29,8 @@ type Locker struct {
 func New(rows Rows) *Locker {
 	t := rows.Traits()
 	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
-	l := &Locker{rows: rows, traits: t, life: &lockerkit.Life{Store: t.Name}, instance: lockerkit.NewID(), book: newBook()}
+	l := &Locker{rows: rows, traits: t, instance: lockerkit.NewID(), book: newBook()}
+	l.life = &lockerkit.Life{Store: t.Name}
 	l.desk = newDesk(rows, t, l.instance)
 	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, over: l.over}
 	l.lookout.deaf.Store(&time.Time{})
