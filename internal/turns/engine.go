@@ -45,8 +45,8 @@ func (e *Engine) Leave() { e.calls.leave() }
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
 
-// States returns the keys that calls of this process hold and wait for, in no
-// order. States names at most maxWaits waits of each key. It takes the lock of
+// States returns the keys that calls of this process hold and wait for, by
+// their names. States names at most maxWaits waits of each key. It takes the lock of
 // one gate at a time for a moment.
 func (e *Engine) States(now time.Time, maxWaits int) []State {
 	var all []State
@@ -94,7 +94,7 @@ func (e *Engine) releaseIdle(gts []*gate) {
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.
 func (e *Engine) Close(ctx context.Context) error {
 	e.calls.shut()
-	e.releaseIdle(e.gates.inOrder())
+	e.releaseIdle(e.gates.all())
 	e.idleReleasers.wait(ctx)
 	var err error
 	if !await(ctx, e.calls.idle) {
@@ -121,7 +121,7 @@ func (e *Engine) Close(ctx context.Context) error {
 // lose ends all grants, and leaves their keys to the TTL. lose waits for their
 // renewals in flight until ctx ends.
 func (e *Engine) lose(ctx context.Context) {
-	for _, gt := range e.gates.inOrder() {
+	for _, gt := range e.gates.all() {
 		gt.lose(ctx)
 	}
 }
@@ -159,7 +159,7 @@ func (w waker) Wake(key string) {
 // because they would all run into their limits if they came at once.
 func (w waker) WakeAll() {
 	w.outages.hope()
-	now, all := time.Now(), w.gates.inOrder()
+	now, all := time.Now(), w.gates.all()
 	n, spread := len(all), wakeSpread(w.paused.Load())
 	first := int(limits.Jitter(time.Duration(n + 1))) // other processes wake their callers in another order
 	for i, gt := range all {

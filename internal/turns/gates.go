@@ -74,7 +74,8 @@ func (s *gates) find(name string) *gate {
 	return sh.gates[name]
 }
 
-// all returns the gates of this moment, in no order.
+// all returns the gates of this moment in the order of their names, so that
+// what is done to each of them repeats in virtual time.
 func (s *gates) all() []*gate {
 	var all []*gate
 	for i := range s.shards {
@@ -85,13 +86,6 @@ func (s *gates) all() []*gate {
 		}
 		sh.mu.Unlock()
 	}
-	return all
-}
-
-// inOrder is all in the order of their names, so that what is done to each of
-// them repeats in virtual time.
-func (s *gates) inOrder() []*gate {
-	all := s.all()
 	slices.SortFunc(all, func(a, b *gate) int { return strings.Compare(a.name, b.name) })
 	return all
 }

@@ -94,7 +94,8 @@ func (w *waiter) quit() {
 
 // join enters the gate, or says why waiting there would not help.
 func (w *waiter) join() (Refusal, error) {
-	if err := w.hopeless(); err != nil {
+	// It would stand in line behind one that cannot even try.
+	if err := w.outages.refuses(w.gate.name, w.longest()); err != nil && w.gate.contends() {
 		return Refusal{}, err
 	}
 	now := w.joined
@@ -111,15 +112,6 @@ func (w *waiter) join() (Refusal, error) {
 		r.Ahead = ahead
 	}
 	return r, ErrFull
-}
-
-// hopeless returns the error of a call that would stand in line behind one that
-// cannot even try, because of an outage that has lasted too long.
-func (w *waiter) hopeless() error {
-	if err := w.outages.refuses(w.gate.name, w.longest()); err != nil && w.gate.contends() {
-		return err
-	}
-	return nil
 }
 
 // unserved returns how w, whose wait err has ended, goes without a turn.
@@ -225,7 +217,9 @@ func (w *waiter) contend(ctx context.Context) (gr *grant, err error) {
 		}
 		switch a.do {
 		case toTake:
-			gr = w.accept(a)
+			if gr = grantOffered(w.Turn, a); gr != nil { // otherwise the next try comes under the same owner id (law 1)
+				w.gate.tryWon(gr)
+			}
 		case toTry:
 			gr, err = w.try(ctx, a)
 		default:
@@ -469,17 +463,6 @@ func (w *waiter) won(b *bid, sent time.Time, token uint64) *grant {
 	return nil
 }
 
-// accept makes a grant of the offer that a has taken. If too little of it is
-// left, accept returns nil, and the next try acquires the key again under the
-// same owner id (law 1).
-func (w *waiter) accept(a action) *grant {
-	gr := grantOffered(w.Turn, a)
-	if gr != nil {
-		w.gate.tryWon(gr)
-	}
-	return gr
-}
-
 // beginAhead begins w on the grant that its group has got. beginAhead returns
 // false if there is none, or if w must look again why its wait ends.
 func (w *waiter) beginAhead(ctx context.Context) bool {
@@ -518,15 +501,9 @@ func (w *waiter) admitted(ctx context.Context, poke <-chan struct{}) (may bool, 
 	case a.silence == nil:
 		return true, nil
 	}
+	defer w.outages.left(a.silence)
 	w.update(func(c *contender, _ time.Time) *bid { c.notAdmitted(a.fault); return nil })
 	w.notePause(true)
-	w.awaitAnswer(ctx, a, poke)
-	return false, nil
-}
-
-// awaitAnswer waits for the end of a silence, or until w must look again.
-func (w *waiter) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{}) {
-	defer w.outages.left(a.silence)
 	last := w.lastMoment()
 	if w.late() {
 		last = w.patience.Until
@@ -534,6 +511,7 @@ func (w *waiter) awaitAnswer(ctx context.Context, a admission, poke <-chan struc
 	if w.sleep(ctx, min(a.pause, time.Until(last)), a.silence.over, poke) {
 		w.sleep(ctx, limits.Jitter(a.silence.spread+1), nil, poke)
 	}
+	return false, nil
 }
 
 // longest is how long a silence must last until w is refused at once.
