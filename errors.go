@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/errnote"
@@ -232,12 +233,7 @@ func Ran(err error) bool { return !isRefusal(err) || errnote.Is(err, errnote.Ran
 // function did not run. The end of a context alone is no refusal. A verb that
 // it ends returns ErrNotAcquired too.
 func isRefusal(err error) bool {
-	for _, refusal := range refusals {
-		if errors.Is(err, refusal) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
 // refusals are the errors that verbs return without running their function.
