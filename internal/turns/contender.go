@@ -187,9 +187,6 @@ func (c *contender) tryBusy(a locker.Answer, now time.Time) {
 	c.alarm.sleep(now)
 }
 
-// notAdmitted records that the floor may not try, because of fault.
-func (c *contender) notAdmitted(fault error) { c.fault, c.seen = fault, sighting{} }
-
 // tryUnanswered records that a try got no answer. If the try may have queued
 // the bid, the bid is returned to be given up. Nobody can say since when it
 // has been in the queue (law 8). A bid granted meanwhile is kept. cut says

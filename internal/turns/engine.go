@@ -126,10 +126,9 @@ func (e *Engine) lose(ctx context.Context) {
 	}
 }
 
-// waker is what the locker calls to tell its engine.
+// waker is the [locker.Waker] of an engine.
 type waker struct{ *Engine }
 
-// Granted implements [locker.Waker].
 func (w waker) Granted(key, owner string, o locker.Offer) {
 	if gt := w.gates.find(key); gt == nil || !gt.granted(owner, o) {
 		w.Orphaned(key, owner)
@@ -141,14 +140,12 @@ func (w waker) Orphaned(key, owner string) {
 	w.janitor.Add(lockerkit.Cleanup{Node: w.store.Node(key), Claim: &locker.Claim{Key: key, Owner: owner}})
 }
 
-// Wanted implements [locker.Waker].
 func (w waker) Wanted(key string) {
 	if gt := w.gates.find(key); gt != nil {
 		gt.want()
 	}
 }
 
-// Wake implements [locker.Waker].
 func (w waker) Wake(key string) {
 	if gt := w.gates.find(key); gt != nil {
 		gt.wake(time.Now())
@@ -175,7 +172,6 @@ func (w waker) Revoked(key, owner string) {
 	}
 }
 
-// Recorded implements [locker.Waker].
 func (w waker) Recorded(key, owner, value string) {
 	if gt := w.gates.find(key); gt != nil {
 		gt.told(owner, value)

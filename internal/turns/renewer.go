@@ -194,26 +194,21 @@ func (c *renewals) first() *grant {
 	return next.grant
 }
 
-// Len implements [sort.Interface].
 func (c *renewals) Len() int { return len(c.due) }
 
-// Less implements [sort.Interface].
 func (c *renewals) Less(i, k int) bool { return c.due[i].end.Before(c.due[k].end) }
 
-// Swap implements [sort.Interface].
 func (c *renewals) Swap(i, k int) {
 	c.due[i], c.due[k] = c.due[k], c.due[i]
 	c.due[i].place, c.due[k].place = i, k
 }
 
-// Push implements [heap.Interface].
 func (c *renewals) Push(x any) {
 	d := x.(*renewal) //nolint:forcetypeassert // only add pushes
 	d.place = len(c.due)
 	c.due = append(c.due, d)
 }
 
-// Pop implements [heap.Interface].
 func (c *renewals) Pop() any {
 	last := len(c.due) - 1
 	d := c.due[last]

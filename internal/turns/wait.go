@@ -502,7 +502,7 @@ func (w *waiter) admitted(ctx context.Context, poke <-chan struct{}) (may bool, 
 		return true, nil
 	}
 	defer w.outages.left(a.silence)
-	w.update(func(c *contender, _ time.Time) *bid { c.notAdmitted(a.fault); return nil })
+	w.update(func(c *contender, _ time.Time) *bid { c.fault, c.seen = a.fault, sighting{}; return nil })
 	w.notePause(true)
 	last := w.lastMoment()
 	if w.late() {
