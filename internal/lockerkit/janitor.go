@@ -38,7 +38,7 @@ const (
 // Janitor does cleanups in the background. Each node has its own, so that a node
 // that hangs delays no other. A Janitor is safe for concurrent use.
 type Janitor struct {
-	clean func(ctx context.Context, node string, due []*Cleanup) (done []bool)
+	clean func(ctx context.Context, due []*Cleanup) (done []bool)
 
 	ctx    context.Context // of all requests; outlives the calls that left the cleanups
 	cancel context.CancelFunc
@@ -50,14 +50,12 @@ type Janitor struct {
 	closed  bool
 }
 
-// NewJanitor returns a Janitor that releases claims in the store of each node.
-func NewJanitor(store func(node string) locker.Locker) *Janitor {
-	return newJanitor(func(ctx context.Context, node string, due []*Cleanup) []bool {
-		return release(ctx, store(node), due)
-	})
+// NewJanitor returns a Janitor that releases claims in l.
+func NewJanitor(l locker.Locker) *Janitor {
+	return newJanitor(func(ctx context.Context, due []*Cleanup) []bool { return release(ctx, l, due) })
 }
 
-func newJanitor(clean func(context.Context, string, []*Cleanup) []bool) *Janitor {
+func newJanitor(clean func(context.Context, []*Cleanup) []bool) *Janitor {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits; Close ends it
 	return &Janitor{
 		clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*backlog), closing: make(chan struct{}),
@@ -130,7 +128,7 @@ func (j *Janitor) work(node string, b *backlog) {
 			return
 		case len(due) > 0:
 			ctx, cancel := context.WithTimeout(j.ctx, limits.Apart(cleanupLimit))
-			answered := j.clean(ctx, node, due)
+			answered := j.clean(ctx, due)
 			cancel()
 			j.settle(b, due, answered)
 		default:

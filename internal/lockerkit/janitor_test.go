@@ -20,7 +20,7 @@ type sent struct {
 	times map[int][]time.Duration // by cleanup
 }
 
-func (s *sent) clean(ctx context.Context, _ string, due []*Cleanup) []bool {
+func (s *sent) clean(ctx context.Context, due []*Cleanup) []bool {
 	s.mu.Lock()
 	for _, c := range due {
 		s.times[name(c)] = append(s.times[name(c)], time.Since(s.start))

@@ -204,7 +204,7 @@ type common struct {
 // begin makes c ready for use with l.
 func (c *common) begin(l locker.Locker) {
 	c.store, c.can, c.limits = l, l.Capabilities(), timelimit.New()
-	c.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return l })
+	c.janitor = lockerkit.NewJanitor(l)
 	c.calls = calls{closing: make(chan struct{}), idle: make(chan struct{})}
 	c.renewer.common = c
 	c.lingerStats.begin(maphash.MakeSeed())

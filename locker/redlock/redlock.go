@@ -81,7 +81,7 @@ func (l *Locker) ready(w locker.Waker) error {
 	for i, rdb := range l.settings.nodes {
 		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix))
-		n.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return n.store })
+		n.janitor = lockerkit.NewJanitor(n.store)
 		if err := n.store.Open(&ear{node: n, locker: l}); err != nil { // no need to close: nothing was sent
 			return fmt.Errorf("redlock: %w", n.of(err))
 		}
