@@ -309,15 +309,7 @@ func (s *silence) error(now time.Time) error {
 }
 
 // isSilent reports whether key's domain gives no answer now.
-func (os *outages) isSilent(key string) bool {
-	if os.on.Load() == 0 {
-		return false
-	}
-	now, domain := time.Now(), os.node(key)
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	return os.of(domain, now) != nil
-}
+func (os *outages) isSilent(key string) bool { return os.refuses(key, -1) != nil }
 
 // tellUnguarded reports whether to log that functions run unguarded.
 // tellUnguarded does so once for each outage.
