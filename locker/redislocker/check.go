@@ -55,10 +55,10 @@ const (
 // uses the name of a key for another type, the call that meets the key reports
 // it.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	return checker{l}.check(ctx, ttl)
 }
 
@@ -101,7 +101,7 @@ func (l checker) probe(ctx context.Context) error {
 		err = l.tryError(l.run(ctx, traces)[0].Err())
 	}
 	if err != nil {
-		l.gate.Go(func() { // ends with its limit; ctx may have ended
+		l.life.Go(func() { // ends with its limit; ctx may have ended
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(lateLimit))
 			defer cancel()
 			_ = l.run(ctx, traces)

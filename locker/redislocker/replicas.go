@@ -177,11 +177,11 @@ type confirming struct {
 // waits for them in doing so.
 func (w confirming) Granted(key, owner string, o locker.Offer) {
 	l := w.locker
-	if l.gate.Enter() != nil {
+	if l.life.Enter() != nil {
 		return
 	}
 	go func() { // ends with its time limit; Close waits for it
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		ctx, cancel := context.WithTimeout(context.Background(), limits.Apart(lateLimit)) //nolint:forbidigo // no caller waits
 		defer cancel()
 		if !l.replicas.have(ctx, key, owner) {

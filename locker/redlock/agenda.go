@@ -61,10 +61,10 @@ func (l *Locker) attend(b *ballot) {
 // reach begins to take a node for a holder, from the front of the node's queue.
 // It returns false if that is not possible now.
 func (l *Locker) reach(b *ballot, i int) bool {
-	if l.gate.Enter() != nil {
+	if l.life.Enter() != nil {
 		return false
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	select {
 	case l.picks <- struct{}{}:
 	default:
@@ -74,7 +74,7 @@ func (l *Locker) reach(b *ballot, i int) bool {
 		<-l.picks
 		return false
 	}
-	l.gate.Go(func() { // ends with the node's limit
+	l.life.Go(func() { // ends with the node's limit
 		defer func() { <-l.picks }()
 		ctx, cancel := l.within(context.Background(), b.claim.TTL) //nolint:forbidigo // no caller waits for it
 		defer cancel()

@@ -27,10 +27,10 @@ var findings = slices.Concat((*redislocker.Locker)(nil).Capabilities().Findings,
 // also reports problems of each node. The error joins all of them, each as a
 // [locker.Finding]. It is an ErrUnavailable if no quorum answers.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if err := l.fits(ttl); err != nil {
 		return finding(FindingRestartDelay, locker.Refuse, err)
 	}

@@ -97,17 +97,17 @@ func (l *Locker) queue(said []*locker.KeyState) (waiting int, waiters []locker.W
 // everywhere calls ask for every node at once and returns the error of each. It
 // returns an error of its own if no quorum has answered.
 func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i int) error) ([]error, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	type answer struct {
 		i   int
 		err error
 	}
 	answers := make(chan answer, len(l.nodes))
 	for i := range l.nodes {
-		l.gate.Go(func() { // ends with the node's limit
+		l.life.Go(func() { // ends with the node's limit
 			limited, cancel := context.WithTimeout(ctx, l.settings.limit)
 			defer cancel()
 			answers <- answer{i, ask(limited, i)}

@@ -23,7 +23,7 @@ type Locker struct {
 
 	settings settings
 	instance string         // this locker's name for others, the same on all nodes
-	gate     lockerkit.Gate // counts calls, and requests that outlive a call by their limit
+	life     lockerkit.Life // counts calls, and requests that outlive a call by their limit
 
 	// The fields below are set by Open, before any other method.
 	nodes  []*node
@@ -46,7 +46,7 @@ var _ locker.Locker = (*Locker)(nil)
 func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, restartDelay: defaultRestartDelay},
-		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redlock"},
+		instance: lockerkit.NewID(), life: lockerkit.Life{Store: "redlock"},
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
@@ -67,7 +67,7 @@ func (*Locker) Capabilities() locker.Capabilities {
 // nothing. It returns [locker.ErrInvalidOption] for invalid settings and for a
 // second Open.
 func (l *Locker) Open(w locker.Waker) error {
-	return l.gate.Open(func() error { return l.ready(w) })
+	return l.life.Open(func() error { return l.ready(w) })
 }
 
 func (l *Locker) ready(w locker.Waker) error {
@@ -81,7 +81,7 @@ func (l *Locker) ready(w locker.Waker) error {
 	for i, rdb := range l.settings.nodes {
 		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix))
-		n.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return n.store })
+		n.janitor = lockerkit.NewJanitor(n.store)
 		if err := n.store.Open(&ear{node: n, locker: l}); err != nil { // no need to close: nothing was sent
 			return fmt.Errorf("redlock: %w", n.of(err))
 		}
@@ -108,9 +108,9 @@ func (l *Locker) Close(ctx context.Context) error {
 	if l.nodes == nil {
 		return nil
 	}
-	_ = l.gate.Close(ctx, func() { // the nodes return the same error
+	_ = l.life.Close(ctx, func() { // the nodes return the same error
 		l.agenda.close()
-		l.gate.Wait() // at most a node's limit after the last call
+		l.life.Wait() // at most a node's limit after the last call
 	})
 	errs := make([]error, len(l.nodes))
 	var all sync.WaitGroup

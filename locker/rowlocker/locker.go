@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -29,7 +29,8 @@ type Locker struct {
 func New(rows Rows) *Locker {
 	t := rows.Traits()
 	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
-	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
+	l := &Locker{rows: rows, traits: t, instance: lockerkit.NewID(), book: newBook()}
+	l.life = &lockerkit.Life{Store: t.Name}
 	l.desk = newDesk(rows, t, l.instance)
 	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, over: l.over}
 	l.lookout.deaf.Store(&time.Time{})
@@ -86,22 +87,24 @@ func (l *Locker) Open(w locker.Waker) error {
 // Close blocks until that is done or ctx ends. If ctx ends first, Close returns
 // its error, and goes on in the background for about [locker.QueueLife].
 func (l *Locker) Close(ctx context.Context) error {
-	return l.life.Close(ctx, l.leaveAll, l.rows.Close)
+	return l.life.Close(ctx, func() {
+		l.life.Wait()
+		l.leaveAll()
+		l.life.End()
+		l.rows.Close()
+	})
 }
 
-// leaveAll takes the claims that wait here out of their queues.
+// leaveAll takes the claims that wait here out of their queues, with one try.
+// What that does not reach ends by itself within [locker.QueueLife].
 func (l *Locker) leaveAll() {
-	until := time.Now().Add(locker.QueueLife)
-	var all sync.WaitGroup
+	ctx, cancel := context.WithTimeout(l.life.Context(), limits.Apart(locker.QueueLife))
+	defer cancel()
+	var leaving []request
 	for _, e := range l.book.leave() {
-		all.Go(func() {
-			l.life.Insist(until, func(ctx context.Context) (done bool) {
-				r := l.desk.do(ctx, request{verb: release, key: e.key, owner: e.owner})
-				return !errors.Is(r.err, locker.ErrUnavailable)
-			})
-		})
+		leaving = append(leaving, request{verb: release, key: e.key, owner: e.owner})
 	}
-	all.Wait()
+	l.desk.all(ctx, l.desk.calls, leaving, func(int, reply) {})
 }
 
 // Acquire makes c an owner of its key if law 9 allows it. An Acquire takes a
