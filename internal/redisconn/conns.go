@@ -10,6 +10,7 @@ package redisconn
 
 import (
 	"context"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -29,8 +30,9 @@ type Conns struct {
 	logins    *logins    // of new connections
 	loginHook *loginHook // the one of client, if that is our own
 	idle      *idle
-	openings  openings // of connections that tries wait for
-	places    places   // of requests that have a connection alone
+	openings  perServer[*opening]
+	opened    sync.WaitGroup           // dials of openings under way; none begins once no call does
+	places    perServer[chan struct{}] // of requests that have a connection alone
 	batcher   *batcher
 
 	// Trip is how long a round trip takes.
@@ -45,7 +47,7 @@ func New(s *Settings) *Conns {
 	c.idle = &c.logins.idle
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
-	c.batcher = newBatcher(func(ctx context.Context, cmds []Command) { c.exchange(ctx, c.client, cmds) }, c.Trip.near)
+	c.batcher = newBatcher(c.exchange, c.Trip.near)
 	return c
 }
 
@@ -64,7 +66,7 @@ func (c *Conns) connect(s *Settings) {
 		c.client.AddHook(c.at)
 	}
 	if s.GivenSentinel {
-		c.at.sentinels = newSentinels(ownFailoverOptions(s.Sentinel), c.logins, &c.Trip)
+		c.at.sentinels = newSentinels(ofFailover(s.Sentinel), c.logins, &c.Trip)
 	}
 }
 
@@ -74,7 +76,7 @@ func (c *Conns) connect(s *Settings) {
 // under way, and then waits for this read.
 func (c *Conns) Close() {
 	c.logins.close()
-	c.openings.dials.Wait()
+	c.opened.Wait()
 	c.batcher.close()
 	if c.at != nil && c.at.sentinels != nil {
 		c.at.sentinels.close()

@@ -20,12 +20,12 @@ const (
 	doubtful = 2
 )
 
-// idle knows when each node was heard of, and which connections to leave. It is
-// safe for concurrent use.
-type idle struct {
-	mu   sync.Mutex // guards seen
-	seen map[string]*sighting
-}
+// idle knows for each node when it was heard of, and which connections to
+// leave. A node is "" without a cluster.
+type idle struct{ perServer[*sighting] }
+
+// at returns what is known of a node.
+func (i *idle) at(node string) *sighting { return i.of(node, func() *sighting { return &sighting{} }) }
 
 // A sighting is what is known of the connections to a node. Its times count from
 // begun, and 0 means never.
@@ -56,21 +56,6 @@ func (s *sighting) renewed(sent time.Time, unanswered bool) {
 			s.left.Store(int64(sent.Sub(begun)))
 		}
 	}
-}
-
-// at returns what is known of a node. node is "" without a cluster.
-func (i *idle) at(node string) *sighting {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	s := i.seen[node]
-	if s == nil {
-		if i.seen == nil {
-			i.seen = make(map[string]*sighting)
-		}
-		s = &sighting{}
-		i.seen[node] = s
-	}
-	return s
 }
 
 // A Probe may find out whether a connection was forgotten.
