@@ -1,10 +1,8 @@
 package redlock
 
 import (
-	"container/heap"
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -32,12 +30,37 @@ func (l *Locker) pickUp(b *ballot) {
 	}
 	b.mu.Unlock()
 	if wanted {
-		l.agenda.add(b, min(firstMiss<<min(missed, 20), max(b.claim.TTL/6, firstMiss)))
+		l.later(b, min(firstMiss<<min(missed, 20), max(b.claim.TTL/6, firstMiss)))
 	}
 }
 
+// later makes l attend to b after the pause in. If b is due earlier already,
+// nothing changes.
+func (l *Locker) later(b *ballot, in time.Duration) {
+	due := time.Now().Add(in)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.due.IsZero() && !due.Before(b.due) {
+		return
+	}
+	b.due = due
+	if b.timer != nil {
+		b.timer.Reset(in)
+		return
+	}
+	b.timer = time.AfterFunc(in, func() { // ends at once: attend does not block
+		b.mu.Lock()
+		b.due = time.Time{}
+		b.mu.Unlock()
+		if l.gate.Enter() == nil {
+			l.attend(b)
+			l.gate.Leave()
+		}
+	})
+}
+
 // attend does the work that is due for b. A holder takes the nodes that are
-// missing, and a waiter tries.
+// missing, and a waiter tries. The gate counts it.
 func (l *Locker) attend(b *ballot) {
 	switch {
 	case b.is(over):
@@ -61,10 +84,6 @@ func (l *Locker) attend(b *ballot) {
 // reach begins to take a node for a holder, from the front of the node's queue.
 // It returns false if that is not possible now.
 func (l *Locker) reach(b *ballot, i int) bool {
-	if l.gate.Enter() != nil {
-		return false
-	}
-	defer l.gate.Leave()
 	select {
 	case l.picks <- struct{}{}:
 	default:
@@ -81,125 +100,4 @@ func (l *Locker) reach(b *ballot, i int) bool {
 		_, _ = l.visit(ctx, b, i, locker.Try{Wait: true, Held: true, Place: 1})
 	})
 	return true
-}
-
-// agenda has the ballots that need work later. It runs one goroutine, and only
-// while it has any.
-type agenda struct {
-	act func(*ballot) // does not block
-
-	// mu guards the fields below and the field due of the ballots. It is never
-	// held across act.
-	mu      sync.Mutex
-	ballots byDue         // each at most once
-	wake    chan struct{} // holds one; sent when an earlier one was added, or at close
-	closed  bool
-	done    chan struct{} // closed when the goroutine ends; nil if there is none
-}
-
-func newAgenda(act func(*ballot)) *agenda {
-	return &agenda{act: act, wake: make(chan struct{}, 1)}
-}
-
-// add schedules b to be attended to after the pause in. If b is due earlier
-// already, nothing changes.
-func (a *agenda) add(b *ballot, in time.Duration) {
-	due := time.Now().Add(in)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.closed || !b.due.IsZero() && !due.Before(b.due):
-		return
-	case b.due.IsZero():
-		b.due = due
-		heap.Push(&a.ballots, b)
-	default:
-		b.due = due
-		heap.Fix(&a.ballots, b.place)
-	}
-	if a.done == nil {
-		a.done = make(chan struct{})
-		go a.run(a.done) // ends when nothing is due any more
-	}
-	if a.ballots[0] == b {
-		select {
-		case a.wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (a *agenda) run(done chan struct{}) {
-	defer close(done)
-	for {
-		b, pause, ok := a.next()
-		switch {
-		case !ok:
-			return
-		case b != nil:
-			a.act(b)
-		default:
-			timer := time.NewTimer(pause)
-			select {
-			case <-timer.C:
-			case <-a.wake:
-			}
-			timer.Stop()
-		}
-	}
-}
-
-// next returns the ballot that is due now, or the pause until one is due. If ok
-// is false, the goroutine must end.
-func (a *agenda) next() (b *ballot, pause time.Duration, ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed || len(a.ballots) == 0 {
-		a.done = nil
-		return nil, 0, false
-	}
-	if pause = time.Until(a.ballots[0].due); pause > 0 {
-		return nil, pause, true
-	}
-	b = heap.Pop(&a.ballots).(*ballot)
-	b.due = time.Time{}
-	return b, 0, true
-}
-
-// close ends the goroutine and waits for it.
-func (a *agenda) close() {
-	a.mu.Lock()
-	a.closed = true
-	done := a.done
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
-	a.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
-
-// byDue is a heap of ballots, the earliest first.
-type byDue []*ballot
-
-func (h byDue) Len() int           { return len(h) }
-func (h byDue) Less(i, k int) bool { return h[i].due.Before(h[k].due) }
-func (h byDue) Swap(i, k int)      { h[i], h[k], h[i].place, h[k].place = h[k], h[i], k, i }
-
-// Push implements [heap.Interface].
-func (h *byDue) Push(x any) {
-	b := x.(*ballot)
-	b.place = len(*h)
-	*h = append(*h, b)
-}
-
-// Pop implements [heap.Interface].
-func (h *byDue) Pop() any {
-	last := len(*h) - 1
-	b := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return b
 }
