@@ -10,7 +10,6 @@ package redisconn
 
 import (
 	"context"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -27,11 +26,9 @@ type Conns struct {
 	cluster *redis.ClusterClient // client, if it is one
 	at      *primaryTracker      // of the primary
 
-	logins    *logins    // of new connections
-	loginHook *loginHook // the one of client, if that is our own
-	idle      *idle
-	openings  perServer[*opening]
-	opened    sync.WaitGroup           // dials of openings under way; none begins once no call does
+	logins    *logins                  // of new connections
+	loginHook *loginHook               // the one of client, if that is our own
+	openings  perServer[*opening]      // of connections that tries wait for
 	places    perServer[chan struct{}] // of requests that have a connection alone
 	batcher   *batcher
 
@@ -44,7 +41,6 @@ type Conns struct {
 func New(s *Settings) *Conns {
 	c := &Conns{}
 	c.logins = newLogins(s.Name, s.Admit, c.Trip.note)
-	c.idle = &c.logins.idle
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
 	c.batcher = newBatcher(c.exchange, c.Trip.near)
@@ -76,7 +72,6 @@ func (c *Conns) connect(s *Settings) {
 // under way, and then waits for this read.
 func (c *Conns) Close() {
 	c.logins.close()
-	c.opened.Wait()
 	c.batcher.close()
 	if c.at != nil && c.at.sentinels != nil {
 		c.at.sentinels.close()

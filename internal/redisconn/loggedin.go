@@ -20,7 +20,7 @@ type loggedIn struct {
 	reading atomic.Bool   // a read is under way
 	heard   atomic.Int64  // when the last read succeeded, after begun; 0: never
 	made    time.Duration // when it had logged in, after begun
-	left    *atomic.Int64 // see [idle]
+	left    *atomic.Int64 // see [sighting]
 }
 
 // begun is when the clock of loggedIn.heard began.

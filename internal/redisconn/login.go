@@ -27,14 +27,14 @@ type logins struct {
 	name  string                             // of the connections; "" for none
 	admit func(info string, err error) error // may refuse a node of package redlock; nil admits all
 	met   func(took time.Duration)           // called with the length of each login; may be nil
-	idle  idle                               // of the connections
+	seen  perServer[*sighting]               // by address, "" without a cluster
 
 	ctx    context.Context // of all logins; ended by close
 	cancel context.CancelFunc
 
 	mu     sync.Mutex // guards closed; never held across I/O
 	closed bool
-	dials  sync.WaitGroup // under way; none begins once closed is set
+	dials  sync.WaitGroup // under way; none begins once closed is set, or no call is under way
 }
 
 func newLogins(name string, admit func(string, error) error, met func(time.Duration)) *logins {
@@ -132,7 +132,7 @@ func (g *loginHook) DialHook(next redis.DialHook) redis.DialHook {
 		if g.cluster {
 			node = addr
 		}
-		return afterLogin(conn, &g.idle.at(node).left), nil
+		return afterLogin(conn, &g.seen.of(node, newSighting).left), nil
 	}
 }
 

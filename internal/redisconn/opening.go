@@ -63,7 +63,7 @@ func (c *Conns) Ready(ctx context.Context, name string) error {
 	o := c.openings.of(client.Options().Addr, newOpening)
 	var took time.Duration
 	for lacking(client) {
-		if took, err = o.wait(ctx, client, &c.opened); err != nil {
+		if took, err = o.wait(ctx, client, &c.logins.dials); err != nil {
 			return err
 		}
 	}

@@ -82,7 +82,7 @@ func (c *Conns) SendRenewals(ctx context.Context, node string, cmds []Answerable
 	sent := time.Now()
 	c.reload(ctx, exchange(ctx, c.client, cmds))
 	first := cmds[0].Err()
-	c.idle.at(node).renewed(sent, first != nil && unanswered(first))
+	c.logins.seen.of(node, newSighting).renewed(sent, first != nil && unanswered(first))
 }
 
 // Publish sends a message to a channel.
