@@ -61,7 +61,8 @@ const sentinelAddr = "FailoverClient"
 func ofCluster(o *redis.ClusterOptions) redis.UniversalOptions {
 	return redis.UniversalOptions{
 		Addrs: o.Addrs, Dialer: o.Dialer, TLSConfig: o.TLSConfig, MaxRedirects: o.MaxRedirects,
-		DialTimeout: min(o.DialTimeout, dialLimit), ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
+		DialTimeout:     min(o.DialTimeout, dialLimit),
+		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
 		Username: o.Username, Password: o.Password, ClientName: o.ClientName,
 		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
@@ -79,7 +80,8 @@ func own(theirs redis.UniversalOptions) *redis.UniversalOptions {
 		SentinelUsername: theirs.SentinelUsername, SentinelPassword: theirs.SentinelPassword,
 		Dialer: theirs.Dialer, TLSConfig: theirs.TLSConfig, MaxRedirects: max(theirs.MaxRedirects, 3),
 		StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
-		ConnMaxIdleTime:              lockerkit.IdleTime(theirs.ConnMaxIdleTime), ConnMaxLifetime: theirs.ConnMaxLifetime,
+		ConnMaxIdleTime:              lockerkit.IdleTime(theirs.ConnMaxIdleTime),
+		ConnMaxLifetime:              theirs.ConnMaxLifetime,
 
 		MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,

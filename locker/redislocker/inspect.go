@@ -37,7 +37,8 @@ func (s *server) inspected(key string, answer command) (locker.KeyState, error) 
 	if ttl != -2 {
 		state.Held, state.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
 		if state.Owners, state.Limit = claims(parts[4]); state.Owners == nil {
-			state.Owner, state.Holder, state.Lingers = value[:min(len(value), locker.OwnerLen)], holder(value), lingers(value)
+			state.Owner = value[:min(len(value), locker.OwnerLen)]
+			state.Holder, state.Lingers = holder(value), lingers(value)
 		}
 	}
 	state.Waiting = int(waiting)

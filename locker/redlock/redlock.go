@@ -119,7 +119,8 @@ func (l *Locker) Close(ctx context.Context) error {
 		return nil
 	}
 	_ = l.gate.Close(ctx, l.gate.Wait) // at most a node's limit; the nodes return the same error
-	for _, err := range l.everyNode(func(n *node) error { return errors.Join(n.janitor.Close(ctx), n.store.Close(ctx)) }) {
+	errs := l.everyNode(func(n *node) error { return errors.Join(n.janitor.Close(ctx), n.store.Close(ctx)) })
+	for _, err := range errs {
 		if err != nil {
 			return err
 		}
