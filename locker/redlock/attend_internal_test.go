@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,13 @@ func TestWhatIsDueEarlierIsAttendedToEarlier(t *testing.T) {
 		t.Helper()
 		l := openOn(t, nodes)
 		start := time.Now()
+		var mu sync.Mutex // guards attended
 		attended := make(map[string]time.Duration)
-		l.waker = waking{wake: func(key string) { attended[key] = time.Since(start) }}
+		l.waker = waking{wake: func(key string) {
+			mu.Lock()
+			defer mu.Unlock()
+			attended[key] = time.Since(start)
+		}}
 		first, second := newClaim(time.Second), newClaim(time.Second)
 		first.Key, second.Key = "first", "second"
 		l.later(l.ballot(first, true), time.Hour)
@@ -23,6 +29,8 @@ func TestWhatIsDueEarlierIsAttendedToEarlier(t *testing.T) {
 		}
 		time.Sleep(4 * time.Hour)
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if attended["first"] != time.Hour || attended["second"] != time.Minute {
 			t.Errorf("attended to after %v, want 1h and 1m", attended)
 		}
