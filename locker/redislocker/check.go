@@ -111,13 +111,14 @@ func (l checker) probe(ctx context.Context) error {
 }
 
 func probeClaim() *locker.Claim {
-	return &locker.Claim{Key: probeKey(), Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
+	return &locker.Claim{Key: probeKey(), Owner: lockerkit.NewID(), TTL: probeTTL}
 }
 
 // live takes c through the life of a lease that another claim waits for. It
 // takes the other claim through a hand-over.
 func (l checker) live(ctx context.Context, c *locker.Claim) error {
-	for range 2 { // as its first request, then as a later one
+	for try := range 3 { // as its first request, as a later one, and with tokens
+		c.Fencing = try == 2
 		if a, err := l.attempt(c, locker.Try{}).take(ctx); err != nil {
 			return err
 		} else if !a.Acquired {

@@ -169,7 +169,7 @@ func (l *Locker) acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		}
 		return a.take(ctx)
 	case l.replicas.want == 0 && l.conn.Trip.Tight(ctx):
-		return a.takeAndLook(ctx)
+		return a.took(a.takeOrLook(ctx)[0]) // there is time for only one round trip
 	}
 	if !t.Held && !t.Queued {
 		start := time.Now()
@@ -207,8 +207,7 @@ func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (
 }
 
 // AcquireAll takes one round trip. In a cluster it takes one for each node, all
-// at the same time. With replicas, or on a server that is far away, it takes
-// the keys one after the other.
+// at the same time. With replicas it takes the keys one after the other.
 func (l *Locker) AcquireAll(
 	ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
@@ -257,10 +256,7 @@ func (l *Locker) releasing(c *locker.Claim, e locker.End) call {
 
 // keep sends the end of c, which has a record.
 func (l *Locker) keep(ctx context.Context, c *locker.Claim, end call) (released locker.Released, err error) {
-	err = l.replicas.confirmed(ctx, c.Key, end, func(answer command) (err error) {
-		released, err = kept(answer)
-		return err
-	})
+	released, err = confirmed(ctx, l.replicas, c.Key, end, kept)
 	if err == nil {
 		l.names.noteRecorded(c.Key)
 	}
@@ -280,15 +276,8 @@ func (l *Locker) ReleaseAll(
 	}
 	defer l.life.Leave()
 	results, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
-	l.perNode(cs, func(_ string, at []int) {
-		calls := make([]call, len(at))
-		for n, i := range at {
-			calls[n] = l.releasing(cs[i], ends[i])
-		}
-		for n, answer := range l.run(ctx, calls...) {
-			results[at[n]], errs[at[n]] = freed(answer)
-		}
-	})
+	l.runPerNode(ctx, cs, func(i int) call { return l.releasing(cs[i], ends[i]) },
+		func(i int, answer command) { results[i], errs[i] = freed(answer) })
 	for i := range cs {
 		answered(i, results[i], errs[i])
 	}
@@ -322,16 +311,14 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 			return
 		}
 		calls, at = pick(calls, missing), pick(at, missing)
-		for n := range calls {
-			calls[n] = calls[n].spelled() // their script has gone since, or they have moved to a node without it
-		}
+		spellAll(calls) // their script has gone since, or they have moved to a node without it
 		l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
 	})
 }
 
 // Begin marks the key of c, in one round trip. With [WithReplicas] it then
 // waits until they have the mark.
-func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
 	if err := l.life.Enter(); err != nil {
 		return "", err
 	}
@@ -339,11 +326,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 	st := l.state(c)
 	begin := newCall(beginScript, 2, st.keys.lock, l.names.record(c.Key),
 		st.owner, markSign+c.Owner+r.Value, r.TTL.Milliseconds())
-	err = l.replicas.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
-		record, err = begun(answer)
-		return err
-	})
-	return record, err
+	return confirmed(ctx, l.replicas, c.Key, begin, begun)
 }
 
 // Forget deletes the record of key, in two round trips. The first finds out
@@ -382,7 +365,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	if err := l.names.fits(key); err != nil {
 		return s, err
 	}
-	return inspector{l.server}.inspect(ctx, key)
+	return l.inspected(key, l.run(ctx, l.inspecting(key))[0])
 }
 
 // List goes through the keys of every primary with SCAN, a page at a time. It
@@ -400,9 +383,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 			yield(locker.KeyState{}, l.tryError(err))
 			return
 		}
-		i := inspector{l.server}
 		for _, node := range nodes {
-			if !i.listNode(ctx, node, yield) {
+			if !l.listNode(ctx, node, yield) {
 				return
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -34,12 +33,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.fits(ttl); err != nil {
 		return finding(FindingRestartDelay, locker.Refuse, err)
 	}
-	errs := make([]error, len(l.nodes))
-	var all sync.WaitGroup
-	for i, n := range l.nodes {
-		all.Go(func() { errs[i] = n.check(ctx, ttl) })
-	}
-	all.Wait()
+	errs := l.everyNode(func(n *node) error { return n.check(ctx, ttl) })
 	well, found := 0, []error(nil)
 	for _, err := range errs {
 		if errors.Is(err, locker.ErrUnavailable) {

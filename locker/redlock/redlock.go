@@ -30,7 +30,6 @@ type Locker struct {
 	quorum int
 	waker  locker.Waker
 	known  *registry
-	agenda *agenda
 	// picks holds one value for each request that takes a missing node, at most
 	// mostPicks.
 	picks chan struct{}
@@ -77,7 +76,7 @@ func (l *Locker) ready(w locker.Waker) error {
 	nodes := make([]*node, len(l.settings.nodes))
 	ids := &identities{ids: make(map[string]int)}
 	l.waker, l.quorum, l.known = w, len(nodes)/2+1, newRegistry()
-	l.agenda, l.picks = newAgenda(l.attend), make(chan struct{}, mostPicks)
+	l.picks = make(chan struct{}, mostPicks)
 	for i, rdb := range l.settings.nodes {
 		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix))
@@ -97,6 +96,17 @@ func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context
 	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/2))
 }
 
+// everyNode calls f for all nodes at once, and returns the error of each.
+func (l *Locker) everyNode(f func(n *node) error) []error {
+	errs := make([]error, len(l.nodes))
+	var all sync.WaitGroup
+	for i, n := range l.nodes {
+		all.Go(func() { errs[i] = f(n) })
+	}
+	all.Wait()
+	return errs
+}
+
 // Close ends the locker. Calls under way end as their contexts say. The
 // remaining clean-up is done at once on every node. Then the locker's own
 // connections are closed.
@@ -108,16 +118,8 @@ func (l *Locker) Close(ctx context.Context) error {
 	if l.nodes == nil {
 		return nil
 	}
-	_ = l.life.Close(ctx, func() { // the nodes return the same error
-		l.agenda.close()
-		l.life.Wait() // at most a node's limit after the last call
-	})
-	errs := make([]error, len(l.nodes))
-	var all sync.WaitGroup
-	for i, n := range l.nodes {
-		all.Go(func() { errs[i] = errors.Join(n.janitor.Close(ctx), n.store.Close(ctx)) })
-	}
-	all.Wait()
+	_ = l.life.Close(ctx, l.life.Wait) // at most a node's limit; the nodes return the same error
+	errs := l.everyNode(func(n *node) error { return errors.Join(n.janitor.Close(ctx), n.store.Close(ctx)) })
 	for _, err := range errs {
 		if err != nil {
 			return err
