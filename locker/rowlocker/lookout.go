@@ -103,7 +103,7 @@ func (l *lookout) heard(src Row) {
 	l.desk.memory.keep(src)
 	r := l.desk.decode(&src)
 	var heirs []waiter
-	for _, s := range r.owners() {
+	for _, s := range r.owners {
 		if s.Inst == l.desk.instance && s.fresh {
 			heirs = append(heirs, waiter{Owner: s.Owner})
 		}
@@ -121,10 +121,10 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 			l.waker.Revoked(key, owner)
 		}
 	}
-	for _, s := range r.owners() {
+	for _, s := range r.owners {
 		if !slices.ContainsFunc(heirs, func(w waiter) bool { return w.Owner == s.Owner }) {
 			_, wanted := l.book.found(s.Owner, behind > 0)
-			if wanted || r.lingers && behind > 0 && s.Inst == l.desk.instance {
+			if wanted || s.Lingers && behind > 0 && s.Inst == l.desk.instance {
 				l.waker.Wanted(key)
 			}
 			continue
@@ -215,7 +215,7 @@ func (l *lookout) look(keys []string) {
 	l.tellFinders(rows)
 	for _, key := range keys {
 		if r := rows[key]; r != nil {
-			for _, own := range r.owners() {
+			for _, own := range r.owners {
 				l.tell(key, r, own, sent)
 			}
 		}
@@ -234,10 +234,10 @@ func (l *lookout) tellFinders(rows map[string]*row) {
 	}
 	for _, c := range l.book.finders(rows) {
 		found := rows[c.Key].record
-		if int64(len(found.value)) < found.size { // it stands in a row of its own
-			found.value = nil
+		if int64(len(found.Value)) < found.Size { // it stands in a row of its own
+			found.Value = nil
 		}
-		l.waker.Recorded(c.Key, c.Owner, string(found.value))
+		l.waker.Recorded(c.Key, c.Owner, string(found.Value))
 	}
 }
 

@@ -86,11 +86,11 @@ func (m *memory) tidy(key string, r *row) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seen := m.sights[key]
-	if len(seen) <= 2*(len(r.crowd)+len(r.queue))+8 {
+	if len(seen) <= 2*(len(r.owners)+len(r.queue))+8 {
 		return
 	}
-	in := map[int64]bool{r.version: true, r.since: true, r.record.since: true}
-	for _, s := range r.crowd {
+	in := map[int64]bool{r.version: true, r.record.Since: true}
+	for _, s := range r.owners {
 		in[s.Since] = true
 	}
 	for _, w := range r.queue {

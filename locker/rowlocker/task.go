@@ -271,7 +271,7 @@ func (d *desk) owns(q *request) bool {
 func (d *desk) joinable(q *request) bool {
 	known, ok := d.memory.known(q.key)
 	_, tickets := d.rows.(Ticketing)
-	return ok && tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone()
+	return ok && tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone() != nil
 }
 
 // decode returns what src says.
