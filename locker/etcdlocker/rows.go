@@ -67,7 +67,7 @@ var _ interface {
 
 func newRows(client *clientv3.Client) *rows {
 	r := &rows{prefix: "guard/"}
-	r.members, r.changed, r.begun = []*clientv3.Client{client}, r.watchAgain, make(chan struct{})
+	r.members, r.changed = []*clientv3.Client{client}, r.watchAgain
 	r.sessions = newSessions(&r.servers)
 	return r
 }

@@ -35,7 +35,6 @@ var (
 func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 	if pool == nil {
 		r := &rows{wrong: invalid("the pool is nil"), sql: &statements{}, server: newServer(nil)}
-		r.ears.used = make(chan struct{})
 		return &Locker{rowlocker.New(r), r}
 	}
 	return newLocker(pool.Config(), opts...)
@@ -44,7 +43,6 @@ func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 // newLocker owns config.
 func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 	r := &rows{server: newServer(config), sql: &statements{}}
-	r.ears.used = make(chan struct{})
 	s := settings{table: "guard_lease"}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
@@ -63,13 +61,6 @@ func (l *Locker) Capabilities() locker.Capabilities {
 	can := l.base.Capabilities()
 	can.Lingers = l.rows.ears.at != nil
 	return can
-}
-
-// Listens reports whether messages arrive here, and sees to it that they will.
-// It does not block.
-func (l *Locker) Listens() bool {
-	l.rows.ears.begin()
-	return l.base.Listens()
 }
 
 // prepare checks the settings.

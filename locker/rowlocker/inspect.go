@@ -141,6 +141,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.life.Leave()
+	l.listen() // a later Check tells whether that goes well
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'

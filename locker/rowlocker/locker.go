@@ -19,6 +19,7 @@ type Locker struct {
 	traits   Traits
 	life     *lockerkit.Life
 	instance string
+	listen   func() // begins to hear messages, once
 	desk     *desk
 	book     *book
 	lookout  *lookout
@@ -33,8 +34,14 @@ func New(rows Rows) *Locker {
 	l.desk = newDesk(rows, t, l.instance)
 	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, over: l.over}
 	l.lookout.deaf.Store(&time.Time{})
-	if _, ok := rows.(Ears); ok {
+	l.listen = func() {}
+	if ears, ok := rows.(Ears); ok {
 		l.desk.told = l.lookout.told
+		l.listen = sync.OnceFunc(func() {
+			now := time.Now()
+			l.lookout.deaf.Store(&now)
+			l.life.Serve(func() { l.lookout.listen(ears) })
+		})
 	}
 	return l
 }
@@ -48,9 +55,15 @@ func (l *Locker) Capabilities() locker.Capabilities {
 	}
 }
 
-// Listens reports whether the messages of other processes arrive here now. It
-// does not block.
-func (l *Locker) Listens() bool { return l.lookout.hears() }
+// Listens reports whether the messages of other processes arrive here now, and
+// sees to it that they will. It does not block.
+func (l *Locker) Listens() bool {
+	if l.life.Enter() == nil {
+		l.listen()
+		l.life.Leave()
+	}
+	return l.lookout.hears()
+}
 
 // Node returns the same for all keys, which count as one node's.
 func (*Locker) Node(string) string { return "" }
@@ -63,11 +76,6 @@ func (l *Locker) Open(w locker.Waker) error {
 		}
 		l.lookout.waker = w
 		l.desk.serve(l.life)
-		if ears, ok := l.rows.(Ears); ok {
-			now := time.Now()
-			l.lookout.deaf.Store(&now)
-			l.life.Serve(func() { l.lookout.listen(ears) })
-		}
 		l.life.Serve(l.lookout.poll)
 		if l.desk.pulse != nil || !l.traits.Clock {
 			l.life.Serve(l.lookout.mind)
@@ -111,6 +119,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{Queued: t.Queued}, err
 	}
 	defer l.life.Leave()
+	l.listen()
 	ended := l.book.hasEnded(c.Owner)
 	switch {
 	case ended && !c.Recall:
@@ -294,6 +303,7 @@ func (l *Locker) AcquireAll(
 		return nil, 0, err
 	}
 	defer l.life.Leave()
+	l.listen()
 	if l.traits.Single {
 		return l.acquireEach(ctx, cs, prefix)
 	}

@@ -230,7 +230,7 @@ type Join struct {
 // Ears are Rows that bring messages. Without them the Locker polls.
 type Ears interface {
 	// Listen calls hear for each Message to instance, and awake once as soon as
-	// all later messages will come. It blocks for as long as they do, and
+	// all later messages will come. The first Acquire begins it. It blocks for as long as they do, and
 	// returns when some may be missed, or ctx ends. The Locker then calls it
 	// again after a moment.
 	//
