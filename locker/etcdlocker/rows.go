@@ -2,7 +2,6 @@ package etcdlocker
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -148,15 +147,7 @@ func (r *rows) rowOf(key string, found *etcdserverpb.ResponseOp) rowlocker.Row {
 	if len(rows) == 0 {
 		return rowlocker.Row{Key: key}
 	}
-	return inOrder(rows)[0]
-}
-
-// inOrder sorts the tickets beside rows.
-func inOrder(rows []rowlocker.Row) []rowlocker.Row {
-	for i := range rows {
-		slices.SortFunc(rows[i].Tickets, func(a, b rowlocker.Ticket) int { return cmp.Compare(a.Version, b.Version) })
-	}
-	return rows
+	return rows[0]
 }
 
 // gather adds what stands in etcd, in the order of its keys, to the rows that
@@ -204,7 +195,7 @@ func (r *rows) Scan(ctx context.Context, after string, n int) (all []rowlocker.R
 			from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
 		}
 	}
-	return inOrder(all[:min(n, len(all))]), nil
+	return all[:min(n, len(all))], nil
 }
 
 // begins says that the value of a key begins with some text and a '/'. The text

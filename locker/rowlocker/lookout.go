@@ -75,7 +75,7 @@ func (l *lookout) polls() bool {
 func (l *lookout) heard(src Row) {
 	now := time.Now()
 	if src.Version == 0 && len(src.Tickets) > 0 {
-		if row, ok := l.desk.memory.add(src.Key, src.Tickets[0]); ok {
+		if row, ok := l.desk.memory.stands(src.Key, src.Tickets[0], false); ok {
 			l.told(src.Key, l.desk.decode(&row), nil, now)
 		} else { // the row is forgotten, and the next write will read it
 			l.waker.Wanted(src.Key)

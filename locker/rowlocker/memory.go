@@ -123,37 +123,19 @@ func (m *memory) keep(r Row) {
 	m.rows[r.Key] = r
 }
 
-// add notes a ticket beside a row that is known.
-func (m *memory) add(key string, t Ticket) (r Row, ok bool) {
+// stands notes a ticket beside a row that is known, or that it has gone.
+func (m *memory) stands(key string, t Ticket, gone bool) (r Row, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok = m.rows[key]
-	if !ok {
+	if r, ok = m.rows[key]; !ok {
 		return r, false
-	}
-	for _, old := range r.Tickets {
-		if old.Name == t.Name {
-			return r, true
-		}
-	}
-	r.Tickets = append(slices.Clip(r.Tickets), t)
-	m.rows[key] = r
-	return r, true
-}
-
-// member notes a share beside a row that is known, or that it has gone.
-func (m *memory) member(key string, t Ticket, gone bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.rows[key]
-	if !ok {
-		return
 	}
 	r.Tickets = slices.DeleteFunc(slices.Clone(r.Tickets), func(old Ticket) bool { return old.Name == t.Name })
 	if !gone {
 		r.Tickets = append(r.Tickets, t)
 	}
 	m.rows[key] = r
+	return r, true
 }
 
 // left returns the tickets that are known beside the row of key, without those

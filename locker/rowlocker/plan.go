@@ -136,13 +136,12 @@ func (r *row) hearers() (instances []string) {
 func (d *desk) joined(t *task) {
 	j := t.change.Join
 	j.Version = t.change.Version
+	src, ok := d.memory.stands(t.key, j.Ticket, j.Leave)
 	if j.Open {
-		d.memory.member(t.key, j.Ticket, j.Leave)
 		return
 	}
 	t.results[0].place = j.Version
 	t.answeredAt(j.Version)
-	src, ok := d.memory.add(t.key, j.Ticket)
 	if ok && t.r.alone().Inst == d.instance && d.told != nil {
 		d.told(t.key, d.decode(&src), nil, time.Now())
 	}

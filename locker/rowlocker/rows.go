@@ -37,7 +37,8 @@ type Rows interface {
 	Swap(ctx context.Context, changes []*Change) error
 
 	// Scan returns the rows with keys behind after, in the order of their keys,
-	// n at most. Fewer than n are the last. Tickets may lack.
+	// n at most, with their tickets. Fewer than n are the last. Some may have
+	// Version 0.
 	Scan(ctx context.Context, after string, n int) ([]Row, error)
 
 	// Check returns what is wrong with the store and its settings, see
@@ -117,8 +118,7 @@ type Row struct {
 	// without Clock leaves them 0. A Row of Version 0 has Now as well.
 	Written, Now int64
 
-	// Tickets stand beside a Row that was read, even one of Version 0, in the
-	// order of their versions.
+	// Tickets stand beside a Row that was read, even one of Version 0.
 	Tickets []Ticket
 
 	// KeepFor is for how long a Row that is written means something. After that
