@@ -206,28 +206,6 @@ func TestLooksOfAProcessTravelTogether(t *testing.T) {
 	})
 }
 
-// Behind an error of AcquireAll the guard repeats an Acquire of the first
-// claim. A release of that one could come later, while the guard relies on the
-// key.
-func TestAcquireAllWithoutAnAnswerReleasesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls, _ := peers(t, 1, func(m *memRows) *Locker {
-			m.single = true
-			return New(picky{m, locker.ErrUnavailable, func(row Row) bool { return row.Key == "bad" }})
-		})
-		first, bad := wants('a', 1), wants('b', 1)
-		bad.Key = "bad"
-		_, _, err := ls[0].AcquireAll(t.Context(), []*locker.Claim{first, bad}, false)
-		if !errors.Is(err, locker.ErrUnavailable) {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		if s, err := ls[0].Inspect(t.Context(), first.Key); err != nil || s.Owner != first.Owner {
-			t.Errorf("%+v, %v: released", s, err)
-		}
-	})
-}
-
 // silent are Rows that never answer.
 type silent struct{ mute }
 

@@ -50,7 +50,7 @@ func New(rows Rows) *Locker {
 func (l *Locker) Capabilities() locker.Capabilities {
 	_, ears := l.rows.(Ears)
 	return locker.Capabilities{
-		Limits: l.traits.Limits, Shares: true, Several: true, Records: true, Inspects: true,
+		Limits: l.traits.Limits, Shares: true, Several: !l.traits.Single, Records: true, Inspects: true,
 		Lingers: ears, Findings: l.traits.Findings,
 	}
 }
@@ -304,9 +304,6 @@ func (l *Locker) AcquireAll(
 	}
 	defer l.life.Leave()
 	l.listen()
-	if l.traits.Single {
-		return l.acquireEach(ctx, cs, prefix)
-	}
 	var results []result
 	batch := make([]*request, len(cs))
 	for i, c := range cs {
@@ -325,35 +322,6 @@ func (l *Locker) AcquireAll(
 		if as[i] = results[i].answer(); results[i].ok {
 			l.owns(c, sent)
 		}
-	}
-	return as, held, nil
-}
-
-// acquireEach is AcquireAll one after the other. It gives back what it should
-// not have acquired, but not behind an error: the guard then gives up all
-// claims, or repeats an Acquire of one, which its release would meet.
-func (l *Locker) acquireEach(
-	ctx context.Context, cs []*locker.Claim, prefix bool,
-) (as []locker.Answer, held int, err error) {
-	as = make([]locker.Answer, len(cs))
-	for ; held < len(cs); held++ {
-		sent := time.Now()
-		r := l.desk.do(ctx, *l.acquiring(cs[held], locker.Try{}))
-		if err = r.err; r.unsent && held > 0 { // others were sent
-			err = fmt.Errorf("%w: %v", locker.ErrUnavailable, err) //nolint:errorlint // without ErrUnsent
-		}
-		as[held] = r.answer()
-		if err != nil || !r.ok {
-			break
-		}
-		l.owns(cs[held], sent)
-	}
-	if err != nil || held == len(cs) || prefix {
-		return as, held, err
-	}
-	for i, c := range cs[:held] {
-		as[i] = locker.Answer{}
-		l.lookout.waker.Orphaned(c.Key, c.Owner)
 	}
 	return as, held, nil
 }

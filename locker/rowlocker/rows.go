@@ -71,8 +71,8 @@ type Traits struct {
 	Blind bool
 
 	// Single says that a Change has one Row. The store can then keep no record
-	// that is too large for the row of its key, and several keys are acquired
-	// one after the other.
+	// that is too large for the row of its key, and the guard acquires several
+	// keys one after the other.
 	Single bool
 
 	// Members says that Join.Open works. The Rows are then [Ticketing].
