@@ -27,8 +27,8 @@ const (
 // ears are the connection that listens.
 type ears struct {
 	at      *pgxpool.Config // nil: none listens
-	listens atomic.Bool   // a connection that listens was made, or tried
-	hears   atomic.Bool   // the connection has heard itself
+	listens atomic.Bool     // a connection that listens was made, or tried
+	hears   atomic.Bool     // the connection has heard itself
 }
 
 // Listen keeps a connection that listens, until it breaks.

@@ -250,7 +250,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 // asOwner sends q for the owner of a key. The error is ErrLeaseLost if the key
 // is not its own any more.
 func (l *Locker) asOwner(ctx context.Context, q request) (result, error) {
-	q.inst, q.lapsed = l.instance, l.book.lapsed(q.owner)
+	q.lapsed = l.book.lapsed(q.owner)
 	r := l.desk.do(ctx, q)
 	switch {
 	case r.err != nil:
@@ -273,7 +273,9 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	sent := time.Now()
 	qs := make([]request, len(cs))
 	for i, c := range cs {
-		qs[i] = *l.renewing(c)
+		qs[i] = request{
+			verb: renew, key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), lapsed: l.book.lapsed(c.Owner),
+		}
 	}
 	l.desk.all(ctx, l.desk.renewals, qs, func(i int, r reply) {
 		switch c := cs[i]; {
@@ -285,13 +287,6 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 			answered(i, nil)
 		}
 	})
-}
-
-func (l *Locker) renewing(c *locker.Claim) *request {
-	return &request{
-		verb: renew, key: c.Key, owner: c.Owner, inst: l.instance, ttl: c.TTL.Microseconds(),
-		lapsed: l.book.lapsed(c.Owner),
-	}
 }
 
 // AcquireAll makes each claim the owner of its key, or only those in front of

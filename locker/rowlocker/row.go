@@ -33,8 +33,7 @@ type row struct {
 	grants int64 // blocks of the next write
 	dirty  bool  // changed since it was read
 
-	pulse  bool                   // the store tells who is alive
-	dead   func(inst string) bool // reports whether a process has no pulse; nil: none
+	dead   func(inst string) bool // reports whether a process has no pulse; nil: the store does not tell
 	doubts []string               // processes whose claims keep others out
 
 	open bool // the row says: shared, nobody waits; shares come and go beside it
@@ -219,8 +218,8 @@ func (r *row) owned(owner string) bool { return r.share(owner) != nil }
 
 // alive reports whether w may still be granted the key.
 func (r *row) alive(w waiter) bool {
-	if r.pulse {
-		return r.dead == nil || !r.dead(w.Inst)
+	if r.dead != nil {
+		return !r.dead(w.Inst)
 	}
 	return w.Seen > r.now-locker.QueueLife.Microseconds()
 }
@@ -344,7 +343,7 @@ func (r *row) acquire(q *request) result {
 	switch {
 	case at >= 0 && r.alive(r.queue[at]):
 		w := &r.queue[at]
-		if !r.pulse && w.Seen <= r.now-touch.Microseconds() {
+		if r.dead == nil && w.Seen <= r.now-touch.Microseconds() {
 			w.Seen, w.Since, w.beside, r.dirty = r.now, 0, false, true
 		}
 		res.queued, res.place = true, w.Place
@@ -474,10 +473,10 @@ func (r *row) behind(q *request) bool {
 		switch {
 		case w.Owner == q.owner, q.try.Place != 0 && int64(q.try.Place) < w.Place:
 			return false
-		case r.pulse && r.alive(w):
+		case r.dead != nil && r.alive(w):
 			r.doubts = append(r.doubts, w.Inst)
 			return true
-		case !r.pulse && w.Seen > r.now-keepsOut.Microseconds():
+		case r.dead == nil && w.Seen > r.now-keepsOut.Microseconds():
 			return true
 		}
 	}
