@@ -77,7 +77,6 @@ const (
 	scanMax  = 500 // entries in one page
 )
 
-// Traits implements [rowlocker.Rows].
 func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: store, Blind: true, Members: true, Workers: 2, Batch: batchMax,
@@ -93,7 +92,6 @@ func (r *rows) Open() error {
 	return r.servers.open()
 }
 
-// Tickets implements [rowlocker.Ticketing].
 func (*rows) Tickets() {}
 
 func (r *rows) rowKey(key string) string          { return r.prefix + "{" + key + "}" }

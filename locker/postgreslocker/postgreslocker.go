@@ -34,13 +34,12 @@ var (
 // opens connections of its own as pool would. pool stays the caller's.
 func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 	if pool == nil {
-		r := &rows{wrong: invalid("the pool is nil"), sql: &statements{}, server: newServer(nil)}
-		return &Locker{rowlocker.New(r), r}
+		return newLocker(nil, opts...)
 	}
 	return newLocker(pool.Config(), opts...)
 }
 
-// newLocker owns config.
+// newLocker owns config, which may be nil.
 func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 	r := &rows{server: newServer(config), sql: &statements{}}
 	s := settings{table: "guard_lease"}
@@ -65,6 +64,9 @@ func (l *Locker) Capabilities() locker.Capabilities {
 
 // prepare checks the settings.
 func (r *rows) prepare(s *settings) error {
+	if r.server.config == nil {
+		return invalid("the pool is nil")
+	}
 	if s.nilOpt {
 		return invalid("an option is nil")
 	}
