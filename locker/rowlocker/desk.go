@@ -68,6 +68,15 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, limits.Apart(batchMost))
 }
 
+// over returns when a lease is over that lasts until a time, if the store does
+// not say it.
+func (d *desk) over(until time.Time) time.Time {
+	if d.traits.Clock {
+		return time.Time{}
+	}
+	return until
+}
+
 // failed returns the reply of a request that was not answered.
 func failed(err error) reply { return reply{err: err, unsent: errors.Is(err, locker.ErrUnsent)} }
 

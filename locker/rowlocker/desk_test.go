@@ -81,10 +81,7 @@ func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
 	d := newDesk(rows, rows.Traits(), "i")
 	bad, good := asks("a", false), asks("b", false)
 	bad.key = "bad"
-	_, err := d.together(t.Context(), []*request{good, bad}, func(rows map[string]*row) []result {
-		all, _ := acquireAll(rows, []*request{good, bad}, false)
-		return all
-	})
+	_, _, err := d.together(t.Context(), []*request{good, bad}, false)
 	if !errors.Is(err, rows.refused) {
 		t.Errorf("together: %v, want the refusal", err)
 	}
@@ -179,7 +176,7 @@ func TestAReadWithoutAnAnswerIsSilence(t *testing.T) {
 		if !errors.Is(r.err, err) || errors.Is(r.err, locker.ErrUnsent) == want || r.unsent == want {
 			t.Errorf("an acquire: %v, unsent %v", r.err, r.unsent)
 		}
-		_, err := d.together(t.Context(), []*request{q}, nil)
+		_, _, err := d.together(t.Context(), []*request{q}, false)
 		if errors.Is(err, locker.ErrUnsent) == want {
 			t.Errorf("several keys: %v", err)
 		}

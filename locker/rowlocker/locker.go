@@ -32,7 +32,7 @@ func New(rows Rows) *Locker {
 	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
 	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
 	l.desk = newDesk(rows, t, l.instance)
-	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, over: l.over}
+	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life}
 	l.lookout.deaf.Store(&time.Time{})
 	l.listen = func() {}
 	if ears, ok := rows.(Ears); ok {
@@ -149,20 +149,11 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 // owns notes that c owns its key, by a request that was sent at that time. If
 // the claim was over before, owns gives the key back, and returns false.
 func (l *Locker) owns(c *locker.Claim, sent time.Time) bool {
-	if !l.book.owns(c.Key, c.Owner, l.over(sent.Add(c.First()))) {
+	if !l.book.owns(c.Key, c.Owner, l.desk.over(sent.Add(c.First()))) {
 		l.lookout.waker.Orphaned(c.Key, c.Owner)
 		return false
 	}
 	return true
-}
-
-// over returns when a lease is over that lasts until a time, if the store does
-// not say it.
-func (l *Locker) over(until time.Time) time.Time {
-	if l.traits.Clock {
-		return time.Time{}
-	}
-	return until
 }
 
 func (l *Locker) lost() error { return fmt.Errorf("%s: %w", l.traits.Name, locker.ErrLeaseLost) }
@@ -281,7 +272,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		switch c := cs[i]; {
 		case r.err != nil:
 			answered(i, unclear(r.err))
-		case !r.ok, !l.book.renewed(c.Owner, l.over(sent.Add(c.TTL))):
+		case !r.ok, !l.book.renewed(c.Owner, l.desk.over(sent.Add(c.TTL))):
 			answered(i, l.lost())
 		default:
 			answered(i, nil)
@@ -299,16 +290,12 @@ func (l *Locker) AcquireAll(
 	}
 	defer l.life.Leave()
 	l.listen()
-	var results []result
 	batch := make([]*request, len(cs))
 	for i, c := range cs {
 		batch[i] = l.acquiring(c, locker.Try{})
 	}
 	sent := time.Now()
-	results, err = l.desk.together(ctx, batch, func(rows map[string]*row) (rs []result) {
-		rs, held = acquireAll(rows, batch, prefix)
-		return rs
-	})
+	results, held, err := l.desk.together(ctx, batch, prefix)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -37,7 +37,6 @@ type lookout struct {
 	life  *lockerkit.Life
 	waker locker.Waker              // set by Open
 	deaf  atomic.Pointer[time.Time] // since when messages may be missed; nil: they come
-	over  func(time.Time) time.Time
 }
 
 // listen hears messages until the locker ends.
@@ -136,7 +135,7 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 			length = w.left(&s, r.grain)
 		}
 		if w != nil { // as Locker.owns does
-			l.book.renewed(s.Owner, l.over(now.Add(length)))
+			l.book.renewed(s.Owner, l.desk.over(now.Add(length)))
 		}
 		o := locker.Offer{Length: length, Waiting: behind}
 		if w == nil || w.claim.Fencing {
@@ -247,7 +246,7 @@ func (l *lookout) tell(key string, r *row, own share, sent time.Time) {
 	switch w, wanted := l.book.found(own.Owner, behind > 0); {
 	case w != nil:
 		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.desk.traits.Grain
-		l.book.renewed(own.Owner, l.over(sent.Add(left)))
+		l.book.renewed(own.Owner, l.desk.over(sent.Add(left)))
 		l.grant(w, locker.Offer{Length: left, Token: uint64(own.Token), Waiting: behind}, sent)
 	case wanted:
 		l.waker.Wanted(key)
