@@ -123,12 +123,10 @@ type Row struct {
 
 	// KeepFor is for how long a Row that is written means something. After that
 	// the store may delete it, and should. It is above 0, but for a Row that is
-	// deleted. HeldFor is for how long its key may
-	// be owned; 0: by nobody.
+	// deleted. HeldFor is for how long its key may be owned; 0: by nobody.
 	//
 	// Vacant says of a Row that was read in a store without Clock that HeldFor
-	// is over for sure. A store without it is sound: a process that first sees
-	// the row then has to wait for as long, if the row has stayed for a record.
+	// is over for sure.
 	KeepFor, HeldFor time.Duration
 	Vacant           bool
 
@@ -236,16 +234,12 @@ type Ears interface {
 	//
 	// A Row without a Value was too long for a message, or is deleted. A Row
 	// without a Version has one Ticket, of a Join, and nothing else. A Row has
-	// Version and Tag, and Written with a Clock. A message that is old or comes
-	// twice does no harm.
-	//
-	// hear and awake may block for a request to the store, and may be called
-	// concurrently.
+	// Version and Tag, and Written with a Clock. hear and awake may block for a
+	// request to the store.
 	Listen(ctx context.Context, instance string, hear func(Row), awake func())
 }
 
-// Pulse are Rows that tell which processes are alive. Without it each claim
-// that waits writes twice a second that it does.
+// Pulse are Rows that tell which processes are alive.
 type Pulse interface {
 	// Beat sees to it that the instance has a pulse, which ends some seconds
 	// after the last Beat, or with its process. It is called before each Change
