@@ -38,7 +38,10 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	}()
 	info := l.info()
 	info.Try = p.Once || !p.Until.After(p.Start)
-	waitCtx := g.observers.waitStart(under, info)
+	waitCtx := under
+	for _, o := range g.observers {
+		waitCtx = o.WaitStart(waitCtx, info)
+	}
 	start, t, r := time.Now(), &l.own, WaitResult{Handoff: true}
 	if l.outer != nil {
 		t, r.Err = l.outer.turn, l.outer.admit(waitCtx, p)
@@ -58,7 +61,9 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 		l.turn = t
 	}
 	r.Waited = time.Since(start)
-	g.observers.waitEnd(waitCtx, info, r)
+	for _, o := range g.observers {
+		o.WaitEnd(waitCtx, info, r)
+	}
 	l.hint(waitCtx, p, r)
 	err = l.begin(under, info, r)
 	settled = true
@@ -171,8 +176,11 @@ func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
 
 // open makes the context of l, which has its turn.
 func (l *Lease) open(ctx context.Context, info WaitInfo) {
-	l.hold.start(ctx, &l.guard.observers, info)
-	ctx = l.hold.ctx
+	l.hold.info, l.hold.began = info, time.Now()
+	for _, o := range l.guard.observers {
+		ctx = o.HoldStart(ctx, info)
+	}
+	l.hold.ctx = ctx
 	if l.cancel == nil {
 		ctx, l.cancel = context.WithCancelCause(ctx)
 	}

@@ -38,20 +38,24 @@ type config struct {
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging
 
-	codec       Codec // of the results of Once; nil: JSON
-	resultLimit int   // of a result in bytes; 0: the default
+	codec       Codec // of the results of Once
+	resultLimit int   // of a result in bytes
 	atMostOnce  bool  // Once marks the key before its function runs
 }
 
 func defaults() config {
-	return config{set: turns.Settings{
-		TTL:        10 * time.Second,
-		MaxWait:    3 * time.Second,
-		MaxWaiters: 1000,
-		MaxHold:    60 * time.Second,
-		Backoff:    turns.Backoff{Initial: 5 * time.Millisecond, Max: 250 * time.Millisecond},
-		Name:       "guard",
-	}}
+	return config{
+		set: turns.Settings{
+			TTL:        10 * time.Second,
+			MaxWait:    3 * time.Second,
+			MaxWaiters: 1000,
+			MaxHold:    60 * time.Second,
+			Backoff:    turns.Backoff{Initial: 5 * time.Millisecond, Max: 250 * time.Millisecond},
+			Name:       "guard",
+		},
+		codec:       jsonCodec{},
+		resultLimit: defaultResultLimit,
+	}
 }
 
 // with returns a copy of c with opts applied, or every mistake in them joined
@@ -81,41 +85,24 @@ type given struct{ shared, permits, fencing, minHold, linger, noRenewal bool }
 
 // check refuses options that have no meaning together.
 func (g given) check() error {
-	var with string
-	switch {
-	case g.linger:
-		return g.checkLinger()
-	case !g.shared:
-		return nil
-	case g.permits:
-		with = "WithPermits"
-	case g.fencing:
-		with = "WithFencing"
-	case g.minHold:
-		with = "WithMinHold"
-	default:
-		return nil
+	const lingers = ": such keys do not linger, so leave one of them out"
+	for _, pair := range []struct {
+		given             bool
+		option, with, why string
+	}{
+		{g.linger && g.shared, "WithLinger", "WithShared", lingers},
+		{g.linger && g.permits, "WithLinger", "WithPermits", lingers},
+		{g.linger && g.minHold, "WithLinger", "WithMinHold", lingers},
+		{g.linger && g.noRenewal, "WithLinger", "WithoutRenewal", lingers},
+		{g.shared && g.permits, "WithShared", "WithPermits", ""},
+		{g.shared && g.fencing, "WithShared", "WithFencing", ""},
+		{g.shared && g.minHold, "WithShared", "WithMinHold", ""},
+	} {
+		if pair.given {
+			return fmt.Errorf("%w: %s together with %s%s", ErrInvalidOption, pair.option, pair.with, pair.why)
+		}
 	}
-	return fmt.Errorf("%w: WithShared together with %s", ErrInvalidOption, with)
-}
-
-// checkLinger is check for WithLinger.
-func (g given) checkLinger() error {
-	var with string
-	switch {
-	case g.shared:
-		with = "WithShared"
-	case g.permits:
-		with = "WithPermits"
-	case g.minHold:
-		with = "WithMinHold"
-	case g.noRenewal:
-		with = "WithoutRenewal"
-	default:
-		return nil
-	}
-	return fmt.Errorf("%w: WithLinger together with %s: such keys do not linger, so leave one of them out",
-		ErrInvalidOption, with)
+	return nil
 }
 
 // checkLinger refuses a time that the TTL does not allow.
@@ -214,17 +201,3 @@ const (
 	minResultLimit     = 64
 	defaultResultLimit = 64 << 10
 )
-
-func (c *config) limit() int {
-	if c.resultLimit == 0 {
-		return defaultResultLimit
-	}
-	return c.resultLimit
-}
-
-func (c *config) coder() Codec {
-	if c.codec == nil {
-		return jsonCodec{}
-	}
-	return c.codec
-}

@@ -166,7 +166,7 @@ var statements = map[string][]string{
 	"llms.txt":                  {"at most {wait} later.", "the TTL ({ttl}) or by"},
 	"guardtest/doc.go":          {"waits {wait} for a key", "the TTL of {ttl}. Set", "after about {third} of virtual"},
 	"guardtest/guardtest.go":    {"takes more than {wait}. release"},
-	"locker/redislocker/doc.go": {"by itself every {least look} to {max} ", "at most {most try} after which"},
+	"locker/redislocker/doc.go": {"by itself every {least look} to {max} "},
 
 	"docs/recipes/background-work.md":       {"false a TTL ({ttl}) later."},
 	"docs/recipes/background-work.zh-CN.md": {"一个 TTL（{ttl}）之后"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/errnote"
@@ -155,7 +156,11 @@ func (e *HeldError) RetryAfter() time.Duration {
 	if e.expected <= 0 && e.Cooldown == 0 {
 		return e.Remaining
 	}
-	return max(capAt(e.expected, e.Remaining), e.Cooldown)
+	soon := e.expected
+	if e.Remaining > 0 {
+		soon = min(soon, e.Remaining)
+	}
+	return max(soon, e.Cooldown)
 }
 
 // refusedError is an ErrQueueFull with the same estimate as HeldError.
@@ -201,13 +206,6 @@ func waitEnded(ctx context.Context) error {
 	return errnote.With(fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause), errnote.Ran(false))
 }
 
-func capAt(d, limit time.Duration) time.Duration {
-	if limit > 0 && d > limit {
-		return limit
-	}
-	return d
-}
-
 // Ran reports whether the verb that returned err ran its function. The verb is
 // Do, DoAll, Call, Wrap, TryDo, Lead or [Once].
 //
@@ -235,12 +233,7 @@ func Ran(err error) bool { return !isRefusal(err) || errnote.Is(err, errnote.Ran
 // function did not run. The end of a context alone is no refusal. A verb that
 // it ends returns ErrNotAcquired too.
 func isRefusal(err error) bool {
-	for _, refusal := range refusals {
-		if errors.Is(err, refusal) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
 // refusals are the errors that verbs return without running their function.

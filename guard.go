@@ -48,12 +48,10 @@ func (f *family) isClosing() bool {
 
 // Idle implements [IdleKeys].
 func (f *family) Idle() (keys map[string]int, open bool) {
-	select {
-	case <-f.engine.Closing():
+	if f.isClosing() {
 		return nil, false
-	default:
-		return f.engine.Idle(), true
 	}
+	return f.engine.Idle(), true
 }
 
 // hints records the hints that the guards of a family have given.
@@ -96,7 +94,14 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 // introduce tells the name of a new guard to the family and the observers.
 func (g *Guard) introduce() {
 	g.family.hints.names.Store(g.set.Name, nil)
-	g.observers.named(g.set.Name, g.family)
+	for _, o := range g.observers {
+		if o, ok := o.(NameObserver); ok {
+			o.GuardNamed(g.set.Name)
+		}
+		if o, ok := o.(IdleObserver); ok {
+			o.ObserveIdle(g.family)
+		}
+	}
 }
 
 // With returns a copy of g with other settings, for one route or one kind of
@@ -250,7 +255,7 @@ func (g *Guard) MinHold() time.Duration { return g.settings().set.MinHold }
 // ResultLimit returns how many bytes [Once] keeps for a key at most, as
 // [WithResultLimit] has set it. A nil Guard stands for the default one here,
 // too. It does not block, and is safe for concurrent use.
-func (g *Guard) ResultLimit() int { return g.settings().limit() }
+func (g *Guard) ResultLimit() int { return g.settings().resultLimit }
 
 // settings returns g's settings. Before there is a default guard it returns
 // those that are known.

@@ -39,11 +39,11 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 	switch {
 	case enclosing == nil && inFunction(), enclosing.has(l.key):
 		l.hintOnce(ctx, "here", "guard: key held by this process: was fn's ctx passed on?",
-			"for a call inside fn with another ctx, or by another guard")
+			slog.String("look", "for a call inside fn with another ctx, or by another guard"))
 	case enclosing != nil:
 		l.hintOnce(ctx, "order", "guard: key held by this process while the caller held another: are keys taken in "+
 			"different orders?",
-			"take such keys by one DoAll; if the other function is just slow, nothing is wrong")
+			slog.String("look", "take such keys by one DoAll; if the other function is just slow, nothing is wrong"))
 	}
 }
 
@@ -62,14 +62,14 @@ func (l *Lease) hintDeadline(ctx context.Context, p turns.Patience, err error) {
 	}
 	l.hintOnce(ctx, "deadline", fmt.Sprintf("guard: the request's deadline ends the wait before MaxWait (%v < %v)",
 		left.Round(time.Millisecond), whole),
-		"give the wait a MaxWait below the timeout around it, or raise that timeout")
+		slog.String("look", "give the wait a MaxWait below the timeout around it, or raise that timeout"))
 }
 
 // hintOnce logs a hint unless the guard has given it before.
-func (l *Lease) hintOnce(ctx context.Context, about, text, look string) {
+func (l *Lease) hintOnce(ctx context.Context, about, text string, detail slog.Attr) {
 	if g := l.guard; g.family.hints.first(about, g.set.Name) {
 		g.log().LogAttrs(ctx, slog.LevelWarn, text, //nolint:sloglint // constants, or one with two durations
-			g.about(l.key, slog.String("look", look))...)
+			g.about(l.key, detail)...)
 	}
 }
 
@@ -111,11 +111,8 @@ func (l *Lease) hintMinHold(ctx context.Context) {
 // hintNeighbor tells of another service in the same store. Its names and ours
 // differ; those of the instances of one service do not.
 func (l *Lease) hintNeighbor(ctx context.Context, name string) {
-	h, g := &l.guard.family.hints, l.guard
-	if _, ours := h.names.Load(name); ours || !h.first("neighbor", g.set.Name) {
-		return
+	if _, ours := l.guard.family.hints.names.Load(name); !ours {
+		l.hintOnce(ctx, "neighbor", "guard: a guard of another name holds the same key: do services share a store "+
+			"without prefixes?", slog.String("holder_name", name))
 	}
-	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: a guard of another name holds the same key: do services share a "+
-		"store without prefixes?",
-		g.about(l.key, slog.String("holder_name", name))...)
 }

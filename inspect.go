@@ -106,9 +106,19 @@ func (g *Guard) ForceRelease(ctx context.Context, key, owner string) error {
 	})
 }
 
-// inspect calls look with the locker, unless ctx is nil. The locker is kept
-// open meanwhile.
+// inspect calls look with the locker, if that can be looked into.
 func (g *Guard) inspect(ctx context.Context, look func(in locker.Inspector) error) error {
+	return g.visit(ctx, func(g *Guard) error {
+		if !g.family.locker.Capabilities().Inspects {
+			return fmt.Errorf("guard: %w: this locker cannot be looked into", errors.ErrUnsupported)
+		}
+		return look(g.family.locker)
+	})
+}
+
+// visit calls f with what g stands for, unless ctx is nil. The locker is kept
+// open meanwhile.
+func (g *Guard) visit(ctx context.Context, f func(g *Guard) error) error {
 	g, err := g.resolve()
 	if err != nil {
 		return err
@@ -116,13 +126,9 @@ func (g *Guard) inspect(ctx context.Context, look func(in locker.Inspector) erro
 	if ctx == nil {
 		return errNilContext
 	}
-	in := g.family.locker
-	if !in.Capabilities().Inspects {
-		return fmt.Errorf("guard: %w: this locker cannot be looked into", errors.ErrUnsupported)
-	}
 	if !g.family.engine.Enter() {
 		return ErrClosed
 	}
 	defer g.family.engine.Leave()
-	return look(in)
+	return f(g)
 }

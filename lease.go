@@ -184,7 +184,13 @@ func (l *Lease) lose(cause error) {
 // tellLoss tells observers and log of the loss of l, once. The loss of a lease
 // inside another one is not logged, because the loss of the outer one is.
 func (l *Lease) tellLoss(cause error) {
-	if l.hold.tellLoss(cause) && l.outer == nil {
+	if l.hold.told.Swap(true) {
+		return
+	}
+	for _, o := range l.guard.observers {
+		o.LeaseLost(l.hold.ctx, l.hold.info, cause)
+	}
+	if l.outer == nil {
 		l.guard.logLost(l.hold.ctx, l.key, cause)
 	}
 }
@@ -195,27 +201,23 @@ func (l *Lease) noteRelease(ctx context.Context, err error) {
 	l.turn.NoteRelease(ctx, err)
 }
 
-// occupant is a lease as the engine sees it. The engine tells it what becomes
+// occupant is a lease as a [turns.Occupant]. The engine tells it what becomes
 // of the turn.
 type occupant struct{ lease *Lease }
 
-// Lost implements [turns.Occupant].
 func (o occupant) Lost(cause error) { o.lease.lose(cause) }
 
-// HalfTime implements [turns.Occupant].
 func (o occupant) HalfTime() {
 	l := o.lease
 	l.guard.logHalf(l.hold.ctx, l.key, time.Since(l.hold.began))
 }
 
-// events is a guard as the engine sees it. It hears what happens to its turns,
+// events is a guard as [turns.Events]. It hears what happens to its turns,
 // for the observers and the log.
 type events struct{ guard *Guard }
 
-// Traceparent implements [turns.Events].
 func (e events) Traceparent(ctx context.Context) string { return e.guard.observers.traceparent(ctx) }
 
-// Renewed implements [turns.Events].
 func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
 	set := &e.guard.set
 	info := WaitInfo{
@@ -225,10 +227,11 @@ func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
 	if o, ok := o.(occupant); ok {
 		ctx, info = o.lease.hold.ctx, o.lease.hold.info
 	}
-	e.guard.observers.renewed(ctx, info, RenewResult(r))
+	for _, observer := range e.guard.observers {
+		observer.Renewed(ctx, info, RenewResult(r))
+	}
 }
 
-// Outage implements [turns.Events].
 func (e events) Outage(ctx context.Context, o turns.Occupant, key string, n turns.News) {
 	if o, ok := o.(occupant); ok {
 		ctx = o.lease.hold.ctx
@@ -236,7 +239,6 @@ func (e events) Outage(ctx context.Context, o turns.Occupant, key string, n turn
 	e.guard.logOutage(ctx, key, n)
 }
 
-// Unconfirmed implements [turns.Events].
 func (e events) Unconfirmed(o turns.Occupant, err error) {
 	if o, ok := o.(occupant); ok {
 		o.lease.noteRelease(o.lease.hold.ctx, err)

@@ -164,36 +164,6 @@ func (NopObserver) Traceparent(context.Context) string { return "" }
 // observers are told in the order in which they were added.
 type observers []Observer
 
-func (all observers) named(name string, keys IdleKeys) {
-	for _, o := range all {
-		if o, ok := o.(NameObserver); ok {
-			o.GuardNamed(name)
-		}
-		if o, ok := o.(IdleObserver); ok {
-			o.ObserveIdle(keys)
-		}
-	}
-}
-
-func (all observers) waitStart(ctx context.Context, w WaitInfo) context.Context {
-	for _, o := range all {
-		ctx = o.WaitStart(ctx, w)
-	}
-	return ctx
-}
-
-func (all observers) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
-	for _, o := range all {
-		o.WaitEnd(ctx, w, r)
-	}
-}
-
-func (all observers) renewed(ctx context.Context, w WaitInfo, r RenewResult) {
-	for _, o := range all {
-		o.Renewed(ctx, w, r)
-	}
-}
-
 // traceparent returns the first traceparent that an observer has for ctx, or
 // "".
 func (all observers) traceparent(ctx context.Context) string {
@@ -205,40 +175,11 @@ func (all observers) traceparent(ctx context.Context) string {
 	return ""
 }
 
-// A hold is a lease as observers see it. start writes every field but told. It
-// does so before another goroutine can see the lease.
+// A hold is a lease as observers see it. Lease.open writes every field but told,
+// before another goroutine can see the lease.
 type hold struct {
-	observers *observers // of its guard
-	info      WaitInfo
-	began     time.Time
-	ctx       context.Context // the observers'
-	told      atomic.Bool     // of its loss
-}
-
-// start tells the observers that the hold begins.
-func (h *hold) start(ctx context.Context, all *observers, info WaitInfo) {
-	h.observers, h.info, h.began = all, info, time.Now()
-	for _, o := range *all {
-		ctx = o.HoldStart(ctx, info)
-	}
-	h.ctx = ctx
-}
-
-// tellLoss tells the observers of the loss once. It reports whether this was
-// the first call.
-func (h *hold) tellLoss(cause error) (first bool) {
-	if h.told.Swap(true) {
-		return false
-	}
-	for _, o := range *h.observers {
-		o.LeaseLost(h.ctx, h.info, cause)
-	}
-	return true
-}
-
-// end tells the observers that the hold has ended.
-func (h *hold) end(r HoldResult) {
-	for _, o := range *h.observers {
-		o.HoldEnd(h.ctx, h.info, r)
-	}
+	info  WaitInfo
+	began time.Time
+	ctx   context.Context // the observers'
+	told  atomic.Bool     // of its loss
 }

@@ -59,7 +59,7 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	case err != nil:
 		return none, err
 	}
-	if err := g.coder().Unmarshal(r.Record, &result); err != nil {
+	if err := g.codec.Unmarshal(r.Record, &result); err != nil {
 		return none, fmt.Errorf("%w: the codec: %w", ErrResultGone, err)
 	}
 	return result, nil
@@ -136,7 +136,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		m, err = g.finish(m, err)
 		return l.keep(ctx, m, o.Fingerprint, err)
 	})
-	if keeping.keeps && !p.Recall.Recorded() && !errors.Is(err, ErrLeaseLost) {
+	if !l.bare && l.turn.Keeps() && !l.turn.Recorded() && !errors.Is(err, ErrLeaseLost) {
 		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotRecorded), err)
 	}
 	if errnote.Is(err, errnote.NothingDone(true)) {
@@ -148,7 +148,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 // encode returns what is to be kept of a result. If the codec fails, that is
 // only that there was one.
 func (g *Guard) encode(v any) (made, error) {
-	payload, err := g.coder().Marshal(v)
+	payload, err := g.codec.Marshal(v)
 	if err != nil {
 		return made{kind: recordGone}, err
 	}
@@ -161,7 +161,7 @@ func (g *Guard) finish(m made, err error) (made, error) {
 	if !errors.As(err, &final) {
 		return m, err
 	}
-	payload, bad := g.coder().Marshal(finalRecord{final.Code, final.Text})
+	payload, bad := g.codec.Marshal(finalRecord{final.Code, final.Text})
 	if bad != nil {
 		return made{kind: recordGone}, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotRecorded, bad), err)
 	}
@@ -181,7 +181,7 @@ func (g *Guard) replay(recall *turns.Recall, mark []byte) (OnceResult, error) {
 		return r, nil
 	}
 	var final finalRecord
-	if err := g.coder().Unmarshal(m.payload, &final); err != nil {
+	if err := g.codec.Unmarshal(m.payload, &final); err != nil {
 		return r, fmt.Errorf("%w: the codec: %w", ErrResultGone, err)
 	}
 	return r, &FinalError{Code: final.Code, Text: final.Text}
@@ -223,27 +223,20 @@ var errNoRecords = fmt.Errorf("%w: %w: this locker keeps no results", ErrInvalid
 // until ctx ends. Its errors are ErrUnavailable, which wraps the store's error,
 // ErrClosed, ErrInvalidKey, ErrNoDefault, and ErrInvalidOption if the store
 // keeps no results.
-func (g *Guard) Forget(ctx context.Context, key string) (bool, error) {
-	g, err := g.resolve()
-	if err != nil {
-		return false, err
-	}
-	if ctx == nil {
-		return false, errNilContext
-	}
-	if err := checkName(key); err != nil {
-		return false, err
-	}
-	store := g.family.locker
-	if !store.Capabilities().Records {
-		return false, errNoRecords
-	}
-	if !g.family.engine.Enter() {
-		return false, ErrClosed
-	}
-	defer g.family.engine.Leave()
-	forgot, err := store.Forget(ctx, storeName(key))
-	return forgot, known(err)
+func (g *Guard) Forget(ctx context.Context, key string) (forgot bool, err error) {
+	err = g.visit(ctx, func(g *Guard) error {
+		if err := checkName(key); err != nil {
+			return err
+		}
+		store := g.family.locker
+		if !store.Capabilities().Records {
+			return errNoRecords
+		}
+		var err error
+		forgot, err = store.Forget(ctx, storeName(key))
+		return known(err)
+	})
+	return forgot, err
 }
 
 // KeepFor says how long the result of the innermost function of [Once] in ctx
@@ -290,7 +283,6 @@ func (l *Lease) keep(ctx context.Context, m made, mark []byte, err error) error 
 		return errors.Join(fmt.Errorf("%w: %w", ErrNotRecorded, wrong), err)
 	case l.bare:
 	case m.kind != 0 && life > 0:
-		k.keeps = true
 		k.recall.Keep(g.record(ctx, m, mark, life))
 	case g.atMostOnce:
 		l.turn.Unmark()

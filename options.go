@@ -40,16 +40,21 @@ func checkDuration(setting string, d time.Duration) error {
 	return nil
 }
 
+// durationOption is an option with one duration, which checkDuration allows.
+func durationOption(setting string, d time.Duration, set func(c *config)) Option {
+	return optionFunc(func(c *config) error {
+		err := checkDuration(setting, d)
+		if err == nil {
+			set(c)
+		}
+		return err
+	})
+}
+
 // WithMaxWait bounds how long a verb waits for its key. It is at least 1 ms. 0
 // makes one attempt. Default 3 s.
 func WithMaxWait(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if err := checkDuration("MaxWait", d); err != nil {
-			return err
-		}
-		c.set.MaxWait = d
-		return nil
-	})
+	return durationOption("MaxWait", d, func(c *config) { c.set.MaxWait = d })
 }
 
 // WithMaxWaiters bounds how many calls of this process stand in line for one
@@ -80,13 +85,7 @@ func WithMaxWaiters(n int) Option {
 // [Guard.Do]. Otherwise set the limit to the longest connection that may keep
 // other calls from the key.
 func WithMaxHold(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if err := checkDuration("MaxHold", d); err != nil {
-			return err
-		}
-		c.set.MaxHold = d
-		return nil
-	})
+	return durationOption("MaxHold", d, func(c *config) { c.set.MaxHold = d })
 }
 
 // WithLinger keeps a key with its process for up to d after a call, so that the
@@ -124,13 +123,7 @@ func WithMaxHold(d time.Duration) Option {
 // refused with an ErrInvalidOption that Is [errors.ErrUnsupported]. New returns
 // it, and [Guard.With] panics with it.
 func WithLinger(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if err := checkDuration("Linger", d); err != nil {
-			return err
-		}
-		c.linger, c.given.linger = d, d > 0
-		return nil
-	})
+	return durationOption("Linger", d, func(c *config) { c.linger, c.given.linger = d, d > 0 })
 }
 
 // KeepOn says after which results of the function [WithMinHold] keeps the key.

@@ -69,23 +69,15 @@ func (g *Guard) Check(ctx context.Context) error {
 // Findings returns everything that a check of the locker finds, even warnings.
 // It is for the log at start-up, and for people. It makes the same check as
 // [Guard.Check]. It returns an error if the check could not be made to its end.
-func (g *Guard) Findings(ctx context.Context) ([]Finding, error) {
-	g, err := g.resolve()
-	if err != nil {
-		return nil, err
-	}
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	if !g.family.engine.Enter() {
-		return nil, ErrClosed
-	}
-	defer g.family.engine.Leave()
-	found, err := locker.Findings(g.family.locker.Check(ctx, g.set.TTL))
-	for i := range found {
-		if slices.Contains(g.accepted, found[i].Name) {
-			found[i].Severity = Warn
+func (g *Guard) Findings(ctx context.Context) (found []Finding, err error) {
+	err = g.visit(ctx, func(g *Guard) (err error) {
+		found, err = locker.Findings(g.family.locker.Check(ctx, g.set.TTL))
+		for i := range found {
+			if slices.Contains(g.accepted, found[i].Name) {
+				found[i].Severity = Warn
+			}
 		}
-	}
+		return err
+	})
 	return found, err
 }

@@ -19,7 +19,6 @@ type keeping struct {
 	ttl    time.Duration // unless its function has set another one
 	own    atomic.Int64  // 0, or what the function has set: 1 more than the milliseconds, or below 0 if that was wrong
 	over   atomic.Bool   // its function has returned
-	keeps  bool          // there is something to keep; the goroutine's that runs the function
 }
 
 // set is KeepFor.
@@ -47,7 +46,7 @@ func (k *keeping) life() (time.Duration, error) {
 
 // record returns m as the store keeps it for ttl. ctx is that of the hold.
 func (c *config) record(ctx context.Context, m made, mark []byte, ttl time.Duration) locker.Record {
-	value := encodeRecord(m, mark, originOf(c.observers.traceparent(ctx)), c.limit())
+	value := encodeRecord(m, mark, originOf(c.observers.traceparent(ctx)), c.resultLimit)
 	return locker.Record{Value: value, TTL: ttl.Truncate(time.Millisecond)}
 }
 

@@ -158,7 +158,9 @@ func (l *Lease) tellEnd(err error, panicked bool) {
 			r.Overrun = time.Since(at)
 		}
 	}
-	l.hold.end(r)
+	for _, o := range l.guard.observers {
+		o.HoldEnd(l.hold.ctx, l.hold.info, r)
+	}
 	if l.outer == nil {
 		l.guard.logOverrun(l.hold.ctx, l.key, r.Overrun)
 	}

@@ -92,15 +92,10 @@ type Locker interface {
 	Fence(ctx context.Context, c *Claim) (token uint64, err error)
 
 	// Release ends c's hold as e says. In the same step it gives the key to the
-	// first in the queue for the time of an [Offer]. It reserves that claim's
-	// block of tokens if the claim wants one, and tells its process by
-	// [Waker.Granted].
-	//
-	// A claim is passed over if its process is known to be gone (law 6), or if
-	// its locker was closed.
-	//
-	// If several claims in front of the queue may own the key together, all of
-	// them get it (law 10). The same is done if others still own the key.
+	// first in the queue for the time of an [Offer], and to those behind it by
+	// law 10. It reserves a block of tokens for each that wants one, and tells
+	// its process by [Waker.Granted]. A claim is passed over if its process is
+	// known to be gone (law 6), or if its locker was closed.
 	//
 	// Release returns ErrLeaseLost if c did not own the key. A key that nobody
 	// owns then still goes to the first in the queue, and e.Next is not queued.

@@ -25,19 +25,13 @@ type Record struct {
 // Recorder has the methods of a [Locker] that keeps records, see
 // [Capabilities].Records.
 //
-// A Release of a claim that recalls keeps [End].Record beside the key in the
-// same step, if the claim owns the key. It takes all claims that recall out of
-// the queue, and tells their processes by [Waker.Recorded]. Its Next does not
-// recall. If the claim does not own its key, no record changes. Release returns
-// nil if the record is there by an earlier Release of the same claim.
-//
-// A claim can also mark that a function runs under it (law 12). Each key has
-// one record, and a mark takes its place.
+// A Release keeps [End].Record by law 11, and tells the processes of the claims
+// that leave the queue by [Waker.Recorded]. Its claim recalls, and its Next does
+// not. Release returns nil if the record is there by an earlier Release of the
+// same claim. Each key has one record, and a mark takes its place (law 12).
 type Recorder interface {
-	// Begin marks the key of c, which owns it and recalls. The mark is r, of at
-	// most MaxMark bytes. It counts as the record of the key once c does not
-	// own the key any more. Until then no claim finds it. The record of a
-	// Release of c takes its place.
+	// Begin marks the key of c, which owns it and recalls, by law 12. The mark
+	// is r, of at most MaxMark bytes.
 	//
 	// If the key has the record or the mark of another claim, Begin changes
 	// nothing and returns that record. c owns the key as before.

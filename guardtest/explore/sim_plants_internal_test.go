@@ -33,7 +33,6 @@ var plants = []struct {
 	{"offer-grows-at-once", "TestSim/replicahand"},
 	{"offer-taken-late", "TestSimRows/nats/farheld"},
 	{"rows-release-any-owner", "TestSimRows/zookeeper/excl2"},
-	{"rows-released-behind-error", "TestSimRows/ears/farallears"},
 	{"rows-token-of-old-read", "TestSimRows/postgres/excl2"},
 	{"rows-held-for-record", "TestSimRows/etcd/once"},
 	{"rows-head-of-record", "TestSimRows/etcd/longonce"},

@@ -25,7 +25,7 @@ type Check struct {
 func Checks() []Check {
 	var all []Check
 	for _, of := range [][]Check{
-		ownership, renewal, ended, release, abandoning, handover, queueing, moment, resting, outsiders, granting,
+		ownership, renewal, ended, release, givingUp, handover, queueing, moment, resting, outsiders, granting,
 		fencing, crowd, inspection, sharing, sharedQueue, permits,
 		several, recording, marking, listening,
 		life,

@@ -53,9 +53,9 @@ func (p *pair) marked(s *side, key string) *locker.Claim {
 func findsMark(p *pair) {
 	p.release(p.a, p.marked(p.a, "released"), nil)
 	p.finds("released", mark.Value)
-	p.a.giveUp(p.marked(p.a, "abandoned"), locker.End{}, false)
-	p.release(p.b, p.eventually(p.b, "abandoned", long), nil)
-	p.finds("abandoned", mark.Value)
+	p.a.giveUp(p.marked(p.a, "given-up"), locker.End{}, false)
+	p.release(p.b, p.eventually(p.b, "given-up", long), nil)
+	p.finds("given-up", mark.Value)
 	again := p.marked(p.b, "again")
 	p.begins(p.b, again)
 	p.release(p.b, again, nil)
@@ -188,9 +188,9 @@ func unmarks(p *pair) {
 	p.end(p.a, p.marked(p.a, "released"), unmark)
 	p.finds("released", "")
 
-	p.a.giveUp(p.marked(p.a, "abandoned"), unmark, false)
-	p.release(p.b, p.eventually(p.b, "abandoned", long), nil)
-	p.finds("abandoned", "")
+	p.a.giveUp(p.marked(p.a, "given-up"), unmark, false)
+	p.release(p.b, p.eventually(p.b, "given-up", long), nil)
+	p.finds("given-up", "")
 
 	lost := p.marked(p.a, "lost")
 	p.release(p.a, lost, nil)

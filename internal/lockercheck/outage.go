@@ -33,8 +33,8 @@ func (c FaultyCheck) Test(a, b locker.Locker, breakStore func() (mend func())) e
 var outage = []Check{
 	{"every call ends with its ctx, though the store gives no answer", "Locker", endsWithContext},
 	{"no answer is ErrUnavailable", "Locker, law 8", saysUnavailable},
-	{"what was abandoned in an outage is freed after it", "Locker.Release, End.Queued", abandonSurvivesOutage},
-	{"a share that was abandoned in an outage is freed alone", "law 9", abandonsShareAlone},
+	{"what was given up in an outage is freed after it", "Locker.Release, End.Queued", givenUpSurvivesOutage},
+	{"a share that was given up in an outage is freed alone", "law 9", givenUpShareAlone},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
 	{"a record without an answer is kept before the key is freed", "law 11", keepsBeforeFree},
 	{"a mark without an answer is removed", "law 12", unmarksAfterOutage},
@@ -201,9 +201,9 @@ func saysUnavailable(p *pair) {
 	})
 }
 
-// abandonSurvivesOutage abandons an owner, a claim in the queue, and one whose
+// givenUpSurvivesOutage gives up an owner, a claim in the queue, and one whose
 // Acquire had no answer.
-func abandonSurvivesOutage(p *pair) {
+func givenUpSurvivesOutage(p *pair) {
 	owned, queued, unclear := claim("owned", long), claim("queued", long), claim("unclear", long)
 	holder := claim("queued", long)
 	p.acquire(p.a, owned)
@@ -223,16 +223,16 @@ func abandonSurvivesOutage(p *pair) {
 	p.eventually(p.b, "owned", long)
 	p.closed(p.a)
 	if r := p.release(p.b, holder, nil); r.Handed {
-		fail("the claim in the queue that was abandoned in an outage was handed its key after it")
+		fail("the claim in the queue that was given up in an outage was handed its key after it")
 	}
 	for _, key := range []string{"queued", "unclear"} {
 		p.eventually(p.b, key, long)
 	}
 }
 
-// abandonsShareAlone abandons one of two shares. A third claim gets its place,
+// givenUpShareAlone gives up one of two shares. A third claim gets its place,
 // and the other share is owned as before.
-func abandonsShareAlone(p *pair) {
+func givenUpShareAlone(p *pair) {
 	p.sharers()
 	gone, stays := permit("k", 2, long), permit("k", 2, long)
 	p.acquire(p.a, gone)
@@ -243,7 +243,7 @@ func abandonsShareAlone(p *pair) {
 	})
 	p.comes(p.b, permit("k", 2, long), locker.Try{})
 	if err := p.renew(p.b, stays); err != nil {
-		fail("Renew of a share, after another share of its key was abandoned in an outage: %v, want success", err)
+		fail("Renew of a share, after another share of its key was given up in an outage: %v, want success", err)
 	}
 	p.refused(p.a, permit("k", 2, long))
 }
@@ -286,7 +286,7 @@ func servesAfterOutage(p *pair) {
 	handsOver(p)
 }
 
-// keepsBeforeFree keeps a record in an outage, and abandons the claim then. The
+// keepsBeforeFree keeps a record in an outage, and gives up the claim then. The
 // record is there as soon as the key is free.
 func keepsBeforeFree(p *pair) {
 	p.recorder(p.a)

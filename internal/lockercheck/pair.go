@@ -63,7 +63,7 @@ type side struct {
 
 func newSide(name string, l locker.Locker) *side {
 	s := &side{Locker: l, name: name, ear: newEar()}
-	s.ear.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return alone{l} })
+	s.ear.janitor = lockerkit.NewJanitor(alone{l})
 	return s
 }
 

@@ -20,26 +20,36 @@ func at(node string, n int) Cleanup {
 	return c
 }
 
-func name(c Cleanup) int {
+func name(c *Cleanup) int {
 	n, _ := strconv.Atoi(c.Claim.Key)
 	return n
 }
 
-func TestABacklogIsBoundedInEachOfItsParts(t *testing.T) {
+// untried is named, for a backlog.
+func untried(n int) *Cleanup {
+	c := named(n)
+	return &c
+}
+
+func TestABacklogIsBoundedAndKeepsTheFreshFirst(t *testing.T) {
 	b, now := &backlog{}, time.Now()
-	repeated := Cleanup{tries: 1, due: now}
-	for n := range 3 * cleanupMost {
-		b.add(named(n))
-		b.add(repeated)
+	for n := range cleanupMost {
+		b.add(untried(n))
+		b.add(&Cleanup{Claim: untried(-1).Claim, tries: 1, due: now.Add(time.Duration(n))})
 	}
-	if len(b.fresh) != cleanupMost || len(b.again) != cleanupMost {
-		t.Errorf("%d and %d cleanups are kept, want %d each", len(b.fresh), len(b.again), cleanupMost)
+	for n, c := range b.all {
+		if name(c) != n {
+			t.Fatalf("place %d has %d", n, name(c))
+		}
+	}
+	if len(b.all) != cleanupMost || b.dropped != cleanupMost {
+		t.Errorf("%d cleanups are kept and %d dropped, want %d each", len(b.all), b.dropped, cleanupMost)
 	}
 	for n := range testsize.Pick(100, 20) * cleanupMost { // what was taken is not kept
 		b.take(now, false)
-		b.add(named(n))
+		b.add(untried(n))
 	}
-	if c := cap(b.fresh); c > 4*cleanupMost {
+	if c := cap(b.all); c > 4*cleanupMost {
 		t.Errorf("memory for %d cleanups is kept", c)
 	}
 }
@@ -54,15 +64,15 @@ func TestABacklogTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
 	}
 	told(0, 0)
 	for n := range cleanupMost + 10 {
-		b.add(named(n))
+		b.add(untried(n))
 	}
 	told(0, 10)
-	b.add(named(0))
+	b.add(untried(0))
 	told(time.Second, 0)
-	b.add(named(0))
+	b.add(untried(0))
 	told(tellEvery, 2)
-	b.add(named(0))
-	for !b.empty() {
+	b.add(untried(0))
+	for len(b.all) > 0 {
 		told(tellEvery, 0)
 		b.take(now, true)
 	}
@@ -73,10 +83,10 @@ func TestABacklogTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
 func TestABacklogGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
 	b, now := &backlog{}, time.Now()
 	for _, n := range rand.Perm(100) {
-		b.add(Cleanup{Claim: named(1000 + n).Claim, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
+		b.add(&Cleanup{Claim: untried(1000 + n).Claim, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
 	}
 	for n := range 2*cleanupBatch - 10 {
-		b.add(named(n))
+		b.add(untried(n))
 	}
 	var got []int
 	for batch := b.take(now, false); len(batch) > 0; batch = b.take(now, false) {
@@ -99,10 +109,10 @@ func TestABacklogGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
 	if len(got) != 2*cleanupBatch-10+50 {
 		t.Errorf("%d cleanups, want the fresh and the 50 that are due", len(got))
 	}
-	if d := b.pause(now); d != time.Second {
+	if d := b.all[0].due.Sub(now); d != time.Second {
 		t.Errorf("the next is due in %v, want 1 s", d)
 	}
-	if n := len(b.take(now, true)); n != 50 || !b.empty() {
+	if n := len(b.take(now, true)); n != 50 || len(b.all) > 0 {
 		t.Errorf("%d cleanups at the end, want all 50", n)
 	}
 }

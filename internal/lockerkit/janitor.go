@@ -1,10 +1,10 @@
 package lockerkit
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +21,7 @@ type Cleanup struct {
 
 	came  time.Time // when it was added
 	tries int
-	due   time.Time
+	due   time.Time // the next try; zero: at once
 }
 
 const (
@@ -31,14 +31,14 @@ const (
 	cleanupPause = time.Second          // until each later try: a server that goes on after a hang frees its keys soon
 	cleanupFor   = 31 * time.Second     // then a cleanup without an answer is given up, and its key ends by its TTL
 	cleanupBatch = locker.MaxSeveral    // cleanups in one request
-	cleanupMost  = 4096                 // max cleanups of each kind per node; more are dropped and end by their TTL
+	cleanupMost  = 8192                 // max cleanups of a node; more are dropped and end by their TTL
 	tellEvery    = time.Minute          // between two logs of how many were dropped at a node
 )
 
 // Janitor does cleanups in the background. Each node has its own, so that a
 // node that hangs delays no other. A Janitor is safe for concurrent use.
 type Janitor struct {
-	clean func(ctx context.Context, node string, due []Cleanup) (done []bool)
+	clean func(ctx context.Context, due []*Cleanup) (done []bool)
 
 	ctx    context.Context // of all requests; outlives the calls that left the cleanups
 	cancel context.CancelFunc
@@ -50,14 +50,12 @@ type Janitor struct {
 	closed  bool
 }
 
-// NewJanitor returns a Janitor that releases claims in the store of each node.
-func NewJanitor(store func(node string) locker.Locker) *Janitor {
-	return newJanitor(func(ctx context.Context, node string, due []Cleanup) []bool {
-		return release(ctx, store(node), due)
-	})
+// NewJanitor returns a Janitor that releases claims in l.
+func NewJanitor(l locker.Locker) *Janitor {
+	return newJanitor(func(ctx context.Context, due []*Cleanup) []bool { return release(ctx, l, due) })
 }
 
-func newJanitor(clean func(context.Context, string, []Cleanup) []bool) *Janitor {
+func newJanitor(clean func(context.Context, []*Cleanup) []bool) *Janitor {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits; Close ends it
 	return &Janitor{
 		clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*backlog), closing: make(chan struct{}),
@@ -66,7 +64,7 @@ func newJanitor(clean func(context.Context, string, []Cleanup) []bool) *Janitor 
 
 // release releases the claims of due in l, together as far as l can, and
 // reports for each whether nothing is left to do.
-func release(ctx context.Context, l locker.Locker, due []Cleanup) (done []bool) {
+func release(ctx context.Context, l locker.Locker, due []*Cleanup) (done []bool) {
 	if len(due) == 1 {
 		_, err := l.Release(ctx, due[0].Claim, due[0].End)
 		return []bool{!errors.Is(err, locker.ErrUnavailable)}
@@ -111,8 +109,7 @@ func (j *Janitor) Add(c Cleanup) {
 	}
 	c.End.Queued = true
 	c.came = time.Now()
-	c.due = c.came
-	b.add(c)
+	b.add(&c)
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -131,7 +128,7 @@ func (j *Janitor) work(node string, b *backlog) {
 			return
 		case len(due) > 0:
 			ctx, cancel := context.WithTimeout(j.ctx, limits.Apart(cleanupLimit))
-			answered := j.clean(ctx, node, due)
+			answered := j.clean(ctx, due)
 			cancel()
 			j.settle(b, due, answered)
 		default:
@@ -150,22 +147,25 @@ func (j *Janitor) work(node string, b *backlog) {
 // due. If none is due, pause is the time until the next one. If none is left,
 // next ends the backlog and ok is false. dropped is the number of cleanups to
 // warn of.
-func (j *Janitor) next(node string, b *backlog) (due []Cleanup, pause time.Duration, dropped int, ok bool) {
+func (j *Janitor) next(node string, b *backlog) (due []*Cleanup, pause time.Duration, dropped int, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
 	dropped = b.tell(now)
-	if b.empty() {
+	if len(b.all) == 0 {
 		delete(j.nodes, node)
 		return nil, 0, dropped, false
 	}
 	due = b.take(now, j.closed)
-	return due, b.pause(now), dropped, true
+	if len(due) == 0 {
+		pause = b.all[0].due.Sub(now)
+	}
+	return due, pause, dropped, true
 }
 
 // settle decides which cleanups come again: those that need a second time, and
 // cleanups without an answer.
-func (j *Janitor) settle(b *backlog, done []Cleanup, answered []bool) {
+func (j *Janitor) settle(b *backlog, done []*Cleanup, answered []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
@@ -207,28 +207,29 @@ func (j *Janitor) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// A backlog holds the cleanups of one node. fresh has those that were never
-// tried, in the order of their arrival. again has those to be tried again, by
-// the time when they are due. The fresh ones go first, because they may wake
-// somebody. Each part is bounded.
+// A backlog holds the cleanups of one node by the time when they are due. Those
+// that were never tried are due at once, so they go first, because they may wake
+// somebody.
 type backlog struct {
-	wake  chan struct{} // holds one: there are new cleanups
-	fresh []Cleanup
-	again repeats
+	wake chan struct{} // holds one: there are new cleanups
+	all  []*Cleanup
 
 	dropped int       // since they were last told
 	toldAt  time.Time // when they were; zero: never
 }
 
-// add keeps c, unless there are too many already, and counts those that are
-// dropped.
-func (b *backlog) add(c Cleanup) {
-	switch {
-	case c.tries == 0 && len(b.fresh) < cleanupMost:
-		b.fresh = append(b.fresh, c)
-	case c.tries > 0 && len(b.again) < cleanupMost:
-		heap.Push(&b.again, c)
-	default:
+// add keeps c behind those that are due no later. If there are too many then,
+// add drops the one that is due last.
+func (b *backlog) add(c *Cleanup) {
+	at, _ := slices.BinarySearchFunc(b.all, c, func(one, c *Cleanup) int {
+		if one.due.After(c.due) {
+			return 1
+		}
+		return -1
+	})
+	b.all = slices.Insert(b.all, at, c)
+	if len(b.all) > cleanupMost {
+		b.all = slices.Delete(b.all, cleanupMost, len(b.all))
 		b.dropped++
 	}
 }
@@ -237,7 +238,7 @@ func (b *backlog) add(c Cleanup) {
 // dropped, it does so once in tellEvery. At the end of the backlog it tells
 // all.
 func (b *backlog) tell(now time.Time) (dropped int) {
-	if !b.toldAt.IsZero() && now.Sub(b.toldAt) < tellEvery && !b.empty() {
+	if !b.toldAt.IsZero() && now.Sub(b.toldAt) < tellEvery && len(b.all) > 0 {
 		return 0
 	}
 	if dropped, b.dropped = b.dropped, 0; dropped > 0 {
@@ -246,49 +247,14 @@ func (b *backlog) tell(now time.Time) (dropped int) {
 	return dropped
 }
 
-func (b *backlog) empty() bool { return len(b.fresh) == 0 && len(b.again) == 0 }
-
 // take takes a batch of cleanups that are due. With all, it also takes cleanups
 // that are not due.
-func (b *backlog) take(now time.Time, all bool) []Cleanup {
-	n := min(len(b.fresh), cleanupBatch)
-	due := make([]Cleanup, n, min(n+len(b.again), cleanupBatch))
-	copy(due, b.fresh)
-	b.fresh = b.fresh[n:]
-	if len(b.fresh) == 0 {
-		b.fresh = nil
+func (b *backlog) take(now time.Time, all bool) []*Cleanup {
+	n := 0
+	for n < min(len(b.all), cleanupBatch) && (all || !b.all[n].due.After(now)) {
+		n++
 	}
-	for len(due) < cleanupBatch && len(b.again) > 0 && (all || !b.again[0].due.After(now)) {
-		due = append(due, heap.Pop(&b.again).(Cleanup))
-	}
+	due := slices.Clone(b.all[:n])
+	b.all = slices.Delete(b.all, 0, n)
 	return due
-}
-
-// pause is the time until a cleanup is due.
-func (b *backlog) pause(now time.Time) time.Duration {
-	if len(b.fresh) > 0 || len(b.again) == 0 {
-		return 0
-	}
-	return b.again[0].due.Sub(now)
-}
-
-// repeats is a heap of cleanups by due.
-type repeats []Cleanup
-
-func (r repeats) Len() int { return len(r) }
-
-func (r repeats) Less(i, k int) bool { return r[i].due.Before(r[k].due) }
-
-func (r repeats) Swap(i, k int) { r[i], r[k] = r[k], r[i] }
-
-// Push implements [heap.Interface].
-func (r *repeats) Push(c any) { *r = append(*r, c.(Cleanup)) }
-
-// Pop implements [heap.Interface].
-func (r *repeats) Pop() any {
-	last := len(*r) - 1
-	c := (*r)[last]
-	(*r)[last] = Cleanup{}
-	*r = (*r)[:last]
-	return c
 }

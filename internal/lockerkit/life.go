@@ -6,94 +6,136 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/locker"
 )
+
+// Life takes a Locker from Open to Close. A Life is closed until Open, and again
+// from Close on. The Life counts the calls in progress, so that Close can wait
+// for them. A Locker that works between calls too does so in goroutines of
+// Serve.
+//
+// The zero Life with a Store is ready. A Life is safe for concurrent use.
+type Life struct {
+	Store string // name of the package, for errors
+
+	mu    sync.Mutex    // guards state and down; never held across I/O or a callback
+	state state         // only grows
+	down  chan struct{} // made by the first Close, closed when shutDown has returned
+	// calls counts the calls between Enter and Leave, and the goroutines of Go.
+	// None begins once state is closed.
+	calls sync.WaitGroup
+
+	ctx     context.Context // of the goroutines of Serve; made by Open
+	cancel  context.CancelFunc
+	service sync.WaitGroup // those goroutines
+}
+
+type state int
 
 const (
-	firstLimit = 250 * time.Millisecond
-	lastLimit  = 2 * time.Second // short limits find a new leader or connection soon
-	firstPause = 10 * time.Millisecond
-	lastPause  = time.Second
+	fresh  state = iota
+	begun        // Open was called, and may have failed
+	open         // Open succeeded
+	closed       // Close was called
 )
 
-// Life is the Gate of a Locker that works between calls too: it has goroutines
-// of its own, and requests that go on when their callers have returned.
-//
-// A Life is safe for concurrent use.
-type Life struct {
-	Gate
-
-	closing chan struct{} // closed first by Close
-	// ctx ends what runs in the background. Close ends it by cancel when no
-	// call is in progress any more.
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	stop    sync.Mutex // guards stopped; never held across I/O or a callback
-	stopped bool       // no service begins any more
-	service sync.WaitGroup
-}
-
-// NewLife returns the Life of a Locker of the package that is named store.
-func NewLife(store string) *Life {
-	l := &Life{Gate: Gate{Store: store}, closing: make(chan struct{})}
+// Open calls ready, which checks settings and makes what the Locker needs. If
+// ready returns an error, Open returns it and the Life stays closed. A second
+// Open is an ErrInvalidOption.
+func (l *Life) Open(ready func() error) error {
+	if !l.step(fresh, begun) {
+		return Invalid(l.Store, "the locker was opened before: each guard.New needs one of its own")
+	}
 	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the Locker, until Close
-	return l
+	if err := ready(); err != nil {
+		return err
+	}
+	l.step(begun, open)
+	return nil
 }
 
-// Closing is closed when Close begins: what is left to do is done at once.
-func (l *Life) Closing() <-chan struct{} { return l.closing }
+// step goes from one state to another. It reports whether the Life was in the
+// first.
+func (l *Life) step(from, to state) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != from {
+		return false
+	}
+	l.state = to
+	return true
+}
 
-// Context ends when Close has waited for all calls, and by Stop.
+// Enter begins a call, which ends with Leave. It returns an ErrInvalidOption
+// before Open, and ErrClosed after Close.
+func (l *Life) Enter() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch l.state {
+	case open:
+		l.calls.Add(1)
+		return nil
+	case closed:
+		return locker.ErrClosed
+	}
+	return Invalid(l.Store, "the locker is not open: pass it to guard.New")
+}
+
+// Leave ends a call that Enter began.
+func (l *Life) Leave() { l.calls.Done() }
+
+// Go runs f in a goroutine that may outlive the call in which it begins. The
+// goroutine counts as a call, so Go may only be called between Enter and Leave.
+func (l *Life) Go(f func()) { l.calls.Go(f) }
+
+// Wait blocks until no call is in progress. It is for the shutDown of Close.
+func (l *Life) Wait() { l.calls.Wait() }
+
+// Context returns the context that End ends.
 func (l *Life) Context() context.Context { return l.ctx }
 
-// Serve runs f in a goroutine of the Locker, which must end with Context. After
-// that it does nothing.
-func (l *Life) Serve(f func()) {
-	l.stop.Lock()
-	defer l.stop.Unlock()
-	if !l.stopped {
-		l.service.Go(f)
-	}
-}
+// Serve runs f in a goroutine of the Locker, which must end with Context. Only
+// the ready of Open may call Serve.
+func (l *Life) Serve(f func()) { l.service.Go(f) }
 
-// Stop ends Context at once, for a Close that does not wait any more.
-func (l *Life) Stop() {
-	l.stop.Lock()
-	defer l.stop.Unlock()
-	l.stopped = true
+// End ends the goroutines of Serve and waits for them. It is for the shutDown
+// of Close.
+func (l *Life) End() {
 	l.cancel()
+	l.service.Wait()
 }
 
-// Close is Gate.Close. When no call is in progress any more, it calls leave,
-// which takes the Locker out of queues. Then it ends Context, waits for the
-// goroutines of Serve, and calls end, which ends connections.
-func (l *Life) Close(ctx context.Context, leave, end func()) error {
-	return l.Gate.Close(ctx, func() {
-		close(l.closing)
-		l.Wait()
-		leave()
-		l.Stop()
-		l.service.Wait()
-		end()
-	})
-}
-
-// Insist calls try until it is done, the time is over, or Context ends. Close
-// ends the first of the pauses between.
-func (l *Life) Insist(until time.Time, try func(ctx context.Context) (done bool)) {
-	closing := l.closing
-	for limit, pause := firstLimit, firstPause; time.Now().Before(until) && l.ctx.Err() == nil; {
-		ctx, cancel := context.WithTimeout(l.ctx, limits.Apart(limit))
-		done := try(ctx)
-		cancel()
-		if done {
-			return
-		}
-		if !Pause(pause/2+limits.Jitter(pause), closing) {
-			closing, limit, pause = nil, firstLimit, firstPause/2 // once
-		}
-		limit, pause = min(2*limit, lastLimit), min(2*pause, lastPause)
+// Close turns new calls away. The first Close runs shutDown in a goroutine of
+// its own. Every Close blocks until shutDown has returned or ctx ends. If ctx
+// ends first, Close returns its error, and shutDown goes on.
+//
+// If the Life is not open, Close does nothing.
+func (l *Life) Close(ctx context.Context, shutDown func()) error {
+	down := l.shut(shutDown)
+	if down == nil {
+		return nil
 	}
+	select {
+	case <-down:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Life) shut(shutDown func()) (down chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != open {
+		return l.down // nil if it was never open
+	}
+	l.state, l.down = closed, make(chan struct{})
+	down = l.down
+	go func() { // ends with shutDown
+		defer close(down)
+		shutDown()
+	}()
+	return down
 }
 
 // Pause waits for d, or until done is closed. It reports whether d has passed.

@@ -78,8 +78,13 @@ const ReadOnly = "the server answered, but it takes no writes, as a replica or a
 // nobody listens, or nothing came in time. Somebody has broken a connection that
 // breaks.
 func Silent(err error) bool {
-	const windows = syscall.Errno(10061)    // WSAECONNREFUSED
-	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windows) ||
-		errors.As(err, &timeout) && timeout.Timeout()
+	const windows = syscall.Errno(10061) // WSAECONNREFUSED
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windows) || TimedOut(err)
+}
+
+// TimedOut reports whether err is a timeout, as that of a net.Error or a
+// context can be.
+func TimedOut(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func ready() error { return nil }
 
 func TestNobodyEntersBeforeOpenOrAfterClose(t *testing.T) {
-	g := lockerkit.Gate{Store: "mystore"}
+	g := lockerkit.Life{Store: "mystore"}
 	if err := g.Enter(); !errors.Is(err, locker.ErrInvalidOption) ||
 		!strings.Contains(err.Error(), "mystore: the locker is not open") {
 		t.Errorf("Enter before Open: %v", err)
@@ -55,7 +55,7 @@ func TestNobodyEntersBeforeOpenOrAfterClose(t *testing.T) {
 }
 
 func TestAnOpenThatFailsStaysClosed(t *testing.T) {
-	g := lockerkit.Gate{Store: "mystore"}
+	g := lockerkit.Life{Store: "mystore"}
 	if err := g.Open(func() error { return io.EOF }); !errors.Is(err, io.EOF) {
 		t.Errorf("Open: %v, want the error of ready", err)
 	}
@@ -68,7 +68,7 @@ func TestAnOpenThatFailsStaysClosed(t *testing.T) {
 
 func TestCloseWaitsForCallsAndForWhatOutlivesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := lockerkit.Gate{Store: "mystore"}
+		g := lockerkit.Life{Store: "mystore"}
 		if err := errors.Join(g.Open(ready), g.Enter()); err != nil {
 			t.Fatal(err)
 		}

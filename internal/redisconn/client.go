@@ -23,29 +23,23 @@ const (
 
 // ownClient makes the locker's own client.
 func (c *Conns) ownClient(s *Settings) redis.UniversalClient {
-	if theirs := s.Sentinel; s.GivenSentinel {
-		o := ownFailoverOptions(theirs)
-		c.loginHook = c.logins.in(&redis.Options{
-			Username: theirs.Username, Password: theirs.Password, DB: theirs.DB, ClientName: theirs.ClientName,
-			CredentialsProvider:          theirs.CredentialsProvider,
-			CredentialsProviderContext:   theirs.CredentialsProviderContext,
-			StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
-		}, o.DialTimeout)
-		rdb := redis.NewFailoverClient(o)
+	if s.GivenSentinel {
+		u := ofFailover(s.Sentinel)
+		o := own(u).Failover()
+		o.PoolSize = patientPool
+		c.loginHook = c.logins.in(u.Simple(), o.DialTimeout)
+		rdb := redis.NewFailoverClient(onePool(o))
 		rdb.AddHook(c.loginHook)
 		return rdb
 	}
 	if rdb, ok := s.Client.(*redis.ClusterClient); ok {
 		theirs := rdb.Options()
-		o := ownClusterOptions(theirs)
-		c.loginHook = c.logins.in(&redis.Options{
-			Username: theirs.Username, Password: theirs.Password, ClientName: theirs.ClientName,
-			CredentialsProvider:          theirs.CredentialsProvider,
-			CredentialsProviderContext:   theirs.CredentialsProviderContext,
-			StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
-		}, o.DialTimeout)
+		u := ofCluster(theirs)
+		o := own(u).Cluster()
+		o.ClusterSlots, o.ClusterStateReloadInterval = theirs.ClusterSlots, Reload
+		c.loginHook = c.logins.in(u.Simple(), o.DialTimeout)
 		c.loginHook.cluster, o.NewClient = true, c.newClient
-		return redis.NewClusterClient(o)
+		return redis.NewClusterClient(onePool(o))
 	}
 	theirs := s.Client.(*redis.Client).Options() // Check knows no other type
 	o := ownOptions(theirs)
@@ -63,47 +57,58 @@ func (c *Conns) newClient(o *redis.Options) *redis.Client {
 // sentinelAddr is the address that go-redis reports for a Sentinel client.
 const sentinelAddr = "FailoverClient"
 
-// ownOptions takes from o how to reach the server. A loginHook logs in; a
-// streaming provider does so anew later on. All other settings are the locker's
-// own. MaxRetries and similar settings must be set,
-// not left out. NewClient has replaced the zeros in o, and a 0 would mean the
-// default again.
-func ownOptions(o *redis.Options) *redis.Options {
-	life := o.ConnMaxLifetime
-	if o.Addr == sentinelAddr && (life <= 0 || life > sentinelLife) {
-		life = sentinelLife
-	}
-	size := poolSize
-	if o.Addr == sentinelAddr {
-		size = patientPool
-	}
-	return onePool(&redis.Options{
-		Network: o.Network, Addr: o.Addr, NodeAddress: o.NodeAddress, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
+// ofCluster takes from o how to reach servers and log in.
+func ofCluster(o *redis.ClusterOptions) redis.UniversalOptions {
+	return redis.UniversalOptions{
+		Addrs: o.Addrs, Dialer: o.Dialer, TLSConfig: o.TLSConfig, MaxRedirects: o.MaxRedirects,
+		DialTimeout:     min(o.DialTimeout, dialLimit),
+		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
+		Username: o.Username, Password: o.Password, ClientName: o.ClientName,
+		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: life,
+	}
+}
+
+// own are the settings of a client of ours that reaches the same servers. A
+// loginHook logs in; a streaming provider does so anew later on. All other
+// settings are the locker's own. MaxRetries and similar settings must be set,
+// not left out. NewClient has replaced the zeros in the caller's options, and a
+// 0 would mean the default again.
+func own(theirs redis.UniversalOptions) *redis.UniversalOptions {
+	return &redis.UniversalOptions{
+		Addrs: theirs.Addrs, MasterName: theirs.MasterName,
+		SentinelUsername: theirs.SentinelUsername, SentinelPassword: theirs.SentinelPassword,
+		Dialer: theirs.Dialer, TLSConfig: theirs.TLSConfig, MaxRedirects: max(theirs.MaxRedirects, 3),
+		StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
+		ConnMaxIdleTime:              lockerkit.IdleTime(theirs.ConnMaxIdleTime),
+		ConnMaxLifetime:              theirs.ConnMaxLifetime,
 
 		MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
-		DialTimeout: min(o.DialTimeout, dialLimit), DialerRetries: 1,
-		PoolSize: size, MaxIdleConns: poolSize, MaxConcurrentDials: poolSize, Protocol: 2, // no push notifications
+		DialTimeout: theirs.DialTimeout, DialerRetries: 1,
+		PoolSize: poolSize, MaxIdleConns: poolSize, MaxConcurrentDials: poolSize, Protocol: 2, // no push notifications
 		DisableIdentity:          true, // saves a round trip in a handshake that a try may wait for
 		MaintNotificationsConfig: noMaintenance(),
-	})
+	}
 }
 
-func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
-	return onePool(&redis.ClusterOptions{
-		Addrs: o.Addrs, ClusterSlots: o.ClusterSlots, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
-		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
-
-		MaxRetries: -1, MaxRedirects: max(o.MaxRedirects, 3), ContextTimeoutEnabled: true,
-		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
-		DialTimeout: min(o.DialTimeout, dialLimit), DialerRetries: 1,
-		PoolSize: poolSize, Protocol: 2, DisableIdentity: true,
-		ClusterStateReloadInterval: Reload,
-		MaintNotificationsConfig:   noMaintenance(),
-	})
+// ownOptions are those of a client for one server, or for the Sentinel client
+// of a caller.
+func ownOptions(theirs *redis.Options) *redis.Options {
+	o := own(redis.UniversalOptions{
+		Addrs: []string{theirs.Addr}, Dialer: theirs.Dialer, TLSConfig: theirs.TLSConfig,
+		StreamingCredentialsProvider: theirs.StreamingCredentialsProvider,
+		ConnMaxIdleTime:              theirs.ConnMaxIdleTime, ConnMaxLifetime: theirs.ConnMaxLifetime,
+		DialTimeout: min(theirs.DialTimeout, dialLimit),
+	}).Simple()
+	o.Network, o.NodeAddress = theirs.Network, theirs.NodeAddress
+	if o.Addr == sentinelAddr {
+		o.PoolSize = patientPool
+		if o.ConnMaxLifetime <= 0 || o.ConnMaxLifetime > sentinelLife {
+			o.ConnMaxLifetime = sentinelLife
+		}
+	}
+	return onePool(o)
 }
 
 // onePool makes a client send pipelines over the connections of all other

@@ -26,11 +26,10 @@ type Conns struct {
 	cluster *redis.ClusterClient // client, if it is one
 	at      *primaryTracker      // of the primary
 
-	logins    *logins    // of new connections
-	loginHook *loginHook // the one of client, if that is our own
-	idle      *idle
-	openings  openings // of connections that tries wait for
-	places    places   // of requests that have a connection alone
+	logins    *logins                  // of new connections
+	loginHook *loginHook               // the one of client, if that is our own
+	openings  perServer[*opening]      // of connections that tries wait for
+	places    perServer[chan struct{}] // of requests that have a connection alone
 	batcher   *batcher
 
 	// Trip is how long a round trip takes.
@@ -42,10 +41,9 @@ type Conns struct {
 func New(s *Settings) *Conns {
 	c := &Conns{}
 	c.logins = newLogins(s.Name, s.Admit, c.Trip.note)
-	c.idle = &c.logins.idle
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
-	c.batcher = newBatcher(func(ctx context.Context, cmds []Command) { c.exchange(ctx, c.client, cmds) }, c.Trip.near)
+	c.batcher = newBatcher(c.exchange, c.Trip.near)
 	return c
 }
 
@@ -64,7 +62,7 @@ func (c *Conns) connect(s *Settings) {
 		c.client.AddHook(c.at)
 	}
 	if s.GivenSentinel {
-		c.at.sentinels = newSentinels(ownFailoverOptions(s.Sentinel), c.logins, &c.Trip)
+		c.at.sentinels = newSentinels(ofFailover(s.Sentinel), c.logins, &c.Trip)
 	}
 }
 
@@ -74,7 +72,6 @@ func (c *Conns) connect(s *Settings) {
 // under way, and then waits for this read.
 func (c *Conns) Close() {
 	c.logins.close()
-	c.openings.dials.Wait()
 	c.batcher.close()
 	if c.at != nil && c.at.sentinels != nil {
 		c.at.sentinels.close()

@@ -20,15 +20,8 @@ const (
 	doubtful = 2
 )
 
-// idle knows when each node was heard of, and which connections to leave. It is
-// safe for concurrent use.
-type idle struct {
-	mu   sync.Mutex // guards seen
-	seen map[string]*sighting
-}
-
-// A sighting is what is known of the connections to a node. Its times count from
-// begun, and 0 means never.
+// A sighting is when a node was heard of, and which connections to it to leave.
+// Its times count from begun, and 0 means never.
 type sighting struct {
 	answered atomic.Int64 // the last request of a [Conns.Probe]
 	// left is since when a connection must have been heard of, or else it is
@@ -39,6 +32,8 @@ type sighting struct {
 	silent  int        // renewals since the last answer, each sent after the one before was given up
 	givenUp time.Time  // when the last of them was
 }
+
+func newSighting() *sighting { return &sighting{} }
 
 // renewed notes whether the node has answered a renewal that was sent at the
 // given time. All connections may have died without a word, in a NAT or behind
@@ -58,21 +53,6 @@ func (s *sighting) renewed(sent time.Time, unanswered bool) {
 	}
 }
 
-// at returns what is known of a node. node is "" without a cluster.
-func (i *idle) at(node string) *sighting {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	s := i.seen[node]
-	if s == nil {
-		if i.seen == nil {
-			i.seen = make(map[string]*sighting)
-		}
-		s = &sighting{}
-		i.seen[node] = s
-	}
-	return s
-}
-
 // A Probe may find out whether a connection was forgotten.
 type Probe struct {
 	seen   *sighting
@@ -88,7 +68,7 @@ type Probe struct {
 // because new connections need the time, and if the server is too far away to
 // answer in a part of it.
 func (c *Conns) Probe(ctx context.Context, node string, waits bool) (context.Context, Probe) {
-	p := Probe{seen: c.idle.at(node), start: time.Since(begun)}
+	p := Probe{seen: c.logins.seen.of(node, newSighting), start: time.Since(begun)}
 	last := p.seen.answered.Load()
 	if waits || last == 0 || p.start-time.Duration(last) < trusted || !c.own || p.seen.left.Load() > last {
 		return ctx, p

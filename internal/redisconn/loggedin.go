@@ -15,22 +15,16 @@ import (
 type loggedIn struct {
 	net.Conn
 
+	socket  syscall.Conn  // to check; nil if Conn has none, as that of TLS
 	answer  string        // the unread rest of the answer to a HELLO
 	reading atomic.Bool   // a read is under way
 	heard   atomic.Int64  // when the last read succeeded, after begun; 0: never
 	made    time.Duration // when it had logged in, after begun
-	left    *atomic.Int64 // see [idle]
+	left    *atomic.Int64 // see [sighting]
 }
 
 // begun is when the clock of loggedIn.heard began.
 var begun = time.Now()
-
-// loggedInSocket is a loggedIn connection that go-redis can check before
-// it uses it.
-type loggedInSocket struct {
-	loggedIn
-	socket syscall.Conn
-}
 
 // alive is how long a connection that the server has answered on counts as
 // alive. A check costs as much as half a request. One that died in this time is
@@ -45,29 +39,24 @@ var (
 
 // SyscallConn is called by go-redis before it uses the connection. An error
 // makes it use another one.
+//
+// No connection is checked while a read is under way. A pool that closes takes
+// away the time limit of such a read and then checks the connection. The check
+// waits for the read to end, and with a server that does not answer it never
+// ends.
 func (c *loggedIn) SyscallConn() (syscall.RawConn, error) {
-	if left := c.left.Load(); left > 0 && max(c.heard.Load(), int64(c.made)) <= left {
-		return nil, errLeftIdle
-	}
-	return unlooked{}, nil
-}
-
-// SyscallConn returns the socket for the check of go-redis, but not while a
-// read is under way. A pool that closes takes away the time limit of such a
-// read and then checks the connection. The check waits for the read to end,
-// and with a server that does not answer it never ends.
-func (c *loggedInSocket) SyscallConn() (syscall.RawConn, error) {
 	if c.reading.Load() {
 		return nil, errReading
 	}
-	if raw, err := c.loggedIn.SyscallConn(); err != nil {
-		return raw, err
+	heard := c.heard.Load()
+	if left := c.left.Load(); left > 0 && max(heard, int64(c.made)) <= left {
+		return nil, errLeftIdle
 	}
-	if heard := c.heard.Load(); heard == 0 || time.Since(begun)-time.Duration(heard) > alive {
-		return c.socket.SyscallConn()
-	}
-	if b, ok := c.socket.(*boundSocket); ok && b.left() {
+	if b, ok := c.Conn.(*bound); ok && b.left() {
 		return nil, errLeft
+	}
+	if c.socket != nil && (heard == 0 || time.Since(begun)-time.Duration(heard) > alive) {
+		return c.socket.SyscallConn()
 	}
 	return unlooked{}, nil
 }
@@ -80,10 +69,12 @@ func (unlooked) Read(func(uintptr) bool) error  { return nil }
 func (unlooked) Write(func(uintptr) bool) error { return nil }
 
 func afterLogin(conn net.Conn, left *atomic.Int64) net.Conn {
-	if socket, ok := conn.(syscall.Conn); ok {
-		return &loggedInSocket{loggedIn{Conn: conn, made: time.Since(begun), left: left}, socket}
+	c := &loggedIn{Conn: conn, made: time.Since(begun), left: left}
+	if b, ok := conn.(*bound); ok {
+		conn = b.Conn
 	}
-	return &loggedIn{Conn: conn, made: time.Since(begun), left: left}
+	c.socket, _ = conn.(syscall.Conn)
+	return c
 }
 
 func (c *loggedIn) Write(b []byte) (int, error) {

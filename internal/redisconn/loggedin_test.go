@@ -28,8 +28,8 @@ func tcpPair(t *testing.T) (client, server net.Conn) {
 
 func TestAConnectionIsCheckedUnlessItHasJustAnswered(t *testing.T) {
 	client, server := tcpPair(t)
-	c, ok := afterLogin(client, new(atomic.Int64)).(*loggedInSocket)
-	if !ok {
+	c, ok := afterLogin(client, new(atomic.Int64)).(*loggedIn)
+	if !ok || c.socket == nil {
 		t.Fatal("the socket of a TCP connection is not seen")
 	}
 	looks := func() bool {
@@ -73,8 +73,8 @@ func TestAConnectionToAReplacedPrimaryIsRefusedEvenIfItHasJustAnswered(t *testin
 	client, _ := tcpPair(t)
 	w := &primaryTracker{}
 	w.note("a:1", time.Now())
-	c, ok := afterLogin(w.bind(client, "a:1"), new(atomic.Int64)).(*loggedInSocket)
-	if !ok {
+	c, ok := afterLogin(w.bind(client, "a:1"), new(atomic.Int64)).(*loggedIn)
+	if !ok || c.socket == nil {
 		t.Fatal("the socket of a TCP connection is not seen")
 	}
 	c.heard.Store(int64(time.Since(begun) + time.Hour))

@@ -27,14 +27,14 @@ type logins struct {
 	name  string                             // of the connections; "" for none
 	admit func(info string, err error) error // may refuse a node of package redlock; nil admits all
 	met   func(took time.Duration)           // called with the length of each login; may be nil
-	idle  idle                               // of the connections
+	seen  perServer[*sighting]               // by address, "" without a cluster
 
 	ctx    context.Context // of all logins; ended by close
 	cancel context.CancelFunc
 
 	mu     sync.Mutex // guards closed; never held across I/O
 	closed bool
-	dials  sync.WaitGroup // under way; none begins once closed is set
+	dials  sync.WaitGroup // under way; none begins once closed is set, or no call is under way
 }
 
 func newLogins(name string, admit func(string, error) error, met func(time.Duration)) *logins {
@@ -132,7 +132,7 @@ func (g *loginHook) DialHook(next redis.DialHook) redis.DialHook {
 		if g.cluster {
 			node = addr
 		}
-		return afterLogin(conn, &g.idle.at(node).left), nil
+		return afterLogin(conn, &g.seen.of(node, newSighting).left), nil
 	}
 }
 
@@ -208,9 +208,6 @@ func (g *loginHook) logIn(dial context.Context, conn net.Conn) error {
 		if g.met != nil {
 			g.met(time.Since(start))
 		}
-		if err := named.late(ctx, c, by.ClientName); err != nil {
-			return err
-		}
 		return cmp.Or(g.admitted(ctx, c), errLoggedIn)
 	}
 	client := redis.NewClient(&by)
@@ -241,46 +238,45 @@ func (g *logins) admitted(ctx context.Context, c *redis.Conn) error {
 // round trip. By itself go-redis does that and names it a second time. It takes
 // a refusal of the second naming for a failure.
 type naming struct {
-	refused bool
 	refusal error // of the first request
 }
 
 func (n *naming) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook records whether the first request was refused.
+// ProcessHook records a refusal of the first request.
 func (n *naming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		if cmd.Name() == "hello" {
-			n.refused, n.refusal = err != nil, err
+			n.refusal = err
 		}
 		return err
 	}
 }
 
-// ProcessPipelineHook leaves out the second naming.
+// ProcessPipelineHook leaves out the second naming, unless the server does not
+// take names in the first request. A name must not cost leases, so a refusal is
+// not an error.
 func (n *naming) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		rest := slices.DeleteFunc(slices.Clone(cmds), func(c redis.Cmder) bool { return c.Name() == "client" })
-		if len(rest) == 0 {
+		if n.refusal == nil {
+			cmds = slices.DeleteFunc(slices.Clone(cmds), isNaming)
+		}
+		if len(cmds) == 0 {
 			return nil
 		}
-		return next(ctx, rest)
+		_ = next(ctx, cmds) // each command has its own error
+		for _, c := range cmds {
+			var answer redis.Error
+			if err := c.Err(); err != nil && (!isNaming(c) || !errors.As(err, &answer)) {
+				return err
+			}
+		}
+		return nil
 	}
 }
 
-// late names a connection if the server does not take names in the first
-// request. A name must not cost leases, so a refusal is not an error.
-func (n *naming) late(ctx context.Context, c *redis.Conn, name string) error {
-	if name == "" || !n.refused {
-		return nil
-	}
-	err := c.ClientSetName(ctx, name).Err()
-	if refusal := redis.Error(nil); errors.As(err, &refusal) {
-		return nil
-	}
-	return err
-}
+func isNaming(c redis.Cmder) bool { return c.Name() == "client" }
 
 // telling returns the error of a login that ended with err. A server that takes
 // no connection answers the first request so, and closes the connection.

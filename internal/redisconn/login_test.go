@@ -54,8 +54,7 @@ func TestEveryConnectionIsAbrupt(t *testing.T) {
 		"TLS": func(c net.Conn) net.Conn {
 			return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12})
 		},
-		"Sentinel":           func(c net.Conn) net.Conn { return &bound{Conn: c, w: w} },
-		"Sentinel, a socket": func(c net.Conn) net.Conn { return &boundSocket{bound: bound{Conn: c, w: w}} },
+		"Sentinel": func(c net.Conn) net.Conn { return w.bind(c, "") },
 		"Sentinel, TLS": func(c net.Conn) net.Conn {
 			return w.bind(tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}), "")
 		},

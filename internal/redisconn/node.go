@@ -47,7 +47,7 @@ func (c *Conns) Ask(ctx context.Context, names []string) {
 	for i, n := range names {
 		cmds[i] = NewCommand(ctx, "exists", n)
 	}
-	c.exchange(ctx, c.client, cmds)
+	c.exchange(ctx, cmds)
 }
 
 // nodeClient returns the client of the node that has name. It returns nil for a

@@ -12,22 +12,16 @@ import (
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
-// openings lets tries wait for a connection before they send anything. A try
-// that gets its connection late would run into its limit before the answer
-// comes. It would take the connection with it. openings is safe for concurrent
-// use.
-type openings struct {
-	mu    sync.Mutex           // guards nodes and what they point to; never held across I/O
-	nodes map[string]*opening  // by address; nodes with a waiting try or a dial
-	mute  map[string]time.Time // by address; when the last dial ended, if it got no answer
-	dials sync.WaitGroup       // under way; none begins once no call does
-}
-
-// opening holds the dials to one node. Invariant: dialing <= maxOpening.
+// An opening lets tries wait for a connection to a server before they send
+// anything. A try that gets its connection late would run into its limit before
+// the answer comes. It would take the connection with it. An opening is safe
+// for concurrent use.
 type opening struct {
-	waiting int // tries
-	dialing int
+	mu      sync.Mutex // guards the fields below; never held across I/O
+	waiting int        // tries
+	dialing int        // at most maxOpening
 	next    *arrival
+	mute    time.Time // when the last dial ended, if it got no answer
 }
 
 // arrival is the next dial to end.
@@ -36,6 +30,10 @@ type arrival struct {
 	took time.Duration // the dial; set before done is closed
 	err  error         // of the dial; set before done is closed
 }
+
+func newOpening() *opening { return &opening{next: newArrival()} }
+
+func newArrival() *arrival { return &arrival{done: make(chan struct{})} }
 
 // maxOpening is the max number of connections to a node that are opened at a
 // time for waiting tries.
@@ -62,9 +60,10 @@ func (c *Conns) Ready(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	o := c.openings.of(client.Options().Addr, newOpening)
 	var took time.Duration
 	for lacking(client) {
-		if took, err = c.openings.wait(ctx, client); err != nil {
+		if took, err = o.wait(ctx, client, &c.logins.dials); err != nil {
 			return err
 		}
 	}
@@ -90,29 +89,22 @@ func lacking(client *redis.Client) bool {
 
 // wait waits for the next dial to end, and returns how long that dial took. It
 // begins one if fewer dials than waiting tries are under way.
-func (o *openings) wait(ctx context.Context, client *redis.Client) (took time.Duration, err error) {
-	addr := client.Options().Addr
-	a := o.join(addr, func() {
-		start := time.Now()
-		o.dials.Go(func() {
-			err := open(client)
-			o.ended(addr, time.Since(start), err)
-		})
-	})
-	defer o.leave(addr)
+func (o *opening) wait(ctx context.Context, client *redis.Client, dials *sync.WaitGroup) (time.Duration, error) {
+	a := o.join(client, dials)
+	defer o.leave()
 	select {
 	case <-a.done:
 		return a.took, a.err
 	case <-ctx.Done():
-		return 0, o.connecting(addr)
+		return 0, o.connecting()
 	}
 }
 
 // connecting is the error of a try that had no connection in time.
-func (o *openings) connecting(addr string) error {
+func (o *opening) connecting() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if at, ok := o.mute[addr]; ok && time.Since(at) < muteFor {
+	if time.Since(o.mute) < muteFor {
 		return errStillMute
 	}
 	return ErrConnecting
@@ -125,54 +117,35 @@ func open(client *redis.Client) error {
 	return client.Process(ctx, redis.NewMapStringInterfaceCmd(ctx, "hello", 2)) // answered by the connection itself
 }
 
-func (o *openings) join(addr string, dial func()) *arrival {
+func (o *opening) join(client *redis.Client, dials *sync.WaitGroup) *arrival {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := o.nodes[addr]
-	if n == nil {
-		n = &opening{next: &arrival{done: make(chan struct{})}}
-		if o.nodes == nil {
-			o.nodes = make(map[string]*opening)
-		}
-		o.nodes[addr] = n
+	o.waiting++
+	if o.dialing < min(o.waiting, maxOpening) {
+		o.dialing++
+		dials.Go(func() { // ends with the dial
+			start := time.Now()
+			o.ended(start, open(client))
+		})
 	}
-	n.waiting++
-	if n.dialing < min(n.waiting, maxOpening) {
-		n.dialing++
-		dial()
-	}
-	return n.next
+	return o.next
 }
 
-func (o *openings) leave(addr string) {
+func (o *opening) leave() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := o.nodes[addr]
-	n.waiting--
-	o.drop(addr, n)
+	o.waiting--
 }
 
-func (o *openings) ended(addr string, took time.Duration, err error) {
+func (o *opening) ended(start time.Time, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.mute, addr)
+	o.dialing--
+	o.mute = time.Time{}
 	if errors.Is(err, ErrMute) {
-		if o.mute == nil {
-			o.mute = make(map[string]time.Time)
-		}
-		o.mute[addr] = time.Now()
+		o.mute = time.Now()
 	}
-	n := o.nodes[addr]
-	n.dialing--
-	n.next.took, n.next.err = took, err
-	close(n.next.done)
-	n.next = &arrival{done: make(chan struct{})}
-	o.drop(addr, n)
-}
-
-// drop forgets a node without waiting tries and dials. o.mu is held.
-func (o *openings) drop(addr string, n *opening) {
-	if n.waiting == 0 && n.dialing == 0 {
-		delete(o.nodes, addr)
-	}
+	o.next.took, o.next.err = time.Since(start), err
+	close(o.next.done)
+	o.next = newArrival()
 }

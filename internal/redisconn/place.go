@@ -3,7 +3,6 @@ package redisconn
 import (
 	"context"
 	"errors"
-	"sync"
 )
 
 // ErrBusy means that too many requests have a connection alone.
@@ -25,7 +24,7 @@ func (c *Conns) OneConn(ctx context.Context, name string) (send Way, done func()
 	if client == nil {
 		return nil, nil, ErrUnknownClient
 	}
-	place := c.places.of(client.Options().Addr)
+	place := c.places.of(client.Options().Addr, newPlaces)
 	select {
 	case place <- struct{}{}:
 	case <-ctx.Done():
@@ -33,7 +32,7 @@ func (c *Conns) OneConn(ctx context.Context, name string) (send Way, done func()
 	}
 	conn := client.Conn()
 	return func(ctx context.Context, cmds ...Command) []Command {
-		c.reloadOnMove(ctx, exchange(ctx, conn, cmds)) // each command has its own error
+		c.reload(ctx, exchange(ctx, conn, cmds)) // each command has its own error
 		return cmds
 	}, func() { _ = conn.Close(); <-place }, nil // back to the pool
 }
@@ -42,24 +41,6 @@ func (c *Conns) OneConn(ctx context.Context, name string) (send Way, done func()
 // a time.
 const maxAlone = poolSize * 3 / 4
 
-// places are the places of those who use a connection alone, for each server.
-type places struct {
-	mu sync.Mutex // guards by
-	by map[string]chan struct{}
-}
-
-// of returns the places at a server. A send takes a place and a receive frees
-// it.
-func (p *places) of(server string) chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	place := p.by[server]
-	if place == nil {
-		place = make(chan struct{}, maxAlone)
-		if p.by == nil {
-			p.by = make(map[string]chan struct{})
-		}
-		p.by[server] = place
-	}
-	return place
-}
+// newPlaces returns the places of those who use a connection to a server alone.
+// A send takes a place and a receive frees it.
+func newPlaces() chan struct{} { return make(chan struct{}, maxAlone) }

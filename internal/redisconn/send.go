@@ -59,7 +59,7 @@ func (c *Conns) SendOne(ctx context.Context, cmd Command) Command {
 // send is Send for one of so many requests in flight.
 func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Command {
 	if inFlight <= directRequests || c.cluster != nil {
-		c.exchange(ctx, c.client, cmds)
+		c.exchange(ctx, cmds)
 		return cmds
 	}
 	err := c.batcher.send(ctx, cmds)
@@ -80,9 +80,9 @@ func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Comm
 // nothing meanwhile.
 func (c *Conns) SendRenewals(ctx context.Context, node string, cmds []Answerable) {
 	sent := time.Now()
-	c.reloadOnFailure(ctx, exchange(ctx, c.client, cmds))
+	c.reload(ctx, exchange(ctx, c.client, cmds))
 	first := cmds[0].Err()
-	c.idle.at(node).renewed(sent, first != nil && unanswered(first))
+	c.logins.seen.of(node, newSighting).renewed(sent, first != nil && unanswered(first))
 }
 
 // Publish sends a message to a channel.
@@ -90,26 +90,16 @@ func (c *Conns) Publish(ctx context.Context, channel, message string) error {
 	return c.client.Publish(ctx, channel, message).Err()
 }
 
-// exchange sends cmds by client.
-func (c *Conns) exchange(ctx context.Context, client redis.UniversalClient, cmds []Command) {
-	c.reloadOnFailure(ctx, exchange(ctx, client, cmds))
+func (c *Conns) exchange(ctx context.Context, cmds []Command) {
+	c.reload(ctx, exchange(ctx, c.client, cmds))
 }
 
-// reloadOnFailure makes a cluster client look at the cluster if an exchange
-// ended as if the cluster had changed.
-func (c *Conns) reloadOnFailure(ctx context.Context, err error) {
-	if c.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
-		// The reload goes on in the background, and not too often. Without it
-		// the client would learn of a failover much later.
-		c.cluster.ReloadState(ctx)
-	}
-}
-
-// reloadOnMove makes a cluster client learn where keys live, if err says that
-// it was wrong. It is for exchanges with one node, whose answers the client
-// does not follow.
-func (c *Conns) reloadOnMove(ctx context.Context, err error) {
-	if c.cluster != nil && (moved(err) || unreachable(err)) {
+// reload makes a cluster client look at the cluster if an exchange ended as if
+// the cluster had changed. Without it the client would learn of a failover much
+// later, and never from an exchange with one node, whose answers it does not
+// follow. The reload goes on in the background, and not too often.
+func (c *Conns) reload(ctx context.Context, err error) {
+	if c.cluster != nil && (moved(err) || unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
 		c.cluster.ReloadState(ctx)
 	}
 }

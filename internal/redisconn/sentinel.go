@@ -6,34 +6,27 @@ import (
 	"errors"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/limits"
-	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
-// ownFailoverOptions takes from o how to reach sentinels and servers, as
-// ownOptions does.
-func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
+// ofFailover takes from o how to reach sentinels and servers, and to log in.
+func ofFailover(o *redis.FailoverOptions) redis.UniversalOptions {
 	dial := 2 * dialLimit // it asks a sentinel for the server first, on a connection that it may have to open
 	if o.DialTimeout > 0 {
 		dial = min(o.DialTimeout, dial)
 	}
-	return onePool(&redis.FailoverOptions{
-		MasterName: o.MasterName, SentinelAddrs: o.SentinelAddrs,
+	return redis.UniversalOptions{
+		Addrs: o.SentinelAddrs, MasterName: o.MasterName, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		Dialer: o.Dialer, TLSConfig: o.TLSConfig,
+		DialTimeout: dial, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
+		Username: o.Username, Password: o.Password, DB: o.DB, ClientName: o.ClientName,
+		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
 		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-		ConnMaxIdleTime:              lockerkit.IdleTime(o.ConnMaxIdleTime), ConnMaxLifetime: o.ConnMaxLifetime,
-
-		MaxRetries: -1, ContextTimeoutEnabled: true,
-		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
-		DialTimeout: dial, DialerRetries: 1,
-		PoolSize: patientPool, MaxIdleConns: poolSize, MaxConcurrentDials: poolSize, Protocol: 2, DisableIdentity: true,
-	})
+	}
 }
 
 // patientPool is the pool size of a Sentinel client. After as many failed dials
@@ -173,30 +166,12 @@ func (c *bound) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+func (w *primaryTracker) bind(conn net.Conn, to string) *bound {
+	return &bound{conn, to, time.Now(), w}
+}
+
 // NetConn returns the connection itself, as that of package tls does.
 func (c *bound) NetConn() net.Conn { return c.Conn }
-
-// boundSocket is a bound connection that go-redis can check before it uses it.
-type boundSocket struct {
-	bound
-
-	socket syscall.Conn
-}
-
-func (c *boundSocket) SyscallConn() (syscall.RawConn, error) {
-	if c.left() {
-		return nil, errLeft
-	}
-	return c.socket.SyscallConn()
-}
-
-func (w *primaryTracker) bind(conn net.Conn, to string) net.Conn {
-	b := bound{conn, to, time.Now(), w}
-	if socket, ok := conn.(syscall.Conn); ok {
-		return &boundSocket{b, socket}
-	}
-	return &b
-}
 
 // noPrimaryError is the sentinels' answer to a name that they do not know.
 // go-redis has redis.Nil for it. That would look like the server's answer to

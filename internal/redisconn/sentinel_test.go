@@ -8,7 +8,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
+
+// met returns no sentinels, which go-redis has met.
+func met() *sentinels {
+	s := newSentinels(redis.UniversalOptions{}, newLogins("", nil, nil), nil)
+	s.meeting.Do(s.meets)
+	return s
+}
 
 // go-redis may have the word of one sentinel while the others do not vote in
 // time. That does not bring back a server that was not elected.
@@ -16,8 +25,7 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	server, client := net.Pipe()
 	defer func() { _ = server.Close() }()
 	go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
-	w := &primaryTracker{sentinels: &sentinels{contact: newFirstContact()}}
-	w.sentinels.contact.begun.Do(w.sentinels.contact.end)
+	w := &primaryTracker{sentinels: met()}
 	dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) { return client, nil })
 	conn, err := dial(t.Context(), "tcp", sentinelAddr)
 	if err != nil {
@@ -43,8 +51,7 @@ func TestNothingIsSentToANewPrimaryUntilAllHaveLeftTheOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := net.Pipe()
 		defer func() { _ = server.Close() }()
-		w := &primaryTracker{sentinels: &sentinels{contact: newFirstContact()}}
-		w.sentinels.contact.begun.Do(w.sentinels.contact.end)
+		w := &primaryTracker{sentinels: met()}
 		dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) { return client, nil })
 		for _, c := range []struct {
 			elected string

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,12 +22,17 @@ type sentinels struct {
 	clients []*redis.SentinelClient
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
 	trip    *Trip                                                             // to the servers near the sentinels
-	contact *firstContact
+	logins  *logins
+
+	meeting sync.Once       // of go-redis with the sentinels
+	met     context.Context // ends with the meeting, or with logins
+	meets   context.CancelFunc
 }
 
-func newSentinels(o *redis.FailoverOptions, g *logins, trip *Trip) *sentinels {
-	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, contact: newFirstContact()}
-	for _, addr := range o.SentinelAddrs {
+func newSentinels(o redis.UniversalOptions, g *logins, trip *Trip) *sentinels {
+	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, logins: g}
+	s.met, s.meets = context.WithCancel(g.ctx)
+	for _, addr := range o.Addrs {
 		own := &redis.Options{
 			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
 			MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, DialerRetries: 1,
@@ -40,7 +46,7 @@ func newSentinels(o *redis.FailoverOptions, g *logins, trip *Trip) *sentinels {
 }
 
 // serverDialer connects to a server as go-redis does with these options.
-func serverDialer(o *redis.FailoverOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
+func serverDialer(o redis.UniversalOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: o.DialTimeout}
 	switch {
 	case o.Dialer != nil:
@@ -49,6 +55,63 @@ func serverDialer(o *redis.FailoverOptions) func(ctx context.Context, network, a
 		return (&tls.Dialer{NetDialer: plain, Config: o.TLSConfig}).DialContext
 	}
 	return plain.DialContext
+}
+
+// meet lets go-redis meet the sentinels, once. The connection is not needed.
+// The meeting takes twice as long as an election, because go-redis first asks
+// for other sentinels and then subscribes. So nobody waits for it.
+func (s *sentinels) meet(theirs dial) {
+	s.meeting.Do(func() {
+		if s.logins.enter() != nil {
+			return
+		}
+		go func() { // ends with its time limit, or with logins
+			defer s.logins.dials.Done()
+			defer s.meets()
+			ctx, cancel := context.WithTimeout(s.met, limits.Apart(2*dialLimit))
+			defer cancel()
+			if conn, err := theirs(ctx); err == nil {
+				_ = conn.Close()
+			}
+		}()
+	})
+}
+
+// dial connects to a server.
+type dial func(ctx context.Context) (net.Conn, error)
+
+// primary returns a connection to the primary, and the address that the
+// sentinels have elected. The address is "" if they have elected none. theirs
+// is how go-redis dials.
+func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (net.Conn, string, error) {
+	s.meet(theirs)
+	if conn, addr := s.early(ctx, network); conn != nil {
+		return conn, addr, nil
+	}
+	conn, err := theirs(ctx)
+	return s.lead(ctx, network, conn, err)
+}
+
+// early connects to the server that the majority of the sentinels calls the
+// primary. conn is nil if that is not possible before go-redis has met them.
+func (s *sentinels) early(ctx context.Context, network string) (conn net.Conn, addr string) {
+	if s.met.Err() != nil {
+		return nil, ""
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stay := context.AfterFunc(s.met, cancel)
+	defer stay()
+	// The first votes come on new connections. Far away, with TLS, these take
+	// longer than one dial.
+	if addr, _ = s.elect(ctx, 2*dialLimit); addr == "" {
+		return nil, ""
+	}
+	conn, err := s.dial(ctx, network, addr)
+	if err != nil {
+		return nil, ""
+	}
+	return conn, addr
 }
 
 // voteLimit is how long a connection waits for further votes, if the votes so
@@ -122,7 +185,7 @@ func (s *sentinels) named(ctx context.Context, c *redis.SentinelClient) string {
 
 // close must be called when no dial is under way any more.
 func (s *sentinels) close() {
-	s.contact.close()
+	s.meets()
 	for _, c := range s.clients {
 		_ = c.Close()
 	}

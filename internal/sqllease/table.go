@@ -68,28 +68,6 @@ func (t *table) Close() {
 	}
 }
 
-func (t *table) schema() string { return strings.ReplaceAll(t.Create, "%s", t.name) }
-
-// migrate makes the table, unless it is there.
-func (t *table) migrate(ctx context.Context) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	db := t.db
-	if t.opener != nil {
-		db = t.dial() // beside the one of open, which may not have been called
-		defer db.Close()
-	}
-	err := t.repeat(ctx, func() error {
-		_, err := db.ExecContext(ctx, t.schema())
-		return err
-	})
-	if err != nil {
-		return t.sorted(err)
-	}
-	return nil
-}
-
 // repeat calls f until it succeeds, fails with an error that is not Again, or
 // ctx ends. The pauses between are short, so that a process among busy ones
 // gets its turn.
@@ -107,7 +85,6 @@ var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Z
 
 const columns = "k, version, written, ends, value"
 
-// Traits implements [rowlocker.Rows].
 func (t *table) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: t.Name, Clock: true, Grain: t.Grain, Workers: t.Workers, Batch: batchMax,
@@ -325,12 +302,30 @@ func NewOwner(d *Dialect, opener driver.Connector, name string) *Locker {
 func newLocker(t *table) *Locker { return &Locker{rowlocker.New(t), t} }
 
 // Schema returns the statement that makes the table.
-func (l *Locker) Schema() string { return l.table.schema() }
+func (l *Locker) Schema() string { return strings.ReplaceAll(l.table.Create, "%s", l.table.name) }
 
 // Migrate makes the table, unless it is there. Several processes may call it at
 // once, and before Open. Migrate blocks until the database has answered or ctx
 // ends.
-func (l *Locker) Migrate(ctx context.Context) error { return l.table.migrate(ctx) }
+func (l *Locker) Migrate(ctx context.Context) error {
+	t := l.table
+	if err := t.check(); err != nil {
+		return err
+	}
+	db := t.db
+	if t.opener != nil {
+		db = t.dial() // beside the one of Open, which may not have been called
+		defer db.Close()
+	}
+	err := t.repeat(ctx, func() error {
+		_, err := db.ExecContext(ctx, l.Schema())
+		return err
+	})
+	if err != nil {
+		return t.sorted(err)
+	}
+	return nil
+}
 
 // now returns the server's time.
 func (t *table) now(ctx context.Context) (now int64, err error) {
@@ -371,15 +366,10 @@ func Sweep(ctx context.Context, l *Locker) (more bool, err error) { return l.tab
 // sweep deletes the rows of keys that nobody has owned for a time. sweep
 // returns whether there may be more.
 func (t *table) sweep(ctx context.Context) (more bool, err error) {
-	now, err := t.now(ctx)
-	if err != nil {
-		return false, err
-	}
-	old := now - sweepAfter.Microseconds()
-	const unusedSince = " ends < ?"
-	query := "SELECT k FROM " + t.name + " WHERE" + unusedSince + " LIMIT ?"
+	age, unused := sweepAfter.Microseconds(), "ends < "+t.Now+" - ?"
 	var keys []any
-	err = t.each(ctx, query, []any{old, sweepPage}, func(rows *sql.Rows) error {
+	query := "SELECT k FROM " + t.name + " WHERE " + unused + " LIMIT ?"
+	err = t.each(ctx, query, []any{age, sweepPage}, func(rows *sql.Rows) error {
 		var key []byte
 		err := rows.Scan(&key)
 		keys = append(keys, key)
@@ -388,8 +378,8 @@ func (t *table) sweep(ctx context.Context) (more bool, err error) {
 	if err != nil || len(keys) == 0 {
 		return false, err
 	}
-	err = t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+commas("?", len(keys))+") AND"+unusedSince,
-		append(keys, old))
+	err = t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+commas("?", len(keys))+") AND "+unused,
+		append(keys, age))
 	return len(keys) == sweepPage, err
 }
 

@@ -24,7 +24,7 @@ type contender struct {
 	place locker.Place  // in the store's queue; the next bid inherits it
 	alarm alarm         // when to act next
 	poke  chan struct{} // ends a pause early; buffered; made by the first pause
-	spent bool          // the bid has left the store's queue because of a record
+	spent bool          // the bid has left the store's queue for good, because of a record
 	tries int           // tries in a row that got nowhere
 	last  string        // owner id of the latest grant, whose message may come late
 	busy  time.Time     // until then another process is likely to hold the key
@@ -57,7 +57,7 @@ func (s sighting) left(now time.Time) time.Duration { return max(0, s.remaining-
 func (c *contender) openBid(b *bid) { c.bid, c.alarm, c.spent = b, alarm{}, false }
 
 // dropBid ends the bid, with the offer that it may have. dropBid returns the
-// bid for the caller to abandon.
+// bid for the caller to give up.
 func (c *contender) dropBid() *bid {
 	b := c.bid
 	if c.spent && b != nil {
@@ -68,7 +68,7 @@ func (c *contender) dropBid() *bid {
 }
 
 // withdraw ends the bid and its place in the queue. withdraw returns the bid
-// for the caller to abandon (law 3).
+// for the caller to give up (law 3).
 func (c *contender) withdraw() *bid {
 	c.place = 0
 	return c.dropBid()
@@ -77,9 +77,6 @@ func (c *contender) withdraw() *bid {
 // queued reports whether the bid waits in the store's queue, as far as is
 // known.
 func (c *contender) queued() bool { return c.bid != nil && c.bid.queued && !c.spent }
-
-// spend notes that the bid has left the store's queue for good.
-func (c *contender) spend() { c.spent = true }
 
 // tryWon ends the bid as owner's grant.
 func (c *contender) tryWon(owner string) {
@@ -91,7 +88,7 @@ func (c *contender) tryWon(owner string) {
 // An action is what the turn on the floor does next for the contender.
 type action struct {
 	do    deed
-	over  *bid            // a bid on other terms, which the caller must abandon
+	over  *bid            // a bid on other terms, which the caller must give up
 	left  time.Duration   // toPause: how long
 	poke  <-chan struct{} // ends a pause early
 	looks time.Duration   // toTry: how long the answer is likely to take; 0: not known
@@ -156,7 +153,7 @@ func (c *contender) beginTry(b *bid, wait bool, now time.Time) locker.Try {
 
 // tryHeld records that a try, sent at the given time, found the key held.
 //
-// tryHeld returns a bid to abandon, or nil. A bid that was in the queue and is
+// tryHeld returns a bid to give up, or nil. A bid that was in the queue and is
 // not there any more was granted too late, and must not be queued again
 // (law 2).
 func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (over *bid) {
@@ -191,11 +188,8 @@ func (c *contender) tryBusy(a locker.Answer, now time.Time) {
 	c.alarm.sleep(now)
 }
 
-// notAdmitted records that the floor may not try, because of fault.
-func (c *contender) notAdmitted(fault error) { c.fault, c.seen = fault, sighting{} }
-
 // tryUnanswered records that a try got no answer. If the try may have queued
-// the bid, the bid is returned to be abandoned. Nobody can say since when it
+// the bid, the bid is returned to be given up. Nobody can say since when it
 // has been in the queue (law 8). A bid granted meanwhile is kept. cut says
 // that the try had less than its full limit.
 func (c *contender) tryUnanswered(queued, cut bool, fault error, now time.Time, b Backoff) (over *bid) {
@@ -234,7 +228,7 @@ func (c *contender) beginQueuing(b *bid) {
 }
 
 // cancelQueuing takes back the bid of a release without an answer.
-// cancelQueuing returns the bid to be abandoned, or nil if that is not the bid
+// cancelQueuing returns the bid to be given up, or nil if that is not the bid
 // any more.
 func (c *contender) cancelQueuing(next *bid) *bid {
 	if next == nil || c.bid != next {
@@ -272,14 +266,6 @@ func (c *contender) granted(owner string, o locker.Offer) bool {
 		return true
 	}
 	return c.last == owner
-}
-
-// want notes that another process waits for the key. A message may come before
-// the answer that makes the bid its owner.
-func (c *contender) want() {
-	if c.bid != nil {
-		c.bid.wanted = true
-	}
 }
 
 // wake makes the next try due at the given time at the latest.
@@ -409,16 +395,16 @@ func (b *bid) renewed() time.Duration {
 	return b.terms.ttl
 }
 
-// abandon gives b up, unless it has left nothing in the store. b may be nil.
-func (c *common) abandon(b *bid) {
+// giveUp gives b up, unless it has left nothing in the store. b may be nil.
+func (c *common) giveUp(b *bid) {
 	if b != nil && (b.queued || b.unclear) {
-		c.give(b, b.unclear)
+		c.cleanUp(b, b.unclear)
 	}
 }
 
-// give removes in the background all that b has left in the store, but the
+// cleanUp removes in the background all that b has left in the store, but the
 // record. late says that a request of b may still be under way.
-func (c *common) give(b *bid, late bool) {
+func (c *common) cleanUp(b *bid, late bool) {
 	end := locker.End{Unmark: b.unmark}
 	if b.recall != nil {
 		end.Record = b.recall.keep

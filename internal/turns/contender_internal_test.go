@@ -142,10 +142,10 @@ func TestABidOnOtherTermsIsOver(t *testing.T) {
 	opened(c, time.Now())
 	old := c.bid
 	if a := c.next(time.Now(), old.terms); a.bid != old || a.over != nil {
-		t.Errorf("on the same terms: %v to go on with and %v to abandon", a.bid, a.over)
+		t.Errorf("on the same terms: %v to go on with and %v to give up", a.bid, a.over)
 	}
 	if a := c.next(time.Now(), terms{fencing: true}); a.bid != nil || a.over != old || c.bid != nil {
-		t.Errorf("on other terms: %v to go on with and %v to abandon, with %v kept", a.bid, a.over, c.bid)
+		t.Errorf("on other terms: %v to go on with and %v to give up, with %v kept", a.bid, a.over, c.bid)
 	}
 }
 

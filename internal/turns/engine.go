@@ -45,8 +45,8 @@ func (e *Engine) Leave() { e.calls.leave() }
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
 
-// States returns the keys that calls of this process hold and wait for, in no
-// order. States names at most maxWaits waits of each key. It takes the lock of
+// States returns the keys that calls of this process hold and wait for, by
+// their names. States names at most maxWaits waits of each key. It takes the lock of
 // one gate at a time for a moment.
 func (e *Engine) States(now time.Time, maxWaits int) []State {
 	var all []State
@@ -94,21 +94,15 @@ func (e *Engine) releaseIdle(gts []*gate) {
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.
 func (e *Engine) Close(ctx context.Context) error {
 	e.calls.shut()
-	e.releaseIdle(e.gates.inOrder())
+	e.releaseIdle(e.gates.all())
 	e.idleReleasers.wait(ctx)
 	var err error
-	select {
-	case <-e.calls.idle:
-	default:
-		select {
-		case <-e.calls.idle:
-		case <-ctx.Done():
-			e.lose(ctx)
-			err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(time.Second))
-			defer cancel()
-		}
+	if !await(ctx, e.calls.idle) {
+		e.lose(ctx)
+		err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(time.Second))
+		defer cancel()
 	}
 	e.lose(ctx) // those that cool down when no call is left
 	if !e.background.wait(ctx) && err == nil {
@@ -127,15 +121,14 @@ func (e *Engine) Close(ctx context.Context) error {
 // lose ends all grants, and leaves their keys to the TTL. lose waits for their
 // renewals in flight until ctx ends.
 func (e *Engine) lose(ctx context.Context) {
-	for _, gt := range e.gates.inOrder() {
+	for _, gt := range e.gates.all() {
 		gt.lose(ctx)
 	}
 }
 
-// waker is what the locker calls to tell its engine.
+// waker is the [locker.Waker] of an engine.
 type waker struct{ *Engine }
 
-// Granted implements [locker.Waker].
 func (w waker) Granted(key, owner string, o locker.Offer) {
 	if gt := w.gates.find(key); gt == nil || !gt.granted(owner, o) {
 		w.Orphaned(key, owner)
@@ -147,14 +140,12 @@ func (w waker) Orphaned(key, owner string) {
 	w.janitor.Add(lockerkit.Cleanup{Node: w.store.Node(key), Claim: &locker.Claim{Key: key, Owner: owner}})
 }
 
-// Wanted implements [locker.Waker].
 func (w waker) Wanted(key string) {
 	if gt := w.gates.find(key); gt != nil {
 		gt.want()
 	}
 }
 
-// Wake implements [locker.Waker].
 func (w waker) Wake(key string) {
 	if gt := w.gates.find(key); gt != nil {
 		gt.wake(time.Now())
@@ -165,7 +156,7 @@ func (w waker) Wake(key string) {
 // because they would all run into their limits if they came at once.
 func (w waker) WakeAll() {
 	w.outages.hope()
-	now, all := time.Now(), w.gates.inOrder()
+	now, all := time.Now(), w.gates.all()
 	n, spread := len(all), wakeSpread(w.paused.Load())
 	first := int(limits.Jitter(time.Duration(n + 1))) // other processes wake their callers in another order
 	for i, gt := range all {
@@ -181,7 +172,6 @@ func (w waker) Revoked(key, owner string) {
 	}
 }
 
-// Recorded implements [locker.Waker].
 func (w waker) Recorded(key, owner, value string) {
 	if gt := w.gates.find(key); gt != nil {
 		gt.told(owner, value)
@@ -214,17 +204,11 @@ type common struct {
 // begin makes c ready for use with l.
 func (c *common) begin(l locker.Locker) {
 	c.store, c.can, c.limits = l, l.Capabilities(), timelimit.New()
-	c.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return l })
+	c.janitor = lockerkit.NewJanitor(l)
 	c.calls = calls{closing: make(chan struct{}), idle: make(chan struct{})}
 	c.renewer.common = c
 	c.lingerStats.begin(maphash.MakeSeed())
 	c.outages.node = l.Node
-}
-
-// bounded returns a context with ctx's values that ends after d, for one
-// request.
-func (c *common) bounded(ctx context.Context, d time.Duration) context.Context {
-	return c.limits.Within(ctx, d)
 }
 
 // tell notes how a request for gt's key went that was no try, and tells events
@@ -343,11 +327,18 @@ func (e *background) wait(ctx context.Context) bool {
 	}
 	over := e.over
 	e.mu.Unlock()
-	if over == nil {
+	return over == nil || await(ctx, over)
+}
+
+// await blocks until done is closed, or returns false when ctx ends first.
+func await(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
 		return true
+	default:
 	}
 	select {
-	case <-over:
+	case <-done:
 		return true
 	case <-ctx.Done():
 		return false

@@ -62,7 +62,7 @@ func TestThoseWhoAreWokenTogetherLookInTurn(t *testing.T) {
 		for _, gt := range e.gates.all() {
 			ends = append(ends, gt.contender.alarm.at)
 			gt.floor = nil
-			e.gates.leave(gt)
+			gt.leave()
 		}
 		slices.SortFunc(ends, time.Time.Compare)
 		if d := ends[len(ends)-1].Sub(ends[0]); d != spread*3/4 {

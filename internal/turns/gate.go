@@ -29,10 +29,22 @@ type gate struct {
 }
 
 // retain keeps gt alive for one more leave.
-func (gt *gate) retain() { gt.home.retain(gt) }
+func (gt *gate) retain() {
+	sh := gt.home.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	gt.refs++
+}
 
-// leave undoes one enter or retain.
-func (gt *gate) leave() { gt.home.leave(gt) }
+// leave undoes one retain, or enter of home.
+func (gt *gate) leave() {
+	sh := gt.home.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if gt.refs--; gt.refs == 0 {
+		delete(sh.gates, gt.name)
+	}
+}
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
 // stand there. The decision rests on ahead and expected. ahead is the number of
@@ -123,8 +135,7 @@ func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}, reco
 
 // quit takes t out of the line or off the floor. The floor goes on as after a
 // turn, with the grant if t was given one that the next may use. Otherwise quit
-// returns the grant or bid that is left to nobody. The caller must discard the
-// grant, or abandon the bid.
+// returns the grant or bid that is left to nobody. The caller must give it up.
 func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -178,7 +189,7 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
 // to contend. A turn that had no floor ends its grant instead. passFloor
-// returns a bid that nobody is left to go on with. The caller must abandon it
+// returns a bid that nobody is left to go on with. The caller must give it up
 // (law 3).
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
@@ -329,7 +340,9 @@ func (gt *gate) want() {
 	if gt.grant != nil {
 		gt.wantGrant(gt.grant)
 	} else {
-		gt.contender.want()
+		if b := gt.contender.bid; b != nil {
+			b.wanted = true // a message may come before the answer that makes the bid its owner
+		}
 		gt.lingerStats.busy(gt.name)
 	}
 	if gt.crowd != nil {
@@ -388,20 +401,15 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 			s.Waits = append(s.Waits, WaitState{Name: t.set.Name, Since: t.joined, Until: t.patience.Until})
 		}
 	}
-	if gr := gt.idle(); gr != nil {
-		s.Holds = append(s.Holds, gr.state(nil))
-	}
-	if t := gt.floor; t != nil && !t.idleReleaser {
-		hold, holds := HoldState{}, false
+	if t := gt.floor; t == nil || !t.idleReleaser {
+		var holds []HoldState
 		if gt.grant != nil {
-			hold = gt.grant.state(t)
-			holds = hold.Occupant != nil
+			holds = gt.grant.states()
 		}
-		if holds {
-			s.Holds = append(s.Holds, hold)
-		} else {
+		if t != nil && len(holds) == 0 {
 			wait(t)
 		}
+		s.Holds = append(s.Holds, holds...)
 	}
 	if gt.crowd != nil {
 		for _, gr := range gt.crowd.grants {
@@ -433,7 +441,7 @@ func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 }
 
 // update changes the contender by f, under the mutex. f returns a bid that is
-// over by that. The caller must abandon it.
+// over by that. The caller must give it up.
 func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -553,7 +561,7 @@ func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 		t.patience.Recall.record = record
 	}
 	gt.answer(record, joins)
-	gt.contender.spend()
+	gt.contender.spent = true
 	return gt.contender.withdraw()
 }
 
@@ -584,7 +592,7 @@ func (gt *gate) told(owner, record string) {
 	if b := gt.contender.bid; b == nil || b.claim.Owner != owner {
 		return
 	}
-	gt.contender.spend()
+	gt.contender.spent = true
 	if record != "" {
 		gt.answer(record, gt.contender.bid.joins)
 	}

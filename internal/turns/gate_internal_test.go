@@ -112,8 +112,8 @@ func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
 	}
 }
 
-// What an update of the contender leaves over is abandoned.
-func TestABidThatIsOverIsAbandoned(t *testing.T) {
+// What an update of the contender leaves over is given up.
+func TestABidThatIsOverIsGivenUp(t *testing.T) {
 	l := &counter{Locker: memlocker.New()}
 	turn := &Turn{common: new(common), gate: new(gate)}
 	turn.begin(l)
@@ -121,7 +121,7 @@ func TestABidThatIsOverIsAbandoned(t *testing.T) {
 	turn.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 	_ = turn.janitor.Close(t.Context())
 	if n := l.givenUp.Load(); n != 1 {
-		t.Errorf("%d bids were abandoned", n)
+		t.Errorf("%d bids were given up", n)
 	}
 }
 
@@ -333,7 +333,7 @@ func TestABidOfAReleaseWhoseCallerLeavesIsTakenBack(t *testing.T) {
 		mustEnd(t, <-theirs)
 		synctest.Wait()
 		if n := l.givenUp.Load(); n != 1 {
-			t.Errorf("%d bids were abandoned, want the one that the release queued", n)
+			t.Errorf("%d bids were given up, want the one that the release queued", n)
 		}
 		closed(t, e)
 		closed(t, other)

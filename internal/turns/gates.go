@@ -50,28 +50,10 @@ func (s *gates) enter(key string) *gate {
 	return gt
 }
 
-// retain keeps gt alive for one more leave.
-func (s *gates) retain(gt *gate) {
-	sh := s.shard(gt.name)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	gt.refs++
-}
-
-// leave undoes one enter or retain.
-func (s *gates) leave(gt *gate) {
-	sh := s.shard(gt.name)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if gt.refs--; gt.refs == 0 {
-		delete(sh.gates, gt.name)
-	}
-}
-
 // keepBriefly keeps an unused gate alive for a moment, so that a call that
 // returns at once still finds what the gate knows of other processes.
 func (s *gates) keepBriefly(gt *gate) {
-	s.retain(gt)
+	gt.retain()
 	s.recent.add(gt, s.sweep)
 }
 
@@ -79,7 +61,7 @@ func (s *gates) keepBriefly(gt *gate) {
 // the goroutine of a timer, as long as there are any.
 func (s *gates) sweep() {
 	for _, gt := range s.recent.turn(s.sweep) {
-		s.leave(gt)
+		gt.leave()
 	}
 }
 
@@ -92,7 +74,8 @@ func (s *gates) find(name string) *gate {
 	return sh.gates[name]
 }
 
-// all returns the gates of this moment, in no order.
+// all returns the gates of this moment in the order of their names, so that
+// what is done to each of them repeats in virtual time.
 func (s *gates) all() []*gate {
 	var all []*gate
 	for i := range s.shards {
@@ -103,13 +86,6 @@ func (s *gates) all() []*gate {
 		}
 		sh.mu.Unlock()
 	}
-	return all
-}
-
-// inOrder is all in the order of their names, so that what is done to each of
-// them repeats in virtual time.
-func (s *gates) inOrder() []*gate {
-	all := s.all()
 	slices.SortFunc(all, func(a, b *gate) int { return strings.Compare(a.name, b.name) })
 	return all
 }

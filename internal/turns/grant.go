@@ -68,11 +68,11 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 func grantWon(t *Turn, b *bid, sent time.Time, token uint64) *grant {
 	now := time.Now()
 	gr := newGrant(t, b, sent, b.claim.First(), token, now)
-	if b.claim.Lingers {
-		gr.linger(t, now)
-	}
 	if !gr.good(now) {
 		return nil
+	}
+	if b.claim.Lingers {
+		gr.linger(t, now)
 	}
 	return gr
 }
@@ -300,27 +300,26 @@ func (gr *grant) keptFrom(w *Turn, now time.Time) (here bool, cooldown time.Dura
 	return here, cooldown
 }
 
-// state describes t, which has or had its turn on gr. If t is nil, nobody has
-// one, and gr is idle.
+// state describes t, which had its turn on gr, as it was lost.
 func (gr *grant) state(t *Turn) HoldState {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if t != nil {
-		return gr.stateLocked(t)
-	}
-	return HoldState{
-		Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
-	}
+	return gr.stateLocked(t)
 }
 
-// states describes the turns on a grant with a limit, and the one that cools
-// down.
+// states describes the turns that are on, or the one that cools down. If gr is
+// idle, it describes that.
 func (gr *grant) states() (all []HoldState) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	on := gr.tenure.on.all()
-	if gr.tenure.cooling != nil {
+	switch {
+	case gr.tenure.cooling != nil:
 		on = append(on, gr.tenure.cooling)
+	case !gr.tenure.stayUntil.IsZero():
+		return []HoldState{{
+			Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
+		}}
 	}
 	for _, t := range on {
 		if t.occupant != nil {
@@ -483,15 +482,7 @@ func (gr *grant) awaitRenewal(ctx context.Context) bool {
 	gr.mu.Lock()
 	renewing := gr.renewing
 	gr.mu.Unlock()
-	if renewing == nil || gr.renewer.forget(gr) {
-		return true
-	}
-	select {
-	case <-renewing:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return renewing == nil || gr.renewer.forget(gr) || await(ctx, renewing)
 }
 
 // lose ends a grant that cannot be trusted any longer, and tells its occupants.
@@ -521,14 +512,14 @@ func (gr *grant) markLost(by *Turn, cause error) (told []Occupant) {
 			told = append(told, t.occupant)
 		}
 	}
-	cooled, retained := gr.tenure.endCooldown(), gr.idler.end()
+	cooled := gr.tenure.endCooldown()
 	gr.mu.Unlock()
 
 	gr.gate.dropLost(gr)
 	if cooled != nil {
 		gr.gate.leave()
 	}
-	if retained { // until now, because releaseIdle may have found the grant
+	if gr.idler != nil { // until now, because releaseIdle may have found the grant
 		gr.gate.leave()
 	}
 	return told
@@ -566,20 +557,21 @@ func (gr *grant) finish() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	good := gr.cause == nil
-	if good {
-		gr.end(errFinished)
+	if !good {
+		return false
 	}
-	if gr.idler.end() {
+	gr.end(errFinished)
+	if gr.idler != nil {
 		gr.gate.leave() // which the caller has retained too
 	}
-	return good
+	return true
 }
 
 // discard ends a grant that nobody will use, or use any longer, and leaves its
 // release, with all that it has left in the store, to the locker (law 3).
 func (gr *grant) discard() {
 	gr.finish()
-	gr.give(gr.bid, gr.bid.unclear)
+	gr.cleanUp(gr.bid, gr.bid.unclear)
 }
 
 // taken is the cause of a grant whose claim does not own its key any more. err
@@ -624,23 +616,16 @@ type tokens struct {
 	fetching chan struct{} // closed when a block is answered; nil: no fetch is in flight
 }
 
-// of returns the token of the turn with the given number, or 0.
-func (b *tokens) of(number int) uint64 {
-	if i := number - b.turn; b.block != 0 && i < locker.FenceBlock {
-		return b.block + uint64(i)
-	}
-	return 0
-}
-
 // reserved returns the token of the turn with the given number, if there is
 // one, or the fetch to wait for. If there is neither, and the turn is good, the
 // caller fetches.
 func (b *tokens) reserved(number int, good bool) (token uint64, fetching <-chan struct{}) {
-	switch token = b.of(number); {
+	i := number - b.turn // the place in the block
+	switch {
 	case !good:
 		return 0, nil
-	case token != 0:
-		return token, nil
+	case b.block != 0 && i < locker.FenceBlock:
+		return b.block + uint64(i), nil
 	case b.fetching != nil:
 		return 0, b.fetching
 	}
@@ -664,11 +649,7 @@ func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 			if err := gr.fetch(ctx, t); err != nil {
 				return 0, err
 			}
-			continue
-		}
-		select { // another caller of this turn fetches, or a late one of a turn before
-		case <-fetching:
-		case <-ctx.Done():
+		case !await(ctx, fetching): // of another caller of this turn, or a late one of a turn before
 			return 0, context.Cause(ctx)
 		}
 	}
@@ -677,7 +658,7 @@ func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 // fetch reserves a block for t. A block that comes after the end of the turn is
 // thrown away.
 func (gr *grant) fetch(ctx context.Context, t *Turn) error {
-	block, err := gr.store.Fence(gr.bounded(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
+	block, err := gr.store.Fence(gr.limits.Within(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
 
 	gr.mu.Lock()
 	close(gr.tokens.fetching)
@@ -702,7 +683,8 @@ func (gr *grant) linger(t *Turn, now time.Time) {
 	if gr.bid.queued {
 		return
 	}
-	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.domain(gr.gate.name)}
+	gr.idler = &idler{set: t.set, brief: true, node: gr.outages.node(gr.gate.name)}
+	gr.gate.retain() // until finish or lose
 	gr.tenure.longest = max(limits.Idle(gr.trust.length), limits.TenureTime)
 	if !gr.bid.terms.fencing { // otherwise one block of tokens is for all turns
 		gr.tenure.last = math.MaxInt
@@ -729,12 +711,7 @@ func (gr *grant) idle(d time.Duration, now time.Time) bool {
 	if gr.cause != nil || !gr.idler.mayIdle() || !gr.tenure.open(now) || !now.Before(end) {
 		return false
 	}
-	gr.tenure.stay(end)
-	gr.idler.since, gr.renewAt = now, time.Time{}
-	if !gr.idler.retained {
-		gr.idler.retained = true
-		gr.gate.retain() // until finish or lose
-	}
+	gr.tenure.stayUntil, gr.idler.since, gr.renewAt = end, now, time.Time{}
 	gr.arm(now)
 	return true
 }

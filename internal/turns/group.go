@@ -134,7 +134,7 @@ func (g *Group) ask(ctx context.Context) {
 		t.gate.beginTry(bids[i], false, sent)
 		t.attempts++
 	}
-	as, held, err := g.engine.store.AcquireAll(first.bounded(ctx, limit), claims, !first.patience.Once)
+	as, held, err := g.engine.store.AcquireAll(first.limits.Within(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
 	if err != nil && !first.outages.together(claims) {
 		h = nothing // one error of several nodes does not tell which of them

@@ -11,9 +11,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// An idler is what a grant that may be idle has beside the others. Nobody has a
-// turn on an idle grant, and the process keeps the key for its next call. Its
-// gate has the grant and an empty floor then:
+// An idler is what a grant that may be idle has beside the others. The grant
+// keeps its gate alive. Nobody has a turn on an idle grant, and the process
+// keeps the key for its next call. Its gate has the grant and an empty floor
+// then:
 //
 //	   last turn ends                  a call joins
 //	on ──────────────► idle ──────────────────────────────────► on
@@ -32,25 +33,15 @@ type idler struct {
 	// no renewal has begun. A process that dies with an idle key costs the
 	// others that lease, and an idle grant is renewed only to find out whether
 	// it is still held.
-	brief    bool
-	node     string    // of the key, see [outages]
-	retained bool      // the gate is kept alive until the grant ends
-	taken    int       // how often a call took the idle grant
-	since    time.Time // when the last turn ended
-	armed    time.Time // when the grant's timer fires at the latest; zero: it has fired
+	brief bool
+	node  string    // of the key, see [outages]
+	taken int       // how often a call took the idle grant
+	since time.Time // when the last turn ended
+	armed time.Time // when the grant's timer fires at the latest; zero: it has fired
 }
 
 // mayIdle reports whether the grant may be idle. l may be nil.
 func (l *idler) mayIdle() bool { return l != nil && l.brief }
-
-// end reports whether the gate is retained, which the caller must leave then. l
-// may be nil.
-func (l *idler) end() (retained bool) {
-	if l != nil {
-		retained, l.retained = l.retained, false
-	}
-	return retained
-}
 
 // lingerStats remember for which keys it pays to linger, so that keys that
 // processes share at random cost nothing. Keys whose hashes are equal share a

@@ -373,7 +373,7 @@ func TestAnIdleReleaserOfALostGrantLeavesTheNextGateAlone(t *testing.T) {
 	if e.gates.find("k") != next {
 		t.Error("the gate of a call is not found any more")
 	}
-	e.gates.leave(next)
+	next.leave()
 	if n := len(e.gates.all()); n != 0 {
 		t.Errorf("%d gates are left", n)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -20,7 +21,7 @@ import (
 // no goroutine: the calls that want keys also find out whether the store is
 // back.
 type outages struct {
-	node func(key string) string // the domain of a key; nil: there is one for all
+	node func(key string) string // the domain of a key, as the locker knows it; called without mu
 	on   atomic.Int32            // how many domains have an outage; changed under mu
 	// untold is how many have outages that ended before their log line; changed
 	// under mu.
@@ -133,7 +134,7 @@ func heardByTry(err error, took, limit time.Duration, full bool) hearing {
 // and its try took longer than it may. A timeout in less time is not that of
 // the try.
 func tookItsTime(err error, took, limit time.Duration) bool {
-	return took < limit+awake && (!timedOut(err) || took >= limit-timelimit.Short)
+	return took < limit+awake && (!lockerkit.TimedOut(err) || took >= limit-timelimit.Short)
 }
 
 // awake is how late a process that runs may notice the end of a try.
@@ -144,7 +145,7 @@ func (os *outages) note(key string, h hearing, err error) (n News, is bool) {
 	if h == nothing || h == clearly && os.on.Load() == 0 && os.untold.Load() == 0 {
 		return News{}, false
 	}
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	o := os.by[domain]
@@ -171,7 +172,7 @@ func (os *outages) answered(key string) {
 	if os.on.Load() == 0 {
 		return
 	}
-	domain := os.domain(key)
+	domain := os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	if o := os.by[domain]; o != nil {
@@ -182,18 +183,10 @@ func (os *outages) answered(key string) {
 	}
 }
 
-// domain returns the domain of key. domain asks the locker, so mu is not held.
-func (os *outages) domain(key string) string {
-	if os.node == nil {
-		return ""
-	}
-	return os.node(key)
-}
-
 // together reports whether keys are of one domain.
 func (os *outages) together(keys []*locker.Claim) bool {
-	domain := os.domain(keys[0].Key)
-	return !slices.ContainsFunc(keys, func(c *locker.Claim) bool { return os.domain(c.Key) != domain })
+	domain := os.node(keys[0].Key)
+	return !slices.ContainsFunc(keys, func(c *locker.Claim) bool { return os.node(c.Key) != domain })
 }
 
 // missed notes an answer that is missing, or is a refusal. os.mu is held.
@@ -317,20 +310,12 @@ func (s *silence) error(now time.Time) error {
 }
 
 // isSilent reports whether key's domain gives no answer now.
-func (os *outages) isSilent(key string) bool {
-	if os.on.Load() == 0 {
-		return false
-	}
-	now, domain := time.Now(), os.domain(key)
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	return os.of(domain, now) != nil
-}
+func (os *outages) isSilent(key string) bool { return os.refuses(key, -1) != nil }
 
 // tellUnguarded reports whether to log that functions run unguarded.
 // tellUnguarded does so once for each outage.
 func (os *outages) tellUnguarded(key string) bool {
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	o := os.by[domain]
@@ -353,7 +338,7 @@ type admission struct {
 // admit decides about the next try of a turn on key that has the given
 // patience. If the try is a probe, probe is its silence; unprobe must follow.
 func (os *outages) admit(key string, patience time.Duration, b Backoff) (a admission, probe *silence) {
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	s := os.of(domain, now)
@@ -382,7 +367,7 @@ func (os *outages) refuses(key string, patience time.Duration) error {
 	if os.on.Load() == 0 {
 		return nil
 	}
-	now, domain := time.Now(), os.domain(key)
+	now, domain := time.Now(), os.node(key)
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	if s := os.of(domain, now); s != nil && now.Sub(s.since) > patience {
@@ -448,10 +433,5 @@ func moreTelling(fault, later error) error {
 
 // wordless reports whether err has nothing that the store has said.
 func wordless(err error) bool {
-	return timedOut(err) || errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent)
-}
-
-func timedOut(err error) bool {
-	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
-	return errors.As(err, &timeout) && timeout.Timeout()
+	return lockerkit.TimedOut(err) || errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent)
 }

@@ -44,7 +44,7 @@ type renewer struct {
 	// mu guards classes, their content, and each grant's renewal. No method
 	// holds mu across I/O.
 	mu      lockorder.Renewer
-	classes map[int]*renewals
+	classes [64]renewals // by the bits of the limit of a try in ms
 }
 
 // add queues gr for renewal. A try has the given limit, and an answer is likely
@@ -53,23 +53,10 @@ type renewer struct {
 func (r *renewer) add(gr *grant, limit, likely time.Duration, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	class := r.class(bits.Len64(uint64(limit.Milliseconds())))
+	class := &r.classes[bits.Len64(uint64(limit.Milliseconds()))]
 	gr.renewal = renewal{grant: gr, class: class, end: end, longest: limit, likely: likely}
 	heap.Push(class, &gr.renewal)
 	r.gather(class)
-}
-
-// class returns the n-th class. r.mu is held.
-func (r *renewer) class(n int) *renewals {
-	class := r.classes[n]
-	if class == nil {
-		if r.classes == nil {
-			r.classes = make(map[int]*renewals)
-		}
-		class = &renewals{}
-		r.classes[n] = class
-	}
-	return class
 }
 
 // gather lets what is due in class be sent soon, and at once if it fills a
@@ -207,26 +194,21 @@ func (c *renewals) first() *grant {
 	return next.grant
 }
 
-// Len implements [sort.Interface].
 func (c *renewals) Len() int { return len(c.due) }
 
-// Less implements [sort.Interface].
 func (c *renewals) Less(i, k int) bool { return c.due[i].end.Before(c.due[k].end) }
 
-// Swap implements [sort.Interface].
 func (c *renewals) Swap(i, k int) {
 	c.due[i], c.due[k] = c.due[k], c.due[i]
 	c.due[i].place, c.due[k].place = i, k
 }
 
-// Push implements [heap.Interface].
 func (c *renewals) Push(x any) {
 	d := x.(*renewal) //nolint:forcetypeassert // only add pushes
 	d.place = len(c.due)
 	c.due = append(c.due, d)
 }
 
-// Pop implements [heap.Interface].
 func (c *renewals) Pop() any {
 	last := len(c.due) - 1
 	d := c.due[last]

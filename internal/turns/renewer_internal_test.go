@@ -14,8 +14,9 @@ import (
 )
 
 func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
-	class, now := &renewals{inFlight: renewBatches}, time.Now() // no timer is set for it
-	r := &renewer{classes: map[int]*renewals{8: class}}
+	r, now := &renewer{}, time.Now()
+	class := &r.classes[8]
+	class.inFlight = renewBatches // no timer is set for it
 	for range 1000 {
 		left := 300*time.Millisecond + rand.N(300*time.Millisecond)
 		r.add(&grant{}, 166*time.Millisecond, 0, now.Add(left))

@@ -46,10 +46,6 @@ type Settings struct {
 	Limit int
 }
 
-func (s *Settings) terms() terms {
-	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing, limit: s.Limit}
-}
-
 // cooldownElsewhere returns the longest time for which h keeps the key, if its
 // settings are the same, as its name says. h tells when it began to wait for
 // the key, and acquired the key at most our MaxWait later.
@@ -146,7 +142,6 @@ type Recall struct {
 	keep     locker.Record // what the release keeps; the goroutine's that ends the turn
 	result   bool          // keep is a result; likewise
 	recorded bool          // the store has confirmed it; likewise
-	undone   bool          // nothing was done under the mark; likewise
 }
 
 // Found returns the record that ended the wait, and whether the call waited for
@@ -159,10 +154,6 @@ func (r *Recall) Keep(record locker.Record) { r.keep, r.result = record, true }
 // Interrupt makes the end of the turn keep a record that there is no result.
 // Interrupt comes before End. A Keep or an Unmark may follow it.
 func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, false }
-
-// Recorded reports whether the record was kept. Recorded comes after
-// ReleaseKey.
-func (r *Recall) Recorded() bool { return r.recorded }
 
 // answered reports whether the call, if it recalls, has got a record. The
 // gate's mutex is held.
@@ -179,10 +170,6 @@ func (r *Recall) learn(record string) bool {
 
 // keeps reports whether the end of the turn keeps a record.
 func (r *Recall) keeps() bool { return r != nil && r.keep.Value != "" }
-
-// passesOn reports whether the grant may pass to another turn. That would keep
-// a record from the store, or leave a mark there.
-func (r *Recall) passesOn() bool { return !r.keeps() && (r == nil || !r.undone) }
 
 // State describes one key that calls of this process want, as far as the
 // process knows it.

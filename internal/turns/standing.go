@@ -187,8 +187,8 @@ func (st *standing) handPermit(gr *grant) bool {
 }
 
 // quitGrant takes t out of the grant that it was given without the floor.
-// quitGrant returns the grant if nobody is left on it. The caller must discard
-// it.
+// quitGrant returns the grant if nobody is left on it. The caller must give it
+// up.
 func (st *standing) quitGrant(t *Turn) *grant {
 	gr := t.entered
 	t.entered = nil
@@ -357,41 +357,36 @@ type spot struct {
 // may wrap.
 func (s *spot) among(joins uint32) bool { return int32(joins-s.order) >= 0 }
 
-func (l *list) push(w *Turn) {
-	w.prev, w.next, w.listed = l.last, nil, true
-	if l.last == nil {
-		l.first = w
-	} else {
-		l.last.next = w
-	}
-	l.last = w
-	l.count(w, 1)
-}
+func (l *list) push(w *Turn) { l.insert(w, l.last, nil) }
 
-func (l *list) pushFront(w *Turn) {
-	w.prev, w.next, w.listed = nil, l.first, true
-	if l.first == nil {
-		l.last = w
-	} else {
-		l.first.prev = w
-	}
-	l.first = w
+func (l *list) pushFront(w *Turn) { l.insert(w, nil, l.first) }
+
+// insert puts w between two neighbours. nil is an end of the list.
+func (l *list) insert(w, prev, next *Turn) {
+	w.listed = true
+	l.join(prev, w)
+	l.join(w, next)
 	l.count(w, 1)
 }
 
 func (l *list) remove(w *Turn) {
-	if w.prev == nil {
-		l.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		l.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
+	l.join(w.prev, w.next)
 	w.prev, w.next, w.listed = nil, nil, false
 	l.count(w, -1)
+}
+
+// join makes two turns neighbours, or one of them an end of the list.
+func (l *list) join(prev, next *Turn) {
+	if prev == nil {
+		l.first = next
+	} else {
+		prev.next = next
+	}
+	if next == nil {
+		l.last = prev
+	} else {
+		next.prev = prev
+	}
 }
 
 func (l *list) count(w *Turn, n int) {

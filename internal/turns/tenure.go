@@ -65,9 +65,6 @@ func (te *tenure) end(t *Turn) bool {
 // time.
 func (te *tenure) cool(t *Turn, until time.Time) { te.cooling, te.stayUntil = t, until }
 
-// stay makes the grant idle until the given time.
-func (te *tenure) stay(until time.Time) { te.stayUntil = until }
-
 // endCooldown ends the cooldown. The result is its turn, or nil if there is
 // none.
 func (te *tenure) endCooldown() *Turn {

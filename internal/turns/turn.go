@@ -159,13 +159,14 @@ func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
 // error is ErrRecorded if the key has a record, which the call's [Recall] has
 // then. Otherwise it is ErrLeaseLost or ErrUnavailable of package locker.
 func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
-	ctx = t.bounded(ctx, limits.Release(t.set.TTL))
-	joins := t.gate.joined()
-	found, err := t.beginOnce(ctx, mark)
-	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
+	var found string
+	var joins uint32
+	ctx = t.limits.Within(ctx, limits.Release(t.set.TTL))
+	err := t.repeat(ctx, func(ctx context.Context) (err error) {
 		joins = t.gate.joined()
-		found, err = t.beginOnce(ctx, mark)
-	}
+		found, err = t.store.Begin(ctx, &t.grant.bid.claim, mark)
+		return err
+	})
 	switch {
 	case errors.Is(err, locker.ErrLeaseLost):
 		err = t.grant.taken(err)
@@ -182,19 +183,22 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 	return err
 }
 
-// beginOnce makes one request that marks the key. beginOnce leaves time for
-// others.
-func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
-	ctx = t.bounded(ctx, limits.Release(t.set.TTL)/3)
-	return t.store.Begin(ctx, &t.grant.bid.claim, mark)
+// repeat makes a request until it has an answer or ctx ends, with the pauses of
+// the backoff between. Each request leaves time for others.
+func (t *Turn) repeat(ctx context.Context, request func(ctx context.Context) error) error {
+	for n := 0; ; n++ {
+		err := request(t.limits.Within(ctx, limits.Release(t.set.TTL)/3))
+		if !errors.Is(err, locker.ErrUnavailable) ||
+			!lockerkit.Pause(t.set.Backoff.Pause(n), ctx.Done()) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // Unmark notes that no function has done anything under t. The end of t then
 // keeps nothing, and removes the mark. Unmark comes before End.
 func (t *Turn) Unmark() {
-	r := t.patience.Recall
-	r.keep, r.undone = locker.Record{}, true
-	t.grant.bid.unmark = true
+	t.patience.Recall.keep, t.grant.bid.unmark = locker.Record{}, true
 }
 
 // End ends a turn without any I/O. The grant passes to the next in line. If
@@ -215,7 +219,8 @@ func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 		cause = overLong(t.set.MaxHold)
 	case cools: // cooledDown ends it later
 	case cause == nil:
-		back = !t.patience.Recall.passesOn() || !t.gate.handOff(t, time.Now())
+		// A hand-off would keep the record from the store, or leave the mark there.
+		back = t.patience.Recall.keeps() || gr.bid.unmark || !t.gate.handOff(t, time.Now())
 	case t.gate.exitGrant(gr) && !leftToTTL(alone, cause):
 		gr.discard()
 	}
@@ -278,26 +283,13 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	gr := t.grant
 	switch {
 	case !gr.finish():
-		t.give(gr.bid, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		t.cleanUp(gr.bid, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
 		return false, nil
 	case !gr.awaitRenewal(ctx):
-		t.give(gr.bid, true)
+		t.cleanUp(gr.bid, true)
 		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	}
 	return true, nil
-}
-
-// pauses pauses after the n-th request (from 0) without an answer. pauses
-// returns false if ctx has ended.
-func (t *Turn) pauses(ctx context.Context, n int) bool {
-	timer := time.NewTimer(limits.Apart(t.set.Backoff.Pause(n)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // NoteRelease notes an error of ReleaseKey, and tells the events if that is
@@ -321,13 +313,13 @@ func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded 
 func (t *Turn) recalls() bool { return t.patience.Recall != nil }
 
 // passFloor gives the floor to the next in line. A bid that nobody is left to
-// go on with is abandoned.
-func (t *Turn) passFloor() { t.abandon(t.gate.passFloor(t)) }
+// go on with is given up.
+func (t *Turn) passFloor() { t.giveUp(t.gate.passFloor(t)) }
 
 // update changes the contender of the gate by f, under its mutex. f returns a
-// bid that is over by that, which is abandoned.
+// bid that is over by that, which is given up.
 func (t *Turn) update(f func(c *contender, now time.Time) (over *bid)) {
-	t.abandon(t.gate.update(f))
+	t.giveUp(t.gate.update(f))
 }
 
 // Leave ends the use of the gate and the engine. Leave is the last call. Leave
@@ -384,9 +376,8 @@ func (t *Turn) newBid(now time.Time) *bid {
 
 // terms are what t asks for.
 func (t *Turn) terms() terms {
-	all := t.set.terms()
-	all.recall = t.recalls()
-	return all
+	s := t.set
+	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing, limit: s.Limit, recall: t.recalls()}
 }
 
 // A release gives the key of a turn that has ended back to the store, or hands
@@ -439,18 +430,20 @@ func (r *release) send(ctx context.Context, next *locker.Claim) (locker.Released
 }
 
 // keep is send for a turn with a record. keep repeats a request without an
-// answer, after the pauses of the backoff, until ctx ends (law 11). If none has
-// an answer, the record is left to what abandons the claim.
-func (r *release) keep(ctx context.Context, end locker.End) (locker.Released, error) {
+// answer (law 11). If none has an answer, the record is left to the cleanup.
+func (r *release) keep(ctx context.Context, end locker.End) (answer locker.Released, err error) {
 	b, recall, joins := r.grant.bid, r.patience.Recall, r.gate.joined()
 	end.Record, b.recall = recall.keep, recall
-	answer, err := r.keepOnce(ctx, end)
-	for n := 0; errors.Is(err, locker.ErrUnavailable) && r.pauses(ctx, n); n++ {
-		b.unclear = true
-		r.cancel() // nobody knows whether it is in the queue
-		end.Next = nil
-		answer, err = r.keepOnce(ctx, end)
-	}
+	err = r.repeat(ctx, func(ctx context.Context) (err error) {
+		r.sent = time.Now()
+		answer, err = r.store.Release(ctx, &b.claim, end)
+		if errors.Is(err, locker.ErrUnavailable) {
+			b.unclear = true
+			r.cancel() // nobody knows whether it is in the queue
+			end.Next = nil
+		}
+		return err
+	})
 	if !errors.Is(err, locker.ErrUnavailable) {
 		b.recall = nil // a late try may own the key again, without the record of this one (law 11)
 	}
@@ -459,13 +452,6 @@ func (r *release) keep(ctx context.Context, end locker.End) (locker.Released, er
 		r.gate.recorded(recall.keep.Value, joins, nil)
 	}
 	return answer, err
-}
-
-// keepOnce makes one request that keeps the record. keepOnce leaves time for
-// others.
-func (r *release) keepOnce(ctx context.Context, end locker.End) (locker.Released, error) {
-	r.sent = time.Now()
-	return r.store.Release(r.bounded(ctx, limits.Release(r.set.TTL)/3), &r.grant.bid.claim, end)
 }
 
 // cancel takes back the bid of a release without an answer.
@@ -491,7 +477,7 @@ func (r *release) note(answer locker.Released, err error) error {
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {
-		r.give(gr.bid, true)
+		r.cleanUp(gr.bid, true)
 	}
 	return err
 }
@@ -552,7 +538,7 @@ func ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 		return errs
 	}
 	e := ts[0].common
-	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
+	ctx = e.limits.Within(ctx, limits.Release(ts[0].set.TTL))
 	if e.can.Several && len(ts) > 1 && !ts[0].grant.bid.terms.crowded() {
 		releaseTogether(ctx, ts, errs)
 		return errs

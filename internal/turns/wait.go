@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -87,13 +88,14 @@ func (w *waiter) quit() {
 	if gr != nil {
 		gr.discard()
 	}
-	w.abandon(b)
+	w.giveUp(b)
 	w.Leave()
 }
 
 // join enters the gate, or says why waiting there would not help.
 func (w *waiter) join() (Refusal, error) {
-	if err := w.hopeless(); err != nil {
+	// It would stand in line behind one that cannot even try.
+	if err := w.outages.refuses(w.gate.name, w.longest()); err != nil && w.gate.contends() {
 		return Refusal{}, err
 	}
 	now := w.joined
@@ -110,15 +112,6 @@ func (w *waiter) join() (Refusal, error) {
 		r.Ahead = ahead
 	}
 	return r, ErrFull
-}
-
-// hopeless returns the error of a call that would stand in line behind one that
-// cannot even try, because of an outage that has lasted too long.
-func (w *waiter) hopeless() error {
-	if err := w.outages.refuses(w.gate.name, w.longest()); err != nil && w.gate.contends() {
-		return err
-	}
-	return nil
 }
 
 // unserved returns how w, whose wait err has ended, goes without a turn.
@@ -140,24 +133,18 @@ func (w *waiter) standInLine(ctx context.Context, given <-chan struct{}) error {
 	if w.second || w.asksBeside() { // these wait for an answer
 		until = w.lastMoment()
 	}
-	timer := time.NewTimer(limits.Apart(time.Until(until)))
-	defer timer.Stop()
-	select {
-	case <-given:
+	if w.sleep(ctx, time.Until(until), given, nil) {
 		return w.verdict
-	case <-timer.C:
-		switch {
-		case w.second: // nobody has the key
-			return w.idleReleaseHangs(ctx)
-		case w.asksBeside() && w.gate.unheard():
-			return errAnswerWaits
-		}
-		return errNoWait
-	case <-ctx.Done():
-		return ErrEnded
-	case <-w.calls.closing:
-		return locker.ErrClosed
 	}
+	switch err := w.stopped(ctx); {
+	case err != nil:
+		return err
+	case w.second: // nobody has the key
+		return w.idleReleaseHangs(ctx)
+	case w.asksBeside() && w.gate.unheard():
+		return errAnswerWaits
+	}
+	return errNoWait
 }
 
 // idleReleaseHangs returns why w has waited for an idle releaser in vain. If
@@ -204,6 +191,9 @@ func (w *waiter) lastMoment() time.Time {
 	return w.patience.Until
 }
 
+// late reports whether w has waited, so that no try of it begins after its wait.
+func (w *waiter) late() bool { return !w.patience.Once && (w.attempts > 0 || w.stood()) }
+
 // refusal describes why w goes without the key, now that it does not wait any
 // longer.
 func (w *waiter) refusal(now time.Time) (Refusal, error) {
@@ -227,12 +217,14 @@ func (w *waiter) contend(ctx context.Context) (gr *grant, err error) {
 		}
 		switch a.do {
 		case toTake:
-			gr = w.accept(a)
+			if gr = grantOffered(w.Turn, a); gr != nil { // otherwise the next try comes under the same owner id (law 1)
+				w.gate.tryWon(gr)
+			}
 		case toTry:
 			gr, err = w.try(ctx, a)
 		default:
 			w.notePause(true)
-			w.sleep(ctx, a.left, a.poke)
+			w.sleep(ctx, a.left, nil, a.poke)
 		}
 	}
 	if err == nil {
@@ -249,18 +241,17 @@ func (w *waiter) nextAction(ctx context.Context) (action, error) {
 	}
 	now := time.Now()
 	a, err := w.gate.next(w.Turn, now)
-	w.abandon(a.over) // before it is granted
+	w.giveUp(a.over) // before it is granted
 	left := w.patience.Until.Sub(now)
-	late := w.attempts > 0 || w.stood() // a first try may take its full limit
 	switch {
 	case err != nil, a.do == toTake:
 	case left <= 0 && w.asksAgain(now):
 		a.do = toTry
-	case !now.Before(w.lastMoment()), left <= 0 && late && !w.patience.Once:
+	case !now.Before(w.lastMoment()), left <= 0 && w.late():
 		err = errNoWait
 	case w.patience.Once:
 		a.do = toTry
-	case a.do == toTry && late && a.looks > left+limits.TryGrace:
+	case a.do == toTry && w.late() && a.looks > left+limits.TryGrace:
 		// The end of the wait would cut the look short. Such a look would tell
 		// nothing, and cost the store a connection. A message may still come.
 		a.do, a.left = toPause, left
@@ -283,15 +274,20 @@ func (w *waiter) notePause(pauses bool) {
 	w.counted = pauses
 }
 
-func (w *waiter) sleep(ctx context.Context, d time.Duration, poke <-chan struct{}) {
+// sleep waits for a signal of comes, and reports whether that came. Otherwise
+// sleep ends after d, by a poke, or when the wait is over.
+func (w *waiter) sleep(ctx context.Context, d time.Duration, comes, poke <-chan struct{}) (came bool) {
 	timer := time.NewTimer(limits.Apart(d))
 	defer timer.Stop()
 	select {
+	case <-comes:
+		return true
 	case <-timer.C:
 	case <-poke:
 	case <-ctx.Done():
 	case <-w.calls.closing:
 	}
+	return false
 }
 
 // try sends the try that a asks for, if the store is not known to be silent.
@@ -320,7 +316,7 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 	defer w.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
-		w.abandon(w.gate.foundRecord(w.Turn, answer.Record, joins))
+		w.giveUp(w.gate.foundRecord(w.Turn, answer.Record, joins))
 		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
 		if gr := w.won(b, sent, answer.Token); gr != nil {
@@ -332,7 +328,7 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 		if w.ask(answer, sent) {
 			return nil, nil
 		}
-		w.abandon(w.gate.tryHeld(w.Turn, answer, sent, joins))
+		w.giveUp(w.gate.tryHeld(w.Turn, answer, sent, joins))
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
 	default:
@@ -360,7 +356,8 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 // may have been forgotten on its way. Both tries together have the limit of
 // one.
 func (w *waiter) again(err error, sent time.Time, limit time.Duration) bool {
-	return err != nil && w.patience.Once && w.attempts == 1 && timedOut(err) && time.Since(sent) < limit-timelimit.Short
+	early := time.Since(sent) < limit-timelimit.Short
+	return err != nil && w.patience.Once && w.attempts == 1 && lockerkit.TimedOut(err) && early
 }
 
 // heard returns what a try of w has told of the store, and its error. A try
@@ -466,17 +463,6 @@ func (w *waiter) won(b *bid, sent time.Time, token uint64) *grant {
 	return nil
 }
 
-// accept makes a grant of the offer that a has taken. If too little of it is
-// left, accept returns nil, and the next try acquires the key again under the
-// same owner id (law 1).
-func (w *waiter) accept(a action) *grant {
-	gr := grantOffered(w.Turn, a)
-	if gr != nil {
-		w.gate.tryWon(gr)
-	}
-	return gr
-}
-
 // beginAhead begins w on the grant that its group has got. beginAhead returns
 // false if there is none, or if w must look again why its wait ends.
 func (w *waiter) beginAhead(ctx context.Context) bool {
@@ -515,29 +501,17 @@ func (w *waiter) admitted(ctx context.Context, poke <-chan struct{}) (may bool, 
 	case a.silence == nil:
 		return true, nil
 	}
-	w.update(func(c *contender, _ time.Time) *bid { c.notAdmitted(a.fault); return nil })
-	w.notePause(true)
-	w.awaitAnswer(ctx, a, poke)
-	return false, nil
-}
-
-// awaitAnswer waits for the end of a silence, or until w must look again.
-func (w *waiter) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{}) {
 	defer w.outages.left(a.silence)
+	w.update(func(c *contender, _ time.Time) *bid { c.fault, c.seen = a.fault, sighting{}; return nil })
+	w.notePause(true)
 	last := w.lastMoment()
-	if !w.patience.Once && (w.attempts > 0 || w.stood()) {
+	if w.late() {
 		last = w.patience.Until
 	}
-	timer := time.NewTimer(limits.Apart(min(a.pause, time.Until(last))))
-	defer timer.Stop()
-	select {
-	case <-a.silence.over:
-		w.sleep(ctx, limits.Jitter(a.silence.spread+1), poke)
-	case <-timer.C:
-	case <-poke:
-	case <-ctx.Done():
-	case <-w.calls.closing:
+	if w.sleep(ctx, min(a.pause, time.Until(last)), a.silence.over, poke) {
+		w.sleep(ctx, limits.Jitter(a.silence.spread+1), nil, poke)
 	}
+	return false, nil
 }
 
 // longest is how long a silence must last until w is refused at once.

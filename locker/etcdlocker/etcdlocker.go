@@ -68,13 +68,6 @@ const granularity = 3 * time.Second
 // limits say how late leases end if their process has died, see the package.
 var limits = locker.Limits{Late: locker.LookEvery, LateForOthers: rotation + granularity}
 
-// Listens reports whether messages arrive here, and sees to it that they will.
-// It does not block.
-func (l *Locker) Listens() bool {
-	l.rows.listen()
-	return l.base.Listens()
-}
-
 // Held returns comparisons that hold while the lease in ctx owns its key, for
 // the If of the caller's own transaction:
 //

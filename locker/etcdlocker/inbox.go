@@ -17,7 +17,7 @@ func (r *rows) watchAgain() {
 	}
 }
 
-// Listen watches the inbox, from the first request on.
+// Listen watches the inbox.
 //
 // A watch from an older revision is served only every 100 ms until it has
 // caught up (etcd's watchResyncPeriod). One that broke is therefore not
@@ -26,10 +26,6 @@ func (r *rows) watchAgain() {
 func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.Row), awake func()) {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
-	select {
-	case <-r.begun:
-	case <-ctx.Done():
-	}
 	r.stop.Store(&stop)
 	inbox := r.inbox(instance)
 	for w := range r.client().Watch(ctx, inbox,

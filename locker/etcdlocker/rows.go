@@ -2,7 +2,6 @@ package etcdlocker
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -67,7 +66,7 @@ var _ interface {
 
 func newRows(client *clientv3.Client) *rows {
 	r := &rows{prefix: "guard/"}
-	r.members, r.changed, r.begun = []*clientv3.Client{client}, r.watchAgain, make(chan struct{})
+	r.members, r.changed = []*clientv3.Client{client}, r.watchAgain
 	r.sessions = newSessions(&r.servers)
 	return r
 }
@@ -78,7 +77,6 @@ const (
 	scanMax  = 500 // entries in one page
 )
 
-// Traits implements [rowlocker.Rows].
 func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: store, Blind: true, Members: true, Workers: 2, Batch: batchMax,
@@ -94,7 +92,6 @@ func (r *rows) Open() error {
 	return r.servers.open()
 }
 
-// Tickets implements [rowlocker.Ticketing].
 func (*rows) Tickets() {}
 
 func (r *rows) rowKey(key string) string          { return r.prefix + "{" + key + "}" }
@@ -148,15 +145,7 @@ func (r *rows) rowOf(key string, found *etcdserverpb.ResponseOp) rowlocker.Row {
 	if len(rows) == 0 {
 		return rowlocker.Row{Key: key}
 	}
-	return inOrder(rows)[0]
-}
-
-// inOrder sorts the tickets beside rows.
-func inOrder(rows []rowlocker.Row) []rowlocker.Row {
-	for i := range rows {
-		slices.SortFunc(rows[i].Tickets, func(a, b rowlocker.Ticket) int { return cmp.Compare(a.Version, b.Version) })
-	}
-	return rows
+	return rows[0]
 }
 
 // gather adds what stands in etcd, in the order of its keys, to the rows that
@@ -204,7 +193,7 @@ func (r *rows) Scan(ctx context.Context, after string, n int) (all []rowlocker.R
 			from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
 		}
 	}
-	return inOrder(all[:min(n, len(all))]), nil
+	return all[:min(n, len(all))], nil
 }
 
 // begins says that the value of a key begins with some text and a '/'. The text

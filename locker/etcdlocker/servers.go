@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +26,6 @@ type servers struct {
 	members []*clientv3.Client // New's first
 	single  bool               // set by open: each client has one endpoint
 	changed func()             // called when another member is in use
-	begun   chan struct{}      // closed by the first request or Listens
-	begin   sync.Once
 
 	member   atomic.Int32 // counts the changes of the member in use
 	answered atomic.Int32 // member at the last answer of a server
@@ -94,14 +91,11 @@ func (s *servers) doubt(c *clientv3.Client, err error, sent time.Time) {
 	}
 }
 
-func (s *servers) listen() { s.begin.Do(func() { close(s.begun) }) }
-
 // txn sends one transaction.
 func (s *servers) txn(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(errUnsent, err)
 	}
-	s.listen()
 	c, sent := s.client(), time.Now()
 	r, err := c.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
 	if err != nil {

@@ -198,7 +198,7 @@ var ownershipFaults = []fault{
 	{
 		"leaves all of a claim that is given up",
 		[]string{
-			"an abandoned claim leaves nothing behind",
+			"a claim that was given up leaves nothing behind",
 			"who is given up is not granted", "what was granted to who is given up goes on",
 			"who leaves the queue lets in those behind",
 		},
@@ -211,7 +211,7 @@ var ownershipFaults = []fault{
 	{
 		"frees the key of others with a claim that is given up",
 		[]string{
-			"an abandoned claim leaves others alone",
+			"a claim that was given up leaves others alone",
 			"a release that comes twice takes nothing from the next owner",
 		},
 		func(m memory) locker.Locker {

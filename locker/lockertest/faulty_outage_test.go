@@ -47,7 +47,7 @@ var outageFaults = []fault{
 	},
 	{
 		"takes silence for the end of a claim that is given up",
-		[]string{"what was abandoned in an outage is freed after it"},
+		[]string{"what was given up in an outage is freed after it"},
 		func(m memory) locker.Locker {
 			return givesUp{m, func(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 				if m.down() {
@@ -59,8 +59,8 @@ var outageFaults = []fault{
 	},
 	{
 		"gives up all shares of a key",
-		[]string{"a share that was abandoned in an outage is freed alone"},
-		func(m memory) locker.Locker { return abandonsCrowd{m} },
+		[]string{"a share that was given up in an outage is freed alone"},
+		func(m memory) locker.Locker { return givesUpCrowd{m} },
 	},
 	{
 		"takes silence for a full crowd",
@@ -190,9 +190,9 @@ func (l forgetsQueued) Acquire(ctx context.Context, c *locker.Claim, t locker.Tr
 	return a, nil
 }
 
-type abandonsCrowd struct{ memory }
+type givesUpCrowd struct{ memory }
 
-func (l abandonsCrowd) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func (l givesUpCrowd) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	a, err := l.memory.Acquire(ctx, c, t)
 	if a.Acquired && c.Limit > 1 {
 		l.all.mu.Lock()
@@ -202,7 +202,7 @@ func (l abandonsCrowd) Acquire(ctx context.Context, c *locker.Claim, t locker.Tr
 	return a, err
 }
 
-func (l abandonsCrowd) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+func (l givesUpCrowd) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
 	for _, other := range l.all.crowd {

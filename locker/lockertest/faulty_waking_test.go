@@ -102,8 +102,8 @@ var wakingFaults = []fault{
 	},
 	{
 		"takes the next claim of a process for the one given up",
-		[]string{"an abandoned claim leaves the next of its process alone"},
-		func(m memory) locker.Locker { return &abandonsByProcess{memory: m} },
+		[]string{"a claim that was given up leaves the next of its process alone"},
+		func(m memory) locker.Locker { return &givesUpByProcess{memory: m} },
 	},
 	{
 		"serves the last first",
@@ -323,13 +323,13 @@ func (l givesUp) ReleaseAll(
 	}
 }
 
-type abandonsByProcess struct {
+type givesUpByProcess struct {
 	memory
 	mu sync.Mutex // guards at: claims are given up in the background
 	at time.Time
 }
 
-func (l *abandonsByProcess) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
+func (l *givesUpByProcess) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
 	l.mu.Lock()
 	if e.Queued && l.at.IsZero() {
 		l.at = time.Now().Add(time.Second)
@@ -338,7 +338,7 @@ func (l *abandonsByProcess) Release(ctx context.Context, c *locker.Claim, e lock
 	return l.memory.Release(ctx, c, e)
 }
 
-func (l *abandonsByProcess) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+func (l *givesUpByProcess) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	a, err := l.memory.Acquire(ctx, c, t)
 	l.mu.Lock()
 	due := !l.at.IsZero() && time.Now().After(l.at)

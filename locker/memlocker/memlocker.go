@@ -85,13 +85,8 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if e.held(now) { // a share may have ended, and left room for those who wait
 		l.store.serve(c.Key, e, now)
 	}
-	own := e.share(c.Owner, now)
-	switch {
-	case own != nil:
-		own.expires = now.Add(c.First())
-		e.remove(c.Owner, now)
-		return locker.Answer{Acquired: true, Token: l.store.tokens(c, now)}, nil
-	case e.room(c) && (len(e.owners) == 0 || !e.behind(c, t.Place, now)): // law 7: a free key is anybody's
+	owned := e.share(c.Owner, now) != nil
+	if owned || e.room(c) && (len(e.owners) == 0 || !e.behind(c, t.Place, now)) { // law 7: a free key is anybody's
 		e.remove(c.Owner, now)
 		return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.First()), now)}, nil
 	}

@@ -30,13 +30,9 @@ func (l *Locker) AcquireAll(
 	}
 	for i, c := range cs[:held] {
 		l.sign(c)
-		e, until := l.store.at(c.Key), now.Add(c.First())
-		as[i].Acquired = true
-		if own := e.share(c.Owner, now); own != nil {
-			own.expires, as[i].Token = until, l.store.tokens(c, now)
-			continue
+		as[i] = locker.Answer{
+			Acquired: true, Token: l.store.grant(l.store.at(c.Key), l, c, now.Add(c.First()), now),
 		}
-		as[i].Token = l.store.grant(e, l, c, until, now)
 	}
 	return as, held, nil
 }

@@ -68,17 +68,16 @@ func (s *store) owned(c *locker.Claim, now time.Time) *share {
 	return nil
 }
 
-// grant makes c an owner until the given time, and returns the first of its
-// tokens. c is not in the queue.
+// grant makes c an owner until the given time. It reserves a block of tokens if
+// c wants one, and returns the first. c is not in the queue.
 func (s *store) grant(e *entry, by *Locker, c *locker.Claim, until, now time.Time) (token uint64) {
-	e.owners = append(e.owners, share{
-		owner: c.Owner, lingers: c.Lingers, limit: max(c.Limit, 1), by: by, holder: c.Holder, expires: until,
-	})
-	return s.tokens(c, now)
-}
-
-// tokens reserves a block of tokens if c wants one, and returns the first.
-func (s *store) tokens(c *locker.Claim, now time.Time) uint64 {
+	if own := e.share(c.Owner, now); own != nil {
+		own.expires = until
+	} else {
+		e.owners = append(e.owners, share{
+			owner: c.Owner, lingers: c.Lingers, limit: max(c.Limit, 1), by: by, holder: c.Holder, expires: until,
+		})
+	}
 	if !c.Fencing {
 		return 0
 	}

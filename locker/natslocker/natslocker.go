@@ -208,7 +208,7 @@ func (r *rows) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error)
 	return found, cmp.Or(errs...)
 }
 
-func (r *rows) Scan(ctx context.Context, after string, n int) (found []rowlocker.Row, err error) {
+func (r *rows) Scan(ctx context.Context, after string, n int) ([]rowlocker.Row, error) {
 	var keys []string
 	for seen, total := 0, 1; seen < total; {
 		page, err := r.api(ctx, "INFO", fmt.Sprintf(`{"subjects_filter":%q,"offset":%d}`, r.subject(">"), seen))
@@ -224,17 +224,7 @@ func (r *rows) Scan(ctx context.Context, after string, n int) (found []rowlocker
 		seen, total = seen+max(1, len(page.State.Subjects)), page.Total
 	}
 	slices.Sort(keys)
-	for some := range slices.Chunk(keys, n) {
-		if len(found) >= n {
-			break
-		}
-		rows, err := r.Load(ctx, some)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, slices.DeleteFunc(rows, func(row rowlocker.Row) bool { return row.Version == 0 })...)
-	}
-	return found[:min(n, len(found))], nil
+	return r.Load(ctx, keys[:min(n, len(keys))])
 }
 
 func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {

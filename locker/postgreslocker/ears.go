@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,23 +27,14 @@ const (
 // ears are the connection that listens.
 type ears struct {
 	at      *pgxpool.Config // nil: none listens
-	first   sync.Once
-	used    chan struct{} // closed by the first write: before that there is nothing to hear of
-	listens atomic.Bool   // a connection that listens was made, or tried
-	hears   atomic.Bool   // the connection has heard itself
+	listens atomic.Bool     // a connection that listens was made, or tried
+	hears   atomic.Bool     // the connection has heard itself
 }
-
-func (e *ears) begin() { e.first.Do(func() { close(e.used) }) }
 
 // Listen keeps a connection that listens, until it breaks.
 func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.Row), awake func()) {
 	if r.ears.at == nil {
 		<-ctx.Done()
-		return
-	}
-	select {
-	case <-r.ears.used:
-	case <-ctx.Done():
 		return
 	}
 	r.ears.listens.Store(true)

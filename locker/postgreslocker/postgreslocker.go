@@ -34,17 +34,14 @@ var (
 // opens connections of its own as pool would. pool stays the caller's.
 func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 	if pool == nil {
-		r := &rows{wrong: invalid("the pool is nil"), sql: &statements{}, server: newServer(nil)}
-		r.ears.used = make(chan struct{})
-		return &Locker{rowlocker.New(r), r}
+		return newLocker(nil, opts...)
 	}
 	return newLocker(pool.Config(), opts...)
 }
 
-// newLocker owns config.
+// newLocker owns config, which may be nil.
 func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 	r := &rows{server: newServer(config), sql: &statements{}}
-	r.ears.used = make(chan struct{})
 	s := settings{table: "guard_lease"}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
@@ -65,15 +62,11 @@ func (l *Locker) Capabilities() locker.Capabilities {
 	return can
 }
 
-// Listens reports whether messages arrive here, and sees to it that they will.
-// It does not block.
-func (l *Locker) Listens() bool {
-	l.rows.ears.begin()
-	return l.base.Listens()
-}
-
 // prepare checks the settings.
 func (r *rows) prepare(s *settings) error {
+	if r.server.config == nil {
+		return invalid("the pool is nil")
+	}
 	if s.nilOpt {
 		return invalid("an option is nil")
 	}

@@ -37,7 +37,6 @@ var (
 // batchMax is the number of changes in a request.
 const batchMax = 256
 
-// Traits implements [rowlocker.Rows].
 func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
 		Name: "postgreslocker", Clock: true, Grain: time.Microsecond, Blind: true, Members: true,

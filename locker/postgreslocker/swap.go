@@ -23,7 +23,6 @@ import (
 //
 // What has refused a change is read behind it, by a request for all of them.
 func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
-	r.ears.begin()
 	sorted := slices.Clone(changes) // two transactions lock rows in one order
 	slices.SortFunc(sorted, func(a, b *rowlocker.Change) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	var single []*rowlocker.Change

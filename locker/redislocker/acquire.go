@@ -77,7 +77,7 @@ func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
 // of redislock's script. The value is the one that redislock sets, so that
 // plain users of redislock exclude each other with us. But SET with NX refuses
 // a claim that owns its key already, so every later request goes through
-// redislock.
+// redislock. A claim that wants fencing tokens gets them together with the key.
 func (a *attempt) request(ctx context.Context) (locker.Answer, error) {
 	st := a.state
 	switch {
@@ -85,102 +85,55 @@ func (a *attempt) request(ctx context.Context) (locker.Answer, error) {
 		return a.enter(ctx)
 	case a.claim.Recall:
 		return a.recall(ctx)
+	case a.claim.Fencing:
+		return a.fenced(ctx)
 	case st.asked:
 		return a.obtain(ctx)
 	}
 	st.asked = true
 	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
-	first := call{line: st.line[:]}
-	var answers []command
-	switch {
-	case a.claim.Fencing:
-		answers = run(ctx, a.way, first, fenceCall(a.claim, st.keys, 0))
-	case a.replicas.want > 0:
-		answers = run(ctx, a.way, first)
-	default:
-		answers = []command{a.runOne(ctx, first)}
-	}
-	switch err := answers[0].Err(); {
+	switch err := a.one(ctx, call{line: st.line[:]}).Err(); {
 	case errors.Is(err, redis.Nil):
 		return locker.Answer{}, nil
 	case err != nil:
 		return locker.Answer{}, a.tryError(err)
 	}
-	return a.owned(answers[1:])
+	return locker.Answer{Acquired: true}, nil
+}
+
+// one sends a call over the way of the attempt.
+func (a *attempt) one(ctx context.Context, c call) command {
+	if a.replicas.want > 0 {
+		return run(ctx, a.way, c)[0]
+	}
+	return a.runOne(ctx, c)
 }
 
 // obtain makes the claim the owner of its key by redislock.
 func (a *attempt) obtain(ctx context.Context) (locker.Answer, error) {
-	if a.replicas.want == 0 && !a.claim.Fencing {
-		taken, err := a.lock(ctx, a.locks)
-		return locker.Answer{Acquired: taken}, err
+	by := a.locks
+	if a.replicas.want > 0 {
+		by = redislock.New(&travel{way: a.way})
 	}
-	tr := &travel{way: a.way}
-	if a.claim.Fencing {
-		tr.behind = []call{fenceCall(a.claim, a.state.keys, 0)}
-	}
-	if taken, err := a.lock(ctx, redislock.New(tr)); !taken {
-		return locker.Answer{}, err
-	}
-	return a.owned(tr.answers)
-}
-
-// lock makes the claim the owner of its key by a client of redislock.
-func (a *attempt) lock(ctx context.Context, by *redislock.Client) (taken bool, err error) {
-	a.state.asked = true
 	lock, _ := a.state.keys.lock.(string)
 	value, _ := a.state.value.(string)
-	_, err = by.Obtain(ctx, lock, a.claim.First(), &redislock.Options{
+	_, err := by.Obtain(ctx, lock, a.claim.First(), &redislock.Options{
 		Token: a.claim.Owner, Metadata: value[len(a.claim.Owner):],
 	})
 	if errors.Is(err, redislock.ErrNotObtained) {
-		return false, nil
+		return locker.Answer{}, nil
 	}
-	return err == nil, a.tryError(err)
+	return locker.Answer{Acquired: err == nil}, a.tryError(err)
 }
 
-// takeAndLook is Acquire if there is time for only one round trip. One request
-// obtains the key and looks at it. A claim in the queue may become the owner
-// one command before it leaves the queue. Nobody can release the key in between
-// (law 2).
-func (a *attempt) takeAndLook(ctx context.Context) (locker.Answer, error) {
-	tr := &travel{way: a.way, whole: true, behind: []call{a.looking(lookScript)}}
-	if a.claim.Fencing {
-		tr.behind = append(tr.behind, fenceCall(a.claim, a.state.keys, 0))
+// fenced makes the claim the owner of its key, and reserves its tokens.
+func (a *attempt) fenced(ctx context.Context) (locker.Answer, error) {
+	take := several{Locker: a.Locker}.call([]*locker.Claim{a.claim}, false)
+	as, _, err := a.acquired(a.one(ctx, take), 1)
+	if err != nil || !as[0].Acquired {
+		return locker.Answer{}, err
 	}
-	start := time.Now()
-	taken, err := a.lock(ctx, redislock.New(tr))
-	if err != nil {
-		return locker.Answer{Queued: a.queues}, err
-	}
-	a.conn.NoteTrip(start)
-	if taken {
-		return a.owned(tr.answers[1:])
-	}
-	answer, free, err := a.seen(tr.answers[0])
-	if free {
-		return a.take(ctx)
-	}
-	return answer, err
-}
-
-// owned is the answer of an attempt that took the key, with the fencing token
-// that it asked for. Without a token the whole attempt has failed. If the
-// server has refused it, no other try of the claim may follow, as in take.
-func (a *attempt) owned(fence []command) (locker.Answer, error) {
-	if !a.claim.Fencing {
-		return locker.Answer{Acquired: true}, nil
-	}
-	token, err := token(fence[0])
-	switch {
-	case err == nil:
-		return locker.Answer{Acquired: true, Token: token}, nil
-	case errors.Is(err, redis.Nil):
-		return locker.Answer{}, unclear(errors.New("the key was deleted at once"))
-	case a.refused(err):
-		return locker.Answer{Queued: true}, a.tryError(err) // the guard gives it up
-	}
-	return locker.Answer{}, ofSeveral([]error{nil, a.tryError(err)}) // the key was taken, so something was sent
+	return as[0], nil
 }
 
 // look finds the holder of the key, and queues the claim if it waits. free
@@ -215,7 +168,7 @@ func (a *attempt) looking(s *script, more ...any) call {
 	}
 	k, line := &a.state.keys, make([]any, 0, 17+len(more))
 	line = append(line, evalSHA, s.sha, 5, k.lock, k.wait, k.due, k.fence, k.crowd)
-	if s == recallScript {
+	if s == takeScript && a.claim.Recall {
 		line[2], line = 6, append(line, a.names.record(a.claim.Key))
 	}
 	line = append(line, a.state.owner, entry, flag(a.try.Queued), int64(a.try.Place),
@@ -266,15 +219,7 @@ func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
 		return run(ctx, a.way, calls...)
 	}
 	start := time.Now()
-	if a.conn.Trip.Tight(ctx) { // no time to learn that the server does not know the script
-		whole := make([]command, len(calls))
-		for i := range calls {
-			whole[i] = calls[i].whole(ctx)
-		}
-		answers = a.way(ctx, whole...)
-	} else {
-		answers = a.run(ctx, calls...)
-	}
+	answers = a.run(ctx, calls...)
 	if answers[len(answers)-1].Err() == nil {
 		a.conn.NoteTrip(start)
 	}
@@ -284,11 +229,16 @@ func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
 // enter takes a share of the key.
 func (a *attempt) enter(ctx context.Context) (locker.Answer, error) {
 	enter := a.looking(enterScript, flag(a.queues), a.claim.TTL.Milliseconds())
-	answer, free, err := a.seen(a.send(ctx, enter)[0])
+	return a.took(a.send(ctx, enter)[0])
+}
+
+// took reads the answer of a script that takes a free key.
+func (a *attempt) took(answer command) (locker.Answer, error) {
+	taken, free, err := a.seen(answer)
 	if free {
 		err = unclear(errNoAnswer)
 	}
-	return answer, err
+	return taken, err
 }
 
 // remembered returns the record of a key that had one lately. An empty record
@@ -315,15 +265,23 @@ func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 	return "", a.tryError(err)
 }
 
+// takeOrLook takes the key if it is free, and looks at it otherwise. Other
+// calls may go before.
+func (a *attempt) takeOrLook(ctx context.Context, before ...call) (answers []command) {
+	a.state.asked = true
+	calls := append(before, a.looking(takeScript, a.state.value, a.state.ttl, flag(a.claim.Fencing)))
+	answers = a.send(ctx, calls...)
+	if errors.Is(answers[len(before)].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
+		answers = a.send(ctx, calls...)
+	}
+	return answers
+}
+
 // recall finds the record, or else takes the key, by a GET of the record and
 // the script.
 func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
-	recall := a.looking(recallScript, a.state.value, a.claim.TTL.Milliseconds(), flag(a.claim.Fencing))
 	get := call{line: []any{"get", a.names.record(a.claim.Key)}}
-	answers := a.send(ctx, get, recall)
-	if errors.Is(answers[1].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
-		answers = run(ctx, a.way, get, recall)
-	}
+	answers := a.takeOrLook(ctx, get)
 	switch v := answers[1].Val().(type) {
 	case string:
 		return found(strings.TrimPrefix(v, markSign), a.queues)
@@ -332,11 +290,7 @@ func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
 			return a.found(ctx, get, answers[0])
 		}
 	}
-	answer, free, err := a.seen(answers[1])
-	if free {
-		err = unclear(errNoAnswer)
-	}
-	return answer, err
+	return a.took(answers[1])
 }
 
 // found reads the record that the script has found. The command in front of the

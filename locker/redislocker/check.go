@@ -55,10 +55,10 @@ const (
 // uses the name of a key for another type, the call that meets the key reports
 // it.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	return checker{l}.check(ctx, ttl)
 }
 
@@ -101,7 +101,7 @@ func (l checker) probe(ctx context.Context) error {
 		err = l.tryError(l.run(ctx, traces)[0].Err())
 	}
 	if err != nil {
-		l.gate.Go(func() { // ends with its limit; ctx may have ended
+		l.life.Go(func() { // ends with its limit; ctx may have ended
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(lateLimit))
 			defer cancel()
 			_ = l.run(ctx, traces)
@@ -111,13 +111,14 @@ func (l checker) probe(ctx context.Context) error {
 }
 
 func probeClaim() *locker.Claim {
-	return &locker.Claim{Key: probeKey(), Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
+	return &locker.Claim{Key: probeKey(), Owner: lockerkit.NewID(), TTL: probeTTL}
 }
 
 // live takes c through the life of a lease that another claim waits for. It
 // takes the other claim through a hand-over.
 func (l checker) live(ctx context.Context, c *locker.Claim) error {
-	for range 2 { // as its first request, then as a later one
+	for try := range 3 { // as its first request, as a later one, and with tokens
+		c.Fencing = try == 2
 		if a, err := l.attempt(c, locker.Try{}).take(ctx); err != nil {
 			return err
 		} else if !a.Acquired {

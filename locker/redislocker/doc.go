@@ -5,7 +5,8 @@
 //
 // A claim's first request is SET with NX and PX, of the value that
 // github.com/bsm/redislock would set. Each later one is redislock's own script,
-// which knows an owner that comes again. So a plain redislock user of the key
+// which knows an owner that comes again. A claim with fencing has a script that
+// takes the key and its tokens. So a plain redislock user of the key
 // "guard:{K}" and this locker exclude each other. This package adds everything
 // around it:
 //
@@ -38,17 +39,8 @@
 // with the long offer in ms. If a newer version waits for a key, the call
 // returns an error that says so.
 //
-// An entry is six characters, followed by the value that guard:{K} gets when
-// the key is handed to this claim:
-//
-//   - "m" if a message tells the claim of its grant, or "l" if the claim only
-//     looks; "j" or "i" for the same of a claim that recalls
-//   - "f" if the claim wants fencing tokens with the key, or "-"
-//   - four digits: for how many ms the key is offered to the claim if it does
-//     not hear of it
-//
-// The place of an entry is its time of arrival, in µs by the server's clock. If
-// that is not behind the last place, the entry gets the next number.
+// An entry has the value that guard:{K} gets when the key is handed to this
+// claim. Its place is its time of arrival, in µs by the server's clock.
 //
 // # Waiting
 //
@@ -64,16 +56,6 @@
 // most 1 s, because no server there knows who hears. So it is where the user has
 // no right to ask.
 //
-// An offer is final. A process may hear a message though no server counts that
-// process, say over a replica. So the release counts first. It never takes back
-// or cuts short what a message has told of.
-//
-//	offered MS OWNER TOKEN N KEY    the key is yours for MS, and N wait behind you; TOKEN is the first of a block of
-//	                                fencing tokens, or 0
-//	wanted KEY                      for the holder: somebody has begun to wait
-//	revoked OWNER KEY               for the holder: an operator has released the key
-//	recorded OWNER KEY\nRECORD      you left the queue because of RECORD, which is "" if it is longer than 4 KiB
-//
 // A message is only a hint. The key holds the truth. So a waiter looks again by
 // itself every 125 to 250 ms (half to all of the longest pause of
 // guard.WithBackoff, at least twice a second). It also looks when the holder's
@@ -81,14 +63,9 @@
 // message costs no more than that. Without the right to subscribe, waiting is
 // polling. A grant for nobody is given back and handed on.
 //
-// A process that waits for 300 keys or more looks more rarely at keys whose
-// holders are guards. It does so only while its subscription is confirmed. It
-// then looks at N keys every N/2000 to N/1000 s, and at more than 10,000 keys
-// every 5 to 10 s. A message may be lost although the subscription is not. That
-// then costs the same time, or the time until the holder's lease can end. A
-// queue that the server forgets costs as much. When the subscription is lost or
-// confirmed anew, it looks at all N keys within N/4000 s. In a cluster no claim
-// rests.
+// A process that waits for very many keys looks more rarely, see
+// docs/how-it-works.md. It does so only while its subscription is confirmed. In
+// a cluster no claim rests.
 //
 // A waiter whose channel nobody hears is passed over in three cases:
 //
@@ -104,11 +81,7 @@
 //
 // # Fencing
 //
-// With guard.WithFencing the token comes with a key that is handed over.
-// Otherwise a second script fetches it, in the request that acquires the key.
-// Only a failover between the two could give the older of two holders the
-// higher token. It would have to come within the try limit of at most 500 ms
-// after which an answer is not used any more.
+// With guard.WithFencing the token comes with the key, in the same step.
 //
 // # Rights
 //
@@ -136,11 +109,6 @@
 // limit from the context. It does not take over hooks (see [WithHook]),
 // OnConnect, a Limiter, or routing to replicas. Use [WithClient] if you need
 // those.
-//
-// go-redis looks at the socket of a connection before it uses it. The locker's
-// connections skip this look for 10 ms after an answer, because it costs as
-// much as half a request. If a connection dies in this time, its next request
-// fails like one whose connection dies under way.
 //
 // Connecting is not part of a try to acquire. The dial and the login go on in
 // the background, for at most 2 s each. Tries wait for them, up to

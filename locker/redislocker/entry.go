@@ -24,7 +24,7 @@ const (
 // JSON.
 //
 //	m or l      a message tells the claim, so it is gone if nobody would hear that; or it only looks
-//	j or i      the same of a claim that recalls, see recall.lua
+//	j or i      the same of a claim that recalls, see take.lua
 //	f or -      the claim wants fencing tokens with the key, or not
 //	0000        the short offer, in ms
 //	22 + 22     owner id, instance id

@@ -9,27 +9,21 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// An inspector reads the keys of a server for operators.
-type inspector struct{ *server }
-
-func (i inspector) inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	return i.read(key, i.run(ctx, i.call(key))[0])
+// inspecting is a run of inspect.lua.
+func (s *server) inspecting(key string) call {
+	k := s.names.keys(key)
+	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, s.names.record(key), locker.MaxListed)
 }
 
-func (i inspector) call(key string) call {
-	k := i.names.keys(key)
-	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, i.names.record(key), locker.MaxListed)
-}
-
-// read reads the answer of inspect.lua.
-func (i inspector) read(key string, answer command) (locker.KeyState, error) {
-	s := locker.KeyState{Key: key}
+// inspected reads the answer of inspect.lua.
+func (s *server) inspected(key string, answer command) (locker.KeyState, error) {
+	state := locker.KeyState{Key: key}
 	parts, err := answer.Slice()
 	if err == nil && len(parts) != 8 {
 		err = errNoAnswer
 	}
 	if err != nil {
-		return s, i.tryError(err)
+		return state, s.tryError(err)
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
@@ -37,18 +31,19 @@ func (i inspector) read(key string, answer command) (locker.KeyState, error) {
 	length, _ := parts[5].(int64)
 	left, _ := parts[6].(int64)
 	head, _ := parts[7].(string)
-	s.Record = locker.RecordState{
+	state.Record = locker.RecordState{
 		Size: int(length), Remaining: time.Duration(max(left, 0)) * time.Millisecond, Head: head,
 	}
 	if ttl != -2 {
-		s.Held, s.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
-		if s.Owners, s.Limit = claims(parts[4]); s.Owners == nil {
-			s.Owner, s.Holder, s.Lingers = value[:min(len(value), locker.OwnerLen)], holder(value), lingers(value)
+		state.Held, state.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
+		if state.Owners, state.Limit = claims(parts[4]); state.Owners == nil {
+			state.Owner = value[:min(len(value), locker.OwnerLen)]
+			state.Holder, state.Lingers = holder(value), lingers(value)
 		}
 	}
-	s.Waiting = int(waiting)
-	s.Waiters, _ = claims(parts[3])
-	return s, nil
+	state.Waiting = int(waiting)
+	state.Waiters, _ = claims(parts[3])
+	return state, nil
 }
 
 // claims reads entries, and returns their claims and the lowest limit of them.
@@ -71,14 +66,14 @@ func claims(part any) (all []locker.Waiter, limit int) {
 const scanPage = 500 // how many of the server's keys one SCAN looks at
 
 // listNode lists the keys of node, and reports whether the list goes on.
-func (i inspector) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
+func (s *server) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
 	for cursor := uint64(0); ; {
-		names, next, err := node.Scan(ctx, cursor, i.names.pattern(), scanPage).Result()
+		names, next, err := node.Scan(ctx, cursor, s.names.pattern(), scanPage).Result()
 		if err != nil {
-			yield(locker.KeyState{}, i.tryError(err))
+			yield(locker.KeyState{}, s.tryError(err))
 			return false
 		}
-		if !i.listPage(ctx, names, yield) {
+		if !s.listPage(ctx, names, yield) {
 			return false
 		}
 		if cursor = next; cursor == 0 {
@@ -89,25 +84,25 @@ func (i inspector) listNode(ctx context.Context, node redis.Cmdable, yield func(
 
 // listPage inspects the keys of names. A lock also reports its queue, so a
 // queue is reported only if its key is free.
-func (i inspector) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
+func (s *server) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
 	var keys []string
 	var queues []bool
 	var calls []call
 	for _, name := range names {
-		if key, queue, ok := i.names.parse(name); ok {
+		if key, queue, ok := s.names.parse(name); ok {
 			keys, queues = append(keys, key), append(queues, queue)
-			calls = append(calls, i.call(key))
+			calls = append(calls, s.inspecting(key))
 		}
 	}
 	if len(calls) == 0 {
 		return true
 	}
-	for n, answer := range i.run(ctx, calls...) {
-		s, err := i.read(keys[n], answer)
+	for n, answer := range s.run(ctx, calls...) {
+		state, err := s.inspected(keys[n], answer)
 		switch {
-		case err == nil && queues[n] == s.Held:
-		case err == nil && !s.Held && s.Waiting == 0: // gone meanwhile
-		case !yield(s, err):
+		case err == nil && queues[n] == state.Held:
+		case err == nil && !state.Held && state.Waiting == 0: // gone meanwhile
+		case !yield(state, err):
 			return false
 		}
 	}

@@ -23,7 +23,7 @@ import (
 type Locker struct {
 	settings settings
 	self     describer
-	gate     lockerkit.Gate
+	life     lockerkit.Life
 
 	// Set by Open, before any other method.
 	*server
@@ -43,7 +43,7 @@ var _ locker.Locker = (*Locker)(nil)
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{conn: redisconn.Settings{Client: rdb, Name: "guard"}, prefix: "guard"},
-		self:     describer{instance: lockerkit.NewID()}, gate: lockerkit.Gate{Store: "redislocker"},
+		self:     describer{instance: lockerkit.NewID()}, life: lockerkit.Life{Store: "redislocker"},
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
@@ -66,7 +66,7 @@ func (*Locker) Capabilities() locker.Capabilities {
 // nothing. A wrong setting is a [locker.ErrInvalidOption], and so is a second
 // Open.
 func (l *Locker) Open(w locker.Waker) error {
-	return l.gate.Open(func() error { return l.ready(w) })
+	return l.life.Open(func() error { return l.ready(w) })
 }
 
 func (l *Locker) ready(w locker.Waker) error {
@@ -97,13 +97,13 @@ func (l *Locker) ready(w locker.Waker) error {
 // Close ends the locker and closes its own connections. Calls under way end by
 // their contexts. If ctx ends first, Close returns ctx's error, and the rest
 // goes on in the background. Close is idempotent.
-func (l *Locker) Close(ctx context.Context) error { return l.gate.Close(ctx, l.shutDown) }
+func (l *Locker) Close(ctx context.Context) error { return l.life.Close(ctx, l.shutDown) }
 
 // shutDown closes the connections only when nobody uses them.
 func (l *Locker) shutDown() {
 	l.recent.close()
 	l.inbox.close()
-	l.gate.Wait()
+	l.life.Wait()
 	l.conn.Close()
 }
 
@@ -139,10 +139,10 @@ func (l *Locker) Node(key string) string { return l.node(key) }
 // cannot change is none of those errors, and says what to do. Missing rights
 // and a key of another type are such refusals.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.Answer{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	ctx, probe := l.conn.Probe(ctx, l.node(c.Key), t.Wait)
 	answer, err := l.acquire(ctx, c, t)
 	probe.End(err)
@@ -169,7 +169,7 @@ func (l *Locker) acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		}
 		return a.take(ctx)
 	case l.replicas.want == 0 && l.conn.Trip.Tight(ctx):
-		return a.takeAndLook(ctx)
+		return a.took(a.takeOrLook(ctx)[0]) // there is time for only one round trip
 	}
 	if !t.Held && !t.Queued {
 		start := time.Now()
@@ -195,10 +195,10 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 
 // fenceFrom is [Locker.Fence] with no token below floor.
 func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return 0, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	token, err := token(l.run(ctx, fenceCall(c, l.names.keys(c.Key), floor))[0])
 	if errors.Is(err, redis.Nil) {
 		return 0, errNotOwner
@@ -207,15 +207,14 @@ func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (
 }
 
 // AcquireAll takes one round trip. In a cluster it takes one for each node, all
-// at the same time. With replicas, or on a server that is far away, it takes
-// the keys one after the other.
+// at the same time. With replicas it takes the keys one after the other.
 func (l *Locker) AcquireAll(
 	ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return nil, 0, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	for _, c := range cs {
 		if err := l.names.fits(c.Key); err != nil {
 			return nil, 0, err
@@ -231,10 +230,10 @@ func (l *Locker) AcquireAll(
 // does so by owner id alone, and takes c out of the queue if e says so.
 // With a record and [WithReplicas] it then waits until they have the record.
 func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	end := l.releasing(c, e)
 	if e.Record.Value != "" {
 		return l.keep(ctx, c, end)
@@ -257,10 +256,7 @@ func (l *Locker) releasing(c *locker.Claim, e locker.End) call {
 
 // keep sends the end of c, which has a record.
 func (l *Locker) keep(ctx context.Context, c *locker.Claim, end call) (released locker.Released, err error) {
-	err = l.replicas.confirmed(ctx, c.Key, end, func(answer command) (err error) {
-		released, err = kept(answer)
-		return err
-	})
+	released, err = confirmed(ctx, l.replicas, c.Key, end, kept)
 	if err == nil {
 		l.names.noteRecorded(c.Key)
 	}
@@ -272,23 +268,16 @@ func (l *Locker) keep(ctx context.Context, c *locker.Claim, end call) (released 
 func (l *Locker) ReleaseAll(
 	ctx context.Context, cs []*locker.Claim, ends []locker.End, answered func(i int, r locker.Released, err error),
 ) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		for i := range cs {
 			answered(i, locker.Released{}, err)
 		}
 		return
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	results, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
-	l.perNode(cs, func(_ string, at []int) {
-		calls := make([]call, len(at))
-		for n, i := range at {
-			calls[n] = l.releasing(cs[i], ends[i])
-		}
-		for n, answer := range l.run(ctx, calls...) {
-			results[at[n]], errs[at[n]] = freed(answer)
-		}
-	})
+	l.runPerNode(ctx, cs, func(i int) call { return l.releasing(cs[i], ends[i]) },
+		func(i int, answer command) { results[i], errs[i] = freed(answer) })
 	for i := range cs {
 		answered(i, results[i], errs[i])
 	}
@@ -298,13 +287,13 @@ func (l *Locker) ReleaseAll(
 // trip per node, all at the same time. Renew reports each answer as soon as it
 // is read. No answer waits for those behind it, or for another node.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		for i := range cs {
 			answered(i, err)
 		}
 		return
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	l.perNode(cs, func(node string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
@@ -322,38 +311,32 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 			return
 		}
 		calls, at = pick(calls, missing), pick(at, missing)
-		for n := range calls {
-			calls[n] = calls[n].spelled() // their script has gone since, or they have moved to a node without it
-		}
+		spellAll(calls) // their script has gone since, or they have moved to a node without it
 		l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
 	})
 }
 
 // Begin marks the key of c, in one round trip. With [WithReplicas] it then
 // waits until they have the mark.
-func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
-	if err := l.gate.Enter(); err != nil {
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
+	if err := l.life.Enter(); err != nil {
 		return "", err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	st := l.state(c)
 	begin := newCall(beginScript, 2, st.keys.lock, l.names.record(c.Key),
 		st.owner, markSign+c.Owner+r.Value, r.TTL.Milliseconds())
-	err = l.replicas.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
-		record, err = begun(answer)
-		return err
-	})
-	return record, err
+	return confirmed(ctx, l.replicas, c.Key, begin, begun)
 }
 
 // Forget deletes the record of key, in two round trips. The first finds out
 // which record is meant, so that a Forget that arrives late deletes no later
 // one.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return false, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	k, record := l.names.keys(key), l.names.record(key)
 	start, err := l.run(ctx, call{line: []any{"getrange", record, 0, locker.OwnerLen}})[0].Text()
 	if err != nil {
@@ -375,14 +358,14 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 // has died, which keeps its place for as long as others look there.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return s, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if err := l.names.fits(key); err != nil {
 		return s, err
 	}
-	return inspector{l.server}.inspect(ctx, key)
+	return l.inspected(key, l.run(ctx, l.inspecting(key))[0])
 }
 
 // List goes through the keys of every primary with SCAN, a page at a time. It
@@ -390,19 +373,18 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 // trips. Keys under names of their own are not listed, see [WithKeyNames].
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		if err := l.gate.Enter(); err != nil {
+		if err := l.life.Enter(); err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		nodes, err := l.conn.Primaries(ctx)
 		if err != nil {
 			yield(locker.KeyState{}, l.tryError(err))
 			return
 		}
-		i := inspector{l.server}
 		for _, node := range nodes {
-			if !i.listNode(ctx, node, yield) {
+			if !l.listNode(ctx, node, yield) {
 				return
 			}
 		}
@@ -420,10 +402,10 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if err != nil {
 		return err
 	}
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	answer := l.run(ctx, l.releaseCall(key, l.names.keys(key), owner, "", ""))[0]
 	if answer.Err() != nil {
 		return l.tryError(answer.Err())

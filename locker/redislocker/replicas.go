@@ -133,35 +133,33 @@ func connected(info command) int {
 
 // confirmed sends a call for key whose answer read reads. If that succeeds, it
 // waits for the replicas.
-func (r replicas) confirmed(ctx context.Context, key string, c call, read func(command) error) error {
+func confirmed[A any](
+	ctx context.Context, r replicas, key string, c call, read func(command) (A, error),
+) (a A, err error) {
 	if r.want == 0 {
 		return read(r.run(ctx, c)[0])
 	}
 	send, done, err := r.conn.OneConn(ctx, r.names.lock(key))
 	if err != nil {
-		return leaseError(err)
+		return a, leaseError(err)
 	}
 	defer done()
-	if err = read(run(ctx, send, c)[0]); err == nil {
+	if a, err = read(run(ctx, send, c)[0]); err == nil {
 		err = r.await(ctx, send)
 	}
 	if short := new(ReplicasError); errors.As(err, &short) {
 		err = unclear(short)
 	}
-	return err
+	return a, err
 }
 
 // have reports whether the replicas have a key that was handed over to
 // owner.
 func (r replicas) have(ctx context.Context, key, owner string) bool {
-	send, done, err := r.conn.OneConn(ctx, r.names.lock(key))
-	if err != nil {
-		return false
-	}
-	defer done()
 	k := r.names.keys(key)
-	n, err := run(ctx, send, newCall(touchScript, 2, k.lock, k.crowd, owner))[0].Int()
-	return err == nil && n == 1 && r.await(ctx, send) == nil
+	touch := newCall(touchScript, 2, k.lock, k.crowd, owner)
+	_, err := confirmed(ctx, r, key, touch, func(answer command) (any, error) { return nil, renewed(answer) })
+	return err == nil
 }
 
 // confirming is a waker that hears of a hand-over only when the replicas have
@@ -177,11 +175,11 @@ type confirming struct {
 // waits for them in doing so.
 func (w confirming) Granted(key, owner string, o locker.Offer) {
 	l := w.locker
-	if l.gate.Enter() != nil {
+	if l.life.Enter() != nil {
 		return
 	}
 	go func() { // ends with its time limit; Close waits for it
-		defer l.gate.Leave()
+		defer l.life.Leave()
 		ctx, cancel := context.WithTimeout(context.Background(), limits.Apart(lateLimit)) //nolint:forbidigo // no caller waits
 		defer cancel()
 		if !l.replicas.have(ctx, key, owner) {

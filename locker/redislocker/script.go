@@ -35,7 +35,7 @@ const (
 var (
 	lookScript = newScript("look", consts(), "entry", "queue", "lineup", "look", "tokens", inLook, noCrowd, inCrowd,
 		"crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
-	recallScript = newScript("recall", consts(), "tokens", "recall", "entry", "queue", "lineup", "look", inLook,
+	takeScript = newScript("take", consts(), "tokens", "take", "entry", "queue", "lineup", "look", inLook,
 		noCrowd, inCrowd, "crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
 	enterScript = newScript("enter", consts(), "entry", "queue", "lineup", "tokens", inLook, noCrowd, inCrowd,
 		"crowd", "offer", "serve", "ahead", "enter", "wait")
@@ -153,23 +153,34 @@ func flag(b bool) any {
 	return no
 }
 
-func (c *call) bySHA(ctx context.Context) command { return redisconn.NewCommand(ctx, c.line...) }
-
-func (c *call) whole(ctx context.Context) command {
-	if c.script == nil {
-		return c.bySHA(ctx)
-	}
-	spelled := c.spelled()
-	return spelled.bySHA(ctx)
-}
+func (c *call) command(ctx context.Context) command { return redisconn.NewCommand(ctx, c.line...) }
 
 // byName reports whether the server has to know the script.
 func (c *call) byName() bool { return c.line[0] == evalSHA }
 
-// spelled is the call with the script's text in place of its name. No server
-// answers NOSCRIPT to it.
-func (c *call) spelled() call {
-	line := slices.Clone(c.line)
-	line[0], line[1] = eval, c.script.source
-	return call{c.script, line}
+// spell puts the script's text in place of its name. No server answers NOSCRIPT
+// to that.
+func (c *call) spell() {
+	if c.script != nil {
+		c.line = slices.Clone(c.line)
+		c.line[0], c.line[1] = eval, c.script.source
+	}
+}
+
+// spellFirst puts the text of each script into its first call, so that the
+// server has the script for the calls behind it.
+func spellFirst(calls []call) {
+	told := make(map[*script]bool, 2)
+	for n := range calls {
+		if s := calls[n].script; !told[s] {
+			told[s] = true
+			calls[n].spell()
+		}
+	}
+}
+
+func spellAll(calls []call) {
+	for n := range calls {
+		calls[n].spell()
+	}
 }

@@ -20,7 +20,7 @@ var update = flags.Bool("update", false, "write the scripts as they are sent")
 // prefix on a single server.
 func scripts() map[string]*script {
 	return map[string]*script{
-		"look": lookScript, "recall": recallScript, "enter": enterScript, "all": allScript,
+		"look": lookScript, "take": takeScript, "enter": enterScript, "all": allScript,
 		"renew": renewScript, "stay": stayScript, "fence": fenceScript, "touch": touchScript,
 		"release": newRelease("guard:inbox:", true), "keep": keepScript, "unmark": unmarkScript,
 		"inspect": inspectScript, "begin": beginScript, "forget": forgetScript,

@@ -96,61 +96,83 @@ func (s *server) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 	wg.Wait()
 }
 
+// runPerNode runs the call of each claim, those of each node as one request, and
+// passes the answers on.
+func (s *server) runPerNode(
+	ctx context.Context, cs []*locker.Claim, of func(i int) call, answered func(i int, answer command),
+) {
+	s.perNode(cs, func(_ string, at []int) {
+		calls := make([]call, len(at))
+		for n, i := range at {
+			calls[n] = of(i)
+		}
+		for n, answer := range s.run(ctx, calls...) {
+			answered(at[n], answer)
+		}
+	})
+}
+
 // run sends calls as one request and returns their answers. Calls that fail
 // because the server does not know their script go again. First each script
 // goes once with its text, so that the calls behind it find it. All remaining
 // calls then go with their text, for the sake of the other nodes of a cluster.
+// If there is no time to learn that, they begin so.
 func (s *server) run(ctx context.Context, calls ...call) []command {
+	if s.conn.Trip.Tight(ctx) {
+		spellFirst(calls)
+	}
 	return run(ctx, s.way, calls...)
 }
 
 func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
-	answers := make([]command, len(calls))
-	for i := range calls {
-		answers[i] = calls[i].bySHA(ctx)
-	}
-	answers = send(ctx, answers...)
-	if !slices.ContainsFunc(answers, unknown) {
-		return answers
-	}
-	told := map[*script]bool{}
-	runUnknown(ctx, send, calls, answers, func(s *script) bool { first := !told[s]; told[s] = true; return first })
-	runUnknown(ctx, send, calls, answers, func(*script) bool { return true })
+	answers := sendAll(ctx, send, calls)
+	runUnknown(ctx, send, calls, answers, spellFirst)
+	runUnknown(ctx, send, calls, answers, spellAll)
 	return answers
+}
+
+func sendAll(ctx context.Context, send redisconn.Way, calls []call) []command {
+	cmds := make([]command, len(calls))
+	for i := range calls {
+		cmds[i] = calls[i].command(ctx)
+	}
+	return send(ctx, cmds...)
+}
+
+// runUnknown sends again the calls whose answer is NOSCRIPT, spelled.
+func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers []command, spell func([]call)) {
+	var at []int
+	for i := range answers {
+		if unknown(answers[i]) {
+			at = append(at, i)
+		}
+	}
+	if at == nil {
+		return
+	}
+	again := pick(calls, at)
+	spell(again)
+	for n, answer := range sendAll(ctx, send, again) {
+		answers[at[n]] = answer
+	}
+}
+
+func pick[E any](from []E, places []int) []E {
+	picked := make([]E, len(places))
+	for i, p := range places {
+		picked[i] = from[p]
+	}
+	return picked
 }
 
 // runOne is run for one call.
 func (s *server) runOne(ctx context.Context, c call) command {
-	answer := s.conn.SendOne(ctx, c.bySHA(ctx))
+	answer := s.conn.SendOne(ctx, c.command(ctx))
 	if unknown(answer) {
-		answer = s.conn.SendOne(ctx, c.whole(ctx))
+		c.spell()
+		answer = s.conn.SendOne(ctx, c.command(ctx))
 	}
 	return answer
-}
-
-// runUnknown sends again the calls whose answer is NOSCRIPT, with the text of a
-// script if whole says so.
-func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers []command, whole func(*script) bool) {
-	var at []int
-	var again []command
-	for i := range answers {
-		if !unknown(answers[i]) {
-			continue
-		}
-		at = append(at, i)
-		if whole(calls[i].script) {
-			again = append(again, calls[i].whole(ctx))
-		} else {
-			again = append(again, calls[i].bySHA(ctx))
-		}
-	}
-	if len(again) == 0 {
-		return
-	}
-	again = send(ctx, again...)
-	for n, i := range at {
-		answers[i] = again[n]
-	}
 }
 
 // unknown reports whether the server does not have the script. It was
@@ -193,70 +215,37 @@ func (s *server) releaseCall(key string, k keys, owner any, own, next string) ca
 	return call{s.freeing, line}
 }
 
-// travel carries redislock's scripts to the server. Each goes in one request,
-// with scripts of ours behind it. A travel with something behind belongs to one
-// try, and the others are shared.
+// travel carries redislock's scripts to the server.
 type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
-	way     redisconn.Way
-	whole   bool      // send all texts, because there is no time to learn that the server does not know the scripts
-	behind  []call    // go behind the script
-	answers []command // to behind
+	way redisconn.Way
 }
 
 // EvalSha sends a script by its hash. redislock answers NOSCRIPT with Eval.
 func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	head := newCommand(ctx, evalSHA, sha, keys, args)
-	if t.whole {
-		head.SetErr(redis.ErrNoScript)
-		return head.Cmd
+	answer := t.send(ctx, evalSHA, sha, keys, args)
+	if unknown(answer) {
+		answer.SetErr(redis.ErrNoScript) // redislock compares the text
 	}
-	head = t.send(ctx, head, (*call).bySHA)
-	if unknown(head) {
-		head.SetErr(redis.ErrNoScript) // redislock compares the text
-		return head.Cmd
-	}
-	for i, a := range t.answers {
-		if unknown(a) {
-			t.answers[i] = t.way(ctx, t.behind[i].whole(ctx))[0]
-		}
-	}
-	return head.Cmd
+	return answer.Cmd
 }
 
-// Eval sends a script with its text. The calls behind it go with their texts
-// too.
+// Eval sends a script with its text.
 func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
-	return t.send(ctx, newCommand(ctx, eval, source, keys, args), (*call).whole).Cmd
+	return t.send(ctx, eval, source, keys, args).Cmd
 }
 
-// send returns the first command with its answer, and keeps the answers of
-// those behind it.
-func (t *travel) send(ctx context.Context, head command, how func(*call, context.Context) command) command {
-	if len(t.behind) == 0 {
-		return t.way(ctx, head)[0]
+func (t *travel) send(ctx context.Context, verb any, script string, keys []string, args []any) command {
+	line := make([]any, 0, 3+len(keys)+len(args))
+	line = append(line, verb, script, len(keys))
+	for _, k := range keys {
+		line = append(line, k)
 	}
-	cmds := make([]command, 1, 1+len(t.behind))
-	cmds[0] = head
-	for i := range t.behind {
-		cmds = append(cmds, how(&t.behind[i], ctx))
-	}
-	cmds = t.way(ctx, cmds...)
-	t.answers = cmds[1:]
-	return cmds[0]
+	return t.way(ctx, redisconn.NewCommand(ctx, append(line, args...)...))[0]
 }
 
 type command = redisconn.Command
-
-func newCommand(ctx context.Context, verb any, script string, keys []string, args []any) command {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, verb, script, len(keys))
-	for _, k := range keys {
-		all = append(all, k)
-	}
-	return redisconn.NewCommand(ctx, append(all, args...)...)
-}
 
 // tryError is the error that Acquire returns for err: ErrUnavailable, or the
 // server's refusal if a new try cannot help.

@@ -23,7 +23,7 @@ type several struct {
 // acquire takes the keys. held is the place of the first that is held.
 func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err error) {
 	switch {
-	case s.replicas.want > 0 || s.conn.Trip.Tight(ctx):
+	case s.replicas.want > 0:
 		as, held, err = s.oneByOne(ctx)
 	case s.conn.Cluster():
 		as, held, err = s.onNodes(ctx)
@@ -40,18 +40,17 @@ func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err
 func (s several) together(ctx context.Context) (as []locker.Answer, held int, err error) {
 	start := time.Now()
 	answer := s.run(ctx, s.call(s.claims, s.prefix))[0]
-	if answer.Err() != nil {
-		return nil, 0, s.tryError(answer.Err())
+	if answer.Err() == nil {
+		s.conn.NoteTrip(start)
 	}
-	s.conn.NoteTrip(start)
-	return acquired(answer, len(s.claims))
+	return s.acquired(answer, len(s.claims))
 }
 
 // call is a run of all.lua. All claims have the same TTL, and all or none want
 // tokens.
 func (s several) call(cs []*locker.Claim, prefix bool) call {
 	args := make([]any, 2*len(cs), 3*len(cs)+3)
-	args = append(args, flag(prefix), cs[0].TTL.Milliseconds(), flag(cs[0].Fencing))
+	args = append(args, flag(prefix), s.state(cs[0]).ttl, flag(cs[0].Fencing))
 	for i, c := range cs {
 		st := s.state(c)
 		st.asked = true
@@ -62,7 +61,10 @@ func (s several) call(cs []*locker.Claim, prefix bool) call {
 }
 
 // acquired reads the answer of all.lua for n claims.
-func acquired(answer command, n int) (as []locker.Answer, held int, err error) {
+func (s *server) acquired(answer command, n int) (as []locker.Answer, held int, err error) {
+	if answer.Err() != nil {
+		return nil, 0, s.tryError(answer.Err())
+	}
 	parts, err := answer.Slice()
 	if err != nil || len(parts) < 3 || len(parts) > n+3 {
 		return nil, 0, unclear(errors.Join(errNoAnswer, err))
@@ -96,20 +98,10 @@ func (s several) onNodes(ctx context.Context) (as []locker.Answer, held int, err
 	for _, c := range cs {
 		s.state(c) // before others read it
 	}
-	s.perNode(cs, func(_ string, at []int) {
-		calls := make([]call, len(at))
-		for n, i := range at {
-			calls[n] = s.call(cs[i:i+1], true)
-		}
-		for n, answer := range s.run(ctx, calls...) {
-			if answer.Err() != nil {
-				errs[at[n]] = s.tryError(answer.Err())
-				continue
-			}
-			one, _, err := acquired(answer, 1)
-			if errs[at[n]] = err; err == nil {
-				as[at[n]] = one[0]
-			}
+	s.runPerNode(ctx, cs, func(i int) call { return s.call(cs[i:i+1], true) }, func(i int, answer command) {
+		one, _, err := s.acquired(answer, 1)
+		if errs[i] = err; err == nil {
+			as[i] = one[0]
 		}
 	})
 	held = slices.IndexFunc(as, func(a locker.Answer) bool { return !a.Acquired })
@@ -156,25 +148,6 @@ func (s several) takeBack(as []locker.Answer, held int) {
 			s.inbox.waker.Orphaned(c.Key, c.Owner)
 		}
 	}
-}
-
-// spellFirst puts the text of each script into its first call.
-func spellFirst(calls []call) {
-	told := make(map[*script]bool, 2)
-	for n := range calls {
-		if s := calls[n].script; !told[s] {
-			told[s] = true
-			calls[n] = calls[n].spelled()
-		}
-	}
-}
-
-func pick[E any](from []E, places []int) []E {
-	picked := make([]E, len(places))
-	for i, p := range places {
-		picked[i] = from[p]
-	}
-	return picked
 }
 
 // renewal is a command that reports its answer as soon as go-redis has read it.

@@ -15,9 +15,12 @@ import (
 // warm opens a connection and teaches the server every script.
 func warm(t *testing.T, l locker.Locker) {
 	t.Helper()
-	c := fenced("warm")
+	c := claim("warm")
 	mustAcquire(t, l, c)
 	mustAcquire(t, l, c) // by redislock's script
+	tokens := fenced("warm with tokens")
+	mustAcquire(t, l, tokens)
+	mustRelease(t, l, tokens)
 	held(t, l, claim("warm"), locker.Try{})
 	if err := renew(t.Context(), t, l, c)[0]; err != nil {
 		t.Fatal(err)
@@ -29,12 +32,17 @@ func TestAcquireAndReleaseTakeOneRoundTripEach(t *testing.T) {
 	_, p, _, rdb := behindProxy(t)
 	l := open(t, rdb)
 	warm(t, l)
-	for name, c := range map[string]*locker.Claim{"plain": claim("k"), "with fencing": fenced("k")} {
+	for _, tt := range []struct {
+		name    string
+		claim   *locker.Claim
+		scripts int
+		also    []string
+	}{{"plain", claim("k"), 0, []string{"SET"}}, {"with fencing", fenced("k"), 1, nil}} {
 		p.Reset()
-		mustAcquire(t, l, c)
-		expectTraffic(t, name+" acquire", p, 1, map[bool]int{false: 0, true: 1}[c.Fencing], "SET")
-		mustRelease(t, l, c)
-		expectTraffic(t, name+" release", p, 1, 1)
+		mustAcquire(t, l, tt.claim)
+		expectTraffic(t, tt.name+" acquire", p, 1, tt.scripts, tt.also...)
+		mustRelease(t, l, tt.claim)
+		expectTraffic(t, tt.name+" release", p, 1, 1)
 	}
 }
 
@@ -149,11 +157,12 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 		}
 	}
 	cs := []*locker.Claim{fenced("a"), claim("b"), fenced("c")}
-	for _, c := range cs[:2] {
+	for _, c := range cs {
 		forget()
 		mustAcquire(t, l, c)
+		forget()
+		mustAcquire(t, l, c) // by another script, if it wants no tokens
 	}
-	mustAcquire(t, l, cs[2]) // the server knows redislock's script, but not the one behind it
 	forget()
 	held(t, l, claim("a"), locker.Try{Wait: true, Held: true})
 	forget()

@@ -26,10 +26,10 @@ const rounds = 4
 // after a random pause. All others give theirs back. Acquire returns
 // [locker.ErrInvalidOption] for a TTL longer than the restart delay.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.Answer{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if err := l.fits(c.TTL); err != nil {
 		return locker.Answer{}, err
 	}
@@ -85,7 +85,7 @@ func (l *Locker) poll(ctx context.Context, b *ballot, t locker.Try) *tally {
 			continue
 		}
 		votes.wait(probe, 1)
-		l.gate.Go(func() { // ends with the node's limit
+		l.life.Go(func() { // ends with the node's limit
 			a, err := l.ask(ctx, b, i, t)
 			answers <- vote{i, a, err, probe}
 		})
@@ -213,7 +213,7 @@ func (l *Locker) retire(ctx context.Context, b *ballot) {
 	}
 	done := make(chan struct{}, len(back))
 	for _, i := range back {
-		l.gate.Go(func() { // ends with the node's limit
+		l.life.Go(func() { // ends with the node's limit
 			l.giveBack(ctx, b, i)
 			done <- struct{}{}
 		})

@@ -16,7 +16,7 @@ type ballot struct {
 	claim  locker.Claim
 	self   voter // the claim as others see it
 
-	mu    sync.Mutex // guards the fields up to settle; never held across I/O
+	mu    sync.Mutex // guards the fields up to timer; never held across I/O
 	phase phase
 	seats []seat
 	// missed is how often the missing nodes were asked in vain since the grant.
@@ -26,10 +26,8 @@ type ballot struct {
 	// first node that has forgotten the claim ends that.
 	settle time.Time
 
-	// The agenda's mutex guards due and place. due is when the agenda attends
-	// to the ballot, or zero if it does not. place is the index in the agenda.
-	due   time.Time
-	place int
+	due   time.Time   // when the locker attends to the ballot; zero if it does not
+	timer *time.Timer // for due; nil before the first
 	// The registry's mutex guards until and told. until is how long the ballot
 	// is known here. told says that its holder was told that others wait.
 	until time.Time

@@ -16,11 +16,13 @@ func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
 		a, b := openOn(t, nodes), openOn(t, nodes)
+		var all []*locker.Claim
 		for i := range 60 {
 			nodes[2].setDown(i%3 == 0)
 			key := strconv.Itoa(i)
 			owner, other, last := newClaim(10*time.Second), newClaim(10*time.Second), newClaim(10*time.Second)
 			owner.Key, other.Key, last.Key = key, key, key
+			all = append(all, owner, other, last)
 			if !acquires(t, a, owner) {
 				t.Fatalf("%s: not acquired", key)
 			}
@@ -50,10 +52,13 @@ func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for name, l := range map[string]*Locker{"a": a, "b": b} {
-			if o, k, due := len(l.known.byOwner), len(l.known.byKey), len(l.agenda.ballots); o+k+due > 0 ||
-				l.agenda.done != nil || len(l.picks) > 0 {
-				t.Errorf("%s: %d claims by owner and %d by key, %d in the agenda, %d picks", name,
-					o, k, due, len(l.picks))
+			if o, k := len(l.known.byOwner), len(l.known.byKey); o+k+len(l.picks) > 0 {
+				t.Errorf("%s: %d claims by owner and %d by key, %d picks", name, o, k, len(l.picks))
+			}
+		}
+		for _, c := range all {
+			if b, ok := c.State.(*ballot); ok && !b.due.IsZero() {
+				t.Errorf("%s: the claim is attended to later", c.Key)
 			}
 		}
 		for i, n := range nodes {

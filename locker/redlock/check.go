@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -27,19 +26,14 @@ var findings = slices.Concat((*redislocker.Locker)(nil).Capabilities().Findings,
 // also reports problems of each node. The error joins all of them, each as a
 // [locker.Finding]. It is an ErrUnavailable if no quorum answers.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if err := l.fits(ttl); err != nil {
 		return finding(FindingRestartDelay, locker.Refuse, err)
 	}
-	errs := make([]error, len(l.nodes))
-	var all sync.WaitGroup
-	for i, n := range l.nodes {
-		all.Go(func() { errs[i] = n.check(ctx, ttl) })
-	}
-	all.Wait()
+	errs := l.everyNode(func(n *node) error { return n.check(ctx, ttl) })
 	well, found := 0, []error(nil)
 	for _, err := range errs {
 		if errors.Is(err, locker.ErrUnavailable) {

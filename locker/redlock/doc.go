@@ -124,7 +124,7 @@
 // # What it costs
 //
 // A lease that is acquired and released costs two commands on every node, or
-// four with fencing. All nodes work at the same time. That is N times the work
+// three with fencing. All nodes work at the same time. That is N times the work
 // of one server, and the time of the slowest node of the fastest quorum.
 //
 // The following was measured with all servers and clients on the two cores of

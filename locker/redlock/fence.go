@@ -10,10 +10,10 @@ import (
 // that a quorum has given to the end of the block. That takes two requests to
 // all nodes.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return 0, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	b := l.ballot(c, false)
 	token, err := l.reserve(ctx, b, 0)
 	if err != nil {
@@ -36,7 +36,7 @@ func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest 
 			answers <- answer[uint64]{seat: i, err: err}
 			continue
 		}
-		l.gate.Go(func() { // ends with the node's limit
+		l.life.Go(func() { // ends with the node's limit
 			limited, cancel := l.within(ctx, b.claim.TTL)
 			defer cancel()
 			token, err := n.fence(limited, &b.seats[i].claim, floor)

@@ -38,11 +38,11 @@ func (e *ear) Granted(key, owner string, _ locker.Offer) {
 		e.Orphaned(key, owner)
 	case phase == over:
 	case phase == holding:
-		l.agenda.add(b, 0) // one of the missing nodes, and its offer is short
+		l.later(b, 0) // one of the missing nodes, and its offer is short
 	case n == l.quorum:
 		l.waker.Wake(key)
 	case n < l.quorum:
-		l.agenda.add(b, soon())
+		l.later(b, soon())
 	}
 }
 

@@ -37,8 +37,8 @@ func (l *Locker) Held(key string) (held, nodes int) {
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	states := make([]locker.KeyState, len(l.nodes))
-	errs, err := l.everywhere(ctx, func(ctx context.Context, i int) (err error) {
-		states[i], err = l.nodes[i].store.Inspect(ctx, key)
+	errs, err := l.everywhere(ctx, func(ctx context.Context, n *node) (err error) {
+		states[n.number-1], err = n.store.Inspect(ctx, key)
 		return err
 	})
 	if err != nil {
@@ -96,31 +96,21 @@ func (l *Locker) queue(said []*locker.KeyState) (waiting int, waiters []locker.W
 
 // everywhere calls ask for every node at once and returns the error of each. It
 // returns an error of its own if no quorum has answered.
-func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i int) error) ([]error, error) {
-	if err := l.gate.Enter(); err != nil {
+func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, n *node) error) ([]error, error) {
+	if err := l.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer l.gate.Leave()
-	type answer struct {
-		i   int
-		err error
-	}
-	answers := make(chan answer, len(l.nodes))
-	for i := range l.nodes {
-		l.gate.Go(func() { // ends with the node's limit
-			limited, cancel := context.WithTimeout(ctx, l.settings.limit)
-			defer cancel()
-			answers <- answer{i, ask(limited, i)}
-		})
-	}
-	errs, well := make([]error, len(l.nodes)), 0
-	for range l.nodes {
-		a := <-answers
-		if a.err != nil {
-			errs[a.i] = l.nodes[a.i].of(a.err)
-		}
-		if a.err == nil || !errors.Is(a.err, locker.ErrUnavailable) {
+	defer l.life.Leave()
+	limited, cancel := context.WithTimeout(ctx, l.settings.limit)
+	defer cancel()
+	well := 0
+	errs := l.everyNode(func(n *node) error { return ask(limited, n) })
+	for i, err := range errs {
+		if err == nil || !errors.Is(err, locker.ErrUnavailable) {
 			well++
+		}
+		if err != nil {
+			errs[i] = l.nodes[i].of(err)
 		}
 	}
 	if well < l.quorum {
@@ -164,10 +154,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 // ForceRelease ends the hold of owner on every node. It succeeds if owner had a
 // quorum.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
-	errs, err := l.everywhere(ctx, func(ctx context.Context,
-		i int,
-	) error {
-		return l.nodes[i].store.ForceRelease(ctx, key, owner)
+	errs, err := l.everywhere(ctx, func(ctx context.Context, n *node) error {
+		return n.store.ForceRelease(ctx, key, owner)
 	})
 	if err != nil {
 		return err

@@ -23,14 +23,13 @@ type Locker struct {
 
 	settings settings
 	instance string         // this locker's name for others, the same on all nodes
-	gate     lockerkit.Gate // counts calls, and requests that outlive a call by their limit
+	life     lockerkit.Life // counts calls, and requests that outlive a call by their limit
 
 	// The fields below are set by Open, before any other method.
 	nodes  []*node
 	quorum int
 	waker  locker.Waker
 	known  *registry
-	agenda *agenda
 	// picks holds one value for each request that takes a missing node, at most
 	// mostPicks.
 	picks chan struct{}
@@ -46,7 +45,7 @@ var _ locker.Locker = (*Locker)(nil)
 func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, restartDelay: defaultRestartDelay},
-		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redlock"},
+		instance: lockerkit.NewID(), life: lockerkit.Life{Store: "redlock"},
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
@@ -67,7 +66,7 @@ func (*Locker) Capabilities() locker.Capabilities {
 // nothing. It returns [locker.ErrInvalidOption] for invalid settings and for a
 // second Open.
 func (l *Locker) Open(w locker.Waker) error {
-	return l.gate.Open(func() error { return l.ready(w) })
+	return l.life.Open(func() error { return l.ready(w) })
 }
 
 func (l *Locker) ready(w locker.Waker) error {
@@ -77,11 +76,11 @@ func (l *Locker) ready(w locker.Waker) error {
 	nodes := make([]*node, len(l.settings.nodes))
 	ids := &identities{ids: make(map[string]int)}
 	l.waker, l.quorum, l.known = w, len(nodes)/2+1, newRegistry()
-	l.agenda, l.picks = newAgenda(l.attend), make(chan struct{}, mostPicks)
+	l.picks = make(chan struct{}, mostPicks)
 	for i, rdb := range l.settings.nodes {
 		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix))
-		n.janitor = lockerkit.NewJanitor(func(string) locker.Locker { return n.store })
+		n.janitor = lockerkit.NewJanitor(n.store)
 		if err := n.store.Open(&ear{node: n, locker: l}); err != nil { // no need to close: nothing was sent
 			return fmt.Errorf("redlock: %w", n.of(err))
 		}
@@ -97,6 +96,17 @@ func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context
 	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/2))
 }
 
+// everyNode calls f for all nodes at once, and returns the error of each.
+func (l *Locker) everyNode(f func(n *node) error) []error {
+	errs := make([]error, len(l.nodes))
+	var all sync.WaitGroup
+	for i, n := range l.nodes {
+		all.Go(func() { errs[i] = f(n) })
+	}
+	all.Wait()
+	return errs
+}
+
 // Close ends the locker. Calls under way end as their contexts say. The
 // remaining clean-up is done at once on every node. Then the locker's own
 // connections are closed.
@@ -108,16 +118,8 @@ func (l *Locker) Close(ctx context.Context) error {
 	if l.nodes == nil {
 		return nil
 	}
-	_ = l.gate.Close(ctx, func() { // the nodes return the same error
-		l.agenda.close()
-		l.gate.Wait() // at most a node's limit after the last call
-	})
-	errs := make([]error, len(l.nodes))
-	var all sync.WaitGroup
-	for i, n := range l.nodes {
-		all.Go(func() { errs[i] = errors.Join(n.janitor.Close(ctx), n.store.Close(ctx)) })
-	}
-	all.Wait()
+	_ = l.life.Close(ctx, l.life.Wait) // at most a node's limit; the nodes return the same error
+	errs := l.everyNode(func(n *node) error { return errors.Join(n.janitor.Close(ctx), n.store.Close(ctx)) })
 	for _, err := range errs {
 		if err != nil {
 			return err

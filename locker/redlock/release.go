@@ -17,10 +17,10 @@ import (
 // Each node has a list of its own, which is bounded and does not wait for the
 // others.
 func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (locker.Released, error) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		return locker.Released{}, err
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	b := l.ballot(c, false)
 	if e.Queued {
 		l.giveUp(b)
@@ -48,7 +48,7 @@ func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (lo
 			ended(answer[locker.Released]{seat: i, err: locker.ErrLeaseLost})
 			continue
 		}
-		l.gate.Go(func() { // ends with the node's limit
+		l.life.Go(func() { // ends with the node's limit
 			r, err := l.free(ctx, b, behind, i)
 			ended(answer[locker.Released]{i, r, err})
 		})

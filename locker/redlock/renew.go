@@ -16,13 +16,13 @@ import (
 // node counts from the next renewal on, beside a quorum that has not lost the
 // lease. So a lease that has lost its quorum is never put together again.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
-	if err := l.gate.Enter(); err != nil {
+	if err := l.life.Enter(); err != nil {
 		for i := range cs {
 			answered(i, err)
 		}
 		return
 	}
-	defer l.gate.Leave()
+	defer l.life.Leave()
 	if len(cs) == 0 {
 		return
 	}
@@ -36,7 +36,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		if len(claims) == 0 {
 			continue
 		}
-		l.gate.Go(func() { // ends with the node's limit
+		l.life.Go(func() { // ends with the node's limit
 			limited, cancel := l.within(ctx, ttl)
 			defer cancel()
 			var last error

@@ -22,8 +22,8 @@ func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
 	l := New(noRows{})
 	l.lookout.waker = hasty{l: l}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
-	r := &row{owner: "o", term: term{ends: 2e6}, now: 1e6}
-	l.lookout.tell("k", r, r.owners()[0], time.Now())
+	r := &row{owners: []share{{Owner: "o", Limit: 1, term: term{Ends: 2e6}}}, now: 1e6}
+	l.lookout.tell("k", r, r.owners[0], time.Now())
 	if keys := l.book.watched(); len(keys) > 0 {
 		t.Errorf("the locker looks for %q for good, want nothing", keys)
 	}
@@ -42,9 +42,9 @@ func TestAGrantIsToldOnce(t *testing.T) {
 	l, granted := New(noRows{}), 0
 	l.lookout.waker = counting{hasty{l: l}, &granted}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
-	r := &row{owner: "o", term: term{ends: 2e6}, now: 1e6}
+	r := &row{owners: []share{{Owner: "o", Limit: 1, term: term{Ends: 2e6}}}, now: 1e6}
 	for range 2 {
-		l.lookout.tell("k", r, r.owners()[0], time.Now())
+		l.lookout.tell("k", r, r.owners[0], time.Now())
 	}
 	if granted != 1 {
 		t.Errorf("the guard hears %d times of a grant, want once", granted)
@@ -84,7 +84,7 @@ func TestAMessageHasTheWholeRecordOrNone(t *testing.T) {
 	l.lookout.waker = joining{hasty{l: l}, &found}
 	for _, size := range []int64{3, inlineMax + 1} {
 		l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second, Recall: true})
-		r := &row{record: record{owner: "p", term: term{ends: 2e6}, size: size, value: []byte("abc")}, now: 1e6}
+		r := &row{record: record{Owner: "p", term: term{Ends: 2e6}, Size: size, Value: []byte("abc")}, now: 1e6}
 		l.lookout.told("k", r, nil, time.Now())
 	}
 	if len(found) != 2 || found[0] != "abc" || found[1] != "" {
@@ -114,7 +114,7 @@ func TestAnOfferLastsFromTheLastLookThatSawTheClaimWait(t *testing.T) {
 		if c.seen > 0 {
 			l.book.saw("o", c.seen)
 		}
-		r := &row{owner: "o", term: term{length: 1e6, ends: 2e6}, now: 1e6}
+		r := &row{owners: []share{{Owner: "o", Limit: 1, term: term{Length: 1e6, Ends: 2e6}}}, now: 1e6}
 		l.lookout.told("k", r, []waiter{{Owner: "o"}}, time.Now())
 		if offer.Length != c.want {
 			t.Errorf("seen at %d: %v, want %v", c.seen, offer.Length, c.want)

@@ -19,22 +19,17 @@ const recordSuffix = "%record"
 // longer one, the row has the head.
 const inlineMax = 512
 
-// wire is a row as it stands in the store, behind the owner id and a '/'. So a
-// store that compares values can compare who the owner is.
+// wire is a row as it stands in the store, behind the id of an owner that is
+// alone and a '/'. So a store that compares values can compare who that is.
 type wire struct {
-	Inst   string          `json:"i,omitempty"`
-	Since  int64           `json:"s,omitempty"` // 0: this write
-	Length int64           `json:"d,omitempty"`
-	Token  int64           `json:"t,omitempty"`
-	Holder json.RawMessage `json:"h,omitempty"`
-	Crowd  []share         `json:"c,omitempty"`
-	Queue  []waiter        `json:"q,omitempty"`
-	Record *wireRecord     `json:"r,omitempty"`
-	Stays  bool            `json:"l,omitempty"` // the owner lingers
-	Revoke bool            `json:"x,omitempty"` // this write has taken the key from somebody
-	Beside bool            `json:"b,omitempty"` // shares stand beside a row that was open
+	Token  int64    `json:"t,omitempty"`
+	Owners []share  `json:"o,omitempty"`
+	Queue  []waiter `json:"q,omitempty"`
+	Record *record  `json:"r,omitempty"`
+	Revoke bool     `json:"x,omitempty"` // this write has taken the key from somebody
+	Beside bool     `json:"b,omitempty"` // shares stand beside a row that was open
 
-	owner string
+	name  string // in front of the '/'
 	value []byte // that says this
 }
 
@@ -44,8 +39,8 @@ func (r *Row) read() *wire {
 	if w := r.says; w != nil && len(w.value) == len(r.Value) && &w.value[0] == &r.Value[0] {
 		return w
 	}
-	owner, text, ok := bytes.Cut(r.Value, []byte("/"))
-	w := &wire{owner: string(owner), value: r.Value}
+	name, text, ok := bytes.Cut(r.Value, []byte("/"))
+	w := &wire{name: string(name), value: r.Value}
 	if !ok || json.Unmarshal(text, w) != nil {
 		return nil
 	}
@@ -53,27 +48,12 @@ func (r *Row) read() *wire {
 	return w
 }
 
-type wireRecord struct {
-	Owner  string `json:"o"`
-	Mark   bool   `json:"m,omitempty"`
-	Since  int64  `json:"s,omitempty"`
-	Length int64  `json:"d"`
-	Size   int64  `json:"n"`
-	Value  []byte `json:"v,omitempty"`
-}
-
 // stranger is the owner in a row that cannot be read. It never ends.
 const stranger = "?"
 
-// times place the stamps of rows on the time line of this process.
-type times interface {
-	// first returns when a stamp in the row of key was first seen.
-	first(key string, stamp int64, now int64) int64
-}
-
 // decode returns the row that src is. now is the time of this process, which
 // counts if the store has no clock.
-func decode(src *Row, t *Traits, sights times, now int64) *row {
+func decode(src *Row, t *Traits, sights *memory, now int64) *row {
 	r := &row{
 		version: src.Version, tag: src.Tag, now: src.Now, seq: src.Now, grain: t.Grain.Microseconds(),
 		blocks: !t.Clock, single: t.Single,
@@ -93,12 +73,14 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 	if w := src.read(); w != nil {
 		r.fill(w, src, at)
 	} else if src.Version > 0 {
-		r.owner, r.term = stranger, term{ends: math.MaxInt64 / 2}
+		r.owners = []share{{Owner: stranger, Limit: 1, term: term{stamp, forever, forever}}}
 		return r
 	}
 	r.merge(src, base)
-	for _, s := range r.crowd {
-		r.shared = append(r.shared, s.Owner)
+	for _, s := range r.owners {
+		if s.Limit > 1 {
+			r.shared = append(r.shared, s.Owner)
+		}
 	}
 	r.settle()
 	return r
@@ -106,40 +88,31 @@ func decode(src *Row, t *Traits, sights times, now int64) *row {
 
 // fill sets what stands in the value of a row. at returns when something ends.
 func (r *row) fill(w *wire, src *Row, at func(since, length int64) term) {
-	owner := w.owner
-	if r.held = owner != "" && owner != opened; owner == opened {
-		owner, r.open = "", true
-	}
-	r.owner, r.inst, r.term, r.holder = owner, w.Inst, at(w.Since, w.Length), w.Holder
+	r.open, r.closing, r.revokes = w.name == opened, w.Beside, w.Revoke
 	r.token = tokenOf(src.Version, w.Token)
-	r.crowd, r.queue = slices.Clone(w.Crowd), slices.Clone(w.Queue)
-	r.fresh, r.closing = w.Since == 0, w.Beside
-	r.lingers, r.revokes = w.Stays, w.Revoke
-	for i := range r.crowd {
-		s := &r.crowd[i]
+	r.owners, r.queue = slices.Clone(w.Owners), slices.Clone(w.Queue)
+	r.held = r.alone() != nil
+	for i := range r.owners {
+		s := &r.owners[i]
 		r.inRow = append(r.inRow, s.Owner)
-		t := at(s.Since, s.Length)
 		s.fresh, s.beside = s.Since == 0, false
-		s.Since, s.Ends, s.Token = t.since, t.ends, tokenOf(src.Version, s.Token)
+		s.term, s.Token = at(s.Since, s.Length), tokenOf(src.Version, s.Token)
 		if src.Vacant {
-			s.Ends = r.now
+			s.Ends = min(s.Ends, r.now)
 		}
-	}
-	if src.Vacant {
-		r.ends = min(r.ends, r.now)
 	}
 	for i := range r.queue {
 		q := &r.queue[i]
 		t := at(q.Since, 0)
-		q.Since, q.Seen, q.beside = t.since, t.ends, false
+		q.Since, q.Seen, q.beside = t.Since, t.Ends, false
 	}
-	if l := w.Record; l != nil {
-		r.record = record{
-			owner: l.Owner, mark: l.Mark, term: at(l.Since, l.Length), size: l.Size, value: l.Value, oldSize: l.Size,
-		}
+	if w.Record != nil {
+		r.record = *w.Record
+		r.record.term = at(r.record.Since, r.record.Length)
+		r.record.dirty, r.record.oldSize = false, r.record.Size
 	}
 	if src.Forgot {
-		r.record.ends = min(r.record.ends, r.now)
+		r.record.Ends = min(r.record.Ends, r.now)
 	}
 }
 
@@ -162,9 +135,9 @@ func (r *row) merge(src *Row, base func(int64) int64) {
 	for _, t := range src.Tickets {
 		if strings.HasPrefix(t.Name, member) {
 			var s share
-			if beside && json.Unmarshal(t.Value, &s) == nil && !r.owned(s.Owner) && r.owner == "" {
+			if beside && json.Unmarshal(t.Value, &s) == nil && !r.owned(s.Owner) && r.alone() == nil {
 				s.Since, s.Ends, s.beside = t.Version, add(base(t.Version), s.Length), true
-				r.crowd = append(r.crowd, s)
+				r.owners = append(r.owners, s)
 			}
 			continue
 		}
@@ -180,9 +153,11 @@ func (r *row) merge(src *Row, base func(int64) int64) {
 	}
 }
 
+const forever = math.MaxInt64 / 2
+
 func add(a, b int64) int64 {
-	if a > math.MaxInt64/2-b {
-		return math.MaxInt64 / 2
+	if a > forever-b {
+		return forever
 	}
 	return a + b
 }
@@ -191,13 +166,14 @@ func add(a, b int64) int64 {
 func encode(key string, r *row, t *Traits) []Row {
 	rows := make([]Row, 1, 2)
 	main := &rows[0]
-	*main = Row{Key: key, Version: r.version, Tag: r.tag, Alone: r.owner == ""}
-	crowd, name, stays := r.crowd, r.owner, false
+	name, stays := r.opens(t.Members)
+	*main = Row{Key: key, Version: r.version, Tag: r.tag, Alone: name == ""}
+	owners := slices.Clone(r.owners)
 	if t.Members {
-		if name, stays = r.opens(); stays {
-			crowd = slices.DeleteFunc(slices.Clone(crowd), func(s share) bool { return s.beside })
-		}
 		main.Alone = r.exact(name)
+	}
+	if stays {
+		owners = slices.DeleteFunc(owners, func(s share) bool { return s.beside })
 	}
 	stay := r.staying(stays)
 	main.Marks = r.marks(stay)
@@ -207,59 +183,51 @@ func encode(key string, r *row, t *Traits) []Row {
 	var queue []waiter
 	queue, main.Drop = r.merged(stay)
 	w := &wire{
-		Inst: r.inst, Since: r.since, Length: r.length, Token: r.token, Holder: r.holder, Crowd: slices.Clone(crowd),
-		Queue: queue, owner: name,
-		Beside: stays && name != opened, Stays: r.lingers, Revoke: len(r.revoked) > 0, Record: r.wireRecord(),
-	}
-	if r.owner == "" {
-		w.Since, w.Length, w.Holder, w.Stays = 0, 0, nil, false
+		Token: r.token, Owners: owners, Queue: queue, Record: r.remembered(), name: name,
+		Beside: stays && name != opened, Revoke: len(r.revoked) > 0,
 	}
 	main.HeldFor, main.KeepFor = r.spans(name, t)
 	if r.record.dirty {
 		if w.Record != nil {
-			main.RecordFor = spanOf(r.record.length)
+			main.RecordFor = spanOf(r.record.Length)
 		}
 		value := Row{Key: key + recordSuffix, Version: Any}
-		if w.Record != nil && r.long(r.record.size) {
-			value.Value, value.KeepFor = append([]byte(r.record.owner+"/"), r.record.value...), main.RecordFor
+		if w.Record != nil && r.long(r.record.Size) {
+			value.Value, value.KeepFor = append([]byte(r.record.Owner+"/"), r.record.Value...), main.RecordFor
 		}
 		if value.Value != nil || r.long(r.record.oldSize) {
 			rows = append(rows, value)
 		}
 	}
-	if !t.Clock && r.owner == "" && len(r.crowd) == 0 && len(r.queue) == 0 && w.Record == nil && name != opened {
+	if !t.Clock && r.free() && len(r.queue) == 0 && w.Record == nil && name != opened {
 		return rows // deleted
 	}
 	text, err := json.Marshal(w)
 	if err != nil {
-		w, text = &wire{owner: name}, []byte("{}") // a holder that is no JSON, which describe never makes
+		w, text = &wire{name: name}, []byte("{}") // a holder that is no JSON, which describe never makes
 	}
 	w.value = append([]byte(name+"/"), text...)
 	main.Value, main.says, main.KeepFor = w.value, w, max(main.KeepFor, time.Microsecond)
 	return rows
 }
 
-// wireRecord returns what stands of the record in the row of its key, or nil.
-func (r *row) wireRecord() *wireRecord {
-	l := r.left()
-	if l == nil {
+// remembered returns what stands of the record in the row of its key, or nil.
+func (r *row) remembered() *record {
+	if r.left() == nil {
 		return nil
 	}
-	w := &wireRecord{Owner: l.owner, Mark: l.mark, Since: l.since, Length: l.length, Size: l.size, Value: l.value}
-	if r.long(l.size) {
-		w.Value = l.value[:min(len(l.value), locker.RecordHead)]
+	l := r.record
+	if r.long(l.Size) {
+		l.Value = l.Value[:min(len(l.Value), locker.RecordHead)]
 	}
-	return w
+	return &l
 }
 
 // spans returns for how long somebody may own the key, and for how long the row
 // means something. name is what it begins with.
 func (r *row) spans(name string, t *Traits) (held, kept time.Duration) {
 	last := r.now
-	if r.owner != "" {
-		last = max(last, r.ends)
-	}
-	for _, s := range r.crowd {
+	for _, s := range r.owners {
 		last = max(last, s.Ends)
 	}
 	held = spanOf(last - r.now)
@@ -270,7 +238,7 @@ func (r *row) spans(name string, t *Traits) (held, kept time.Duration) {
 		last = max(last, r.now+openFor.Microseconds())
 	}
 	if l := r.left(); l != nil {
-		last = max(last, l.ends)
+		last = max(last, l.Ends)
 	}
 	if t.Clock && r.token > 0 { // no token of the row must be given again, nor a lower one
 		last = max(last, r.token) + unreadFor.Microseconds()
@@ -297,7 +265,7 @@ func (r *row) staying(stays bool) map[string]bool {
 	for _, s := range r.settled {
 		stay[member+s.Owner] = s.beside && !r.over(s)
 	}
-	for _, s := range r.crowd {
+	for _, s := range r.owners {
 		stay[member+s.Owner] = s.beside
 	}
 	return stay
@@ -314,7 +282,7 @@ func (r *row) merged(stay map[string]bool) (queue []waiter, drop []Ticket) {
 	n := 0
 	for _, w := range r.queue {
 		if w.beside {
-			if n++; n > mergeMax && r.owner != "" {
+			if n++; n > mergeMax && r.alone() != nil {
 				stay[w.Owner] = true
 				continue
 			}
@@ -332,8 +300,8 @@ func (r *row) merged(stay map[string]bool) (queue []waiter, drop []Ticket) {
 // marks returns the marks of the shares that this write changes. The tickets of
 // those in stay do not.
 func (r *row) marks(stay map[string]bool) (marks []Mark) {
-	for _, s := range r.crowd {
-		if s.Since == 0 {
+	for _, s := range r.owners {
+		if s.Since == 0 && s.Limit > 1 {
 			marks = append(marks, Mark{s.Owner, time.Duration(s.Length) * time.Microsecond})
 		}
 	}
@@ -355,14 +323,17 @@ func spanOf(micros int64) time.Duration {
 
 // opens returns what the row that is written begins with, and whether the
 // shares with tickets keep them.
-func (r *row) opens() (name string, stays bool) {
-	free := r.owner == "" && r.record.owner == "" && len(r.queue) == 0
-	if free && (r.open || len(r.crowd) > 0) && !r.limited() {
+func (r *row) opens(members bool) (name string, stays bool) {
+	if own := r.alone(); own != nil {
+		return own.Owner, false
+	}
+	free := r.record.Owner == "" && len(r.queue) == 0
+	if members && free && (r.open || !r.free()) && !r.limited() {
 		return opened, true
 	}
 	// Those who share an open row come and go. The row is first closed, with
 	// their tickets beside it: from then on they go by swaps.
-	return r.owner, r.open && r.owner == ""
+	return "", r.open
 }
 
 // exact reports whether there must be no unknown tickets beside the row that
@@ -370,10 +341,10 @@ func (r *row) opens() (name string, stays bool) {
 func (r *row) exact(name string) bool {
 	switch {
 	case r.held: // tickets of claims that wait
-		return r.owner == ""
+		return r.alone() == nil
 	case r.open && name == opened:
 		return false
-	case r.open && r.owner == "" && len(r.crowd) > 0 && !r.record.dirty:
+	case r.open && r.alone() == nil && !r.free() && !r.record.dirty:
 		return r.limited()
 	}
 	return true
@@ -381,5 +352,5 @@ func (r *row) exact(name string) bool {
 
 // limited reports whether an owner allows only so many beside it.
 func (r *row) limited() bool {
-	return slices.ContainsFunc(r.crowd, func(s share) bool { return s.Limit < locker.NoLimit })
+	return slices.ContainsFunc(r.owners, func(s share) bool { return s.Limit < locker.NoLimit })
 }

@@ -150,8 +150,8 @@ func TestAnEntryIsFreshByTheWriteThatHasNoStampOfIt(t *testing.T) {
 	first.apply(asks("b", true))
 	src = encode("k", first, withClock)[0]
 	src.Version, src.Written, src.Now = 2, 100e6, 100e6 // the same µs
-	if second := decode(&src, withClock, newMemory(), 0); !first.fresh || second.fresh {
-		t.Errorf("fresh by its own write %v, by the next %v", first.fresh, second.fresh)
+	if second := decode(&src, withClock, newMemory(), 0); !first.owners[0].fresh || second.owners[0].fresh {
+		t.Errorf("fresh by its own write %v, by the next %v", first.owners[0].fresh, second.owners[0].fresh)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestWhatARowSaysIsReadOnce(t *testing.T) {
 			r.apply(releases("a")) // changes r, not what src says
 		}
 	}
-	if written.Value = []byte("/{}"); decode(&written, withClock, newMemory(), 0).owner != "" {
+	if written.Value = []byte("/{}"); !decode(&written, withClock, newMemory(), 0).free() {
 		t.Error("the key has the owner of another Value")
 	}
 }

@@ -21,7 +21,7 @@ func sharing(owner string, limit int, wait bool) *request {
 // inside names the owners of a row, and behind those who wait.
 func inside(r *row) string {
 	var in, out []string
-	for _, s := range r.owners() {
+	for _, s := range r.owners {
 		in = append(in, s.Owner)
 	}
 	for _, w := range r.queue {
@@ -72,7 +72,7 @@ func line(t *testing.T) row {
 func TestARunGetsTheKeyTogether(t *testing.T) {
 	r := at(line(t), 100.1)
 	res := r.apply(releases("a"))
-	if got := inside(&r); got != "b c | d e" || !res.handed || r.owner != "" {
+	if got := inside(&r); got != "b c | d e" || !res.handed || sole(&r) != "" {
 		t.Fatalf("%q, %+v, want two readers to get the key", got, res)
 	}
 	if res := r.apply(releases("b")); !res.ok || inside(&r) != "c | d e" {
@@ -95,7 +95,7 @@ func TestADeadClaimInFrontKeepsACrowdShutForAWhile(t *testing.T) {
 	r.apply(sharing("dead", 1, true))
 	for second, want := range map[float64]bool{100.95: false, 101.05: true} {
 		r := at(r, second)
-		r.crowd = slices.Clone(r.crowd)
+		r.owners = slices.Clone(r.owners)
 		if res := r.apply(sharing("b", locker.NoLimit, true)); res.ok != want {
 			t.Errorf("%v s after its only look: a reader gets in: %v, want %v", second-100, res.ok, want)
 		}
@@ -137,8 +137,8 @@ func TestAnOwnerWhoseLeaseHasEndedIsNotInARowWithACrowd(t *testing.T) {
 	r := at(row{}, 100)
 	r.apply(sharing("a", 1, false))
 	r = at(r, 110.5)
-	if res := r.apply(sharing("b", locker.NoLimit, false)); !res.ok || r.owner != "" || inside(&r) != "b | " {
-		t.Errorf("%+v, column owner %q, %q", res, r.owner, inside(&r))
+	if res := r.apply(sharing("b", locker.NoLimit, false)); !res.ok || sole(&r) != "" || inside(&r) != "b | " {
+		t.Errorf("%+v, column owner %q, %q", res, sole(&r), inside(&r))
 	}
 }
 
@@ -146,7 +146,7 @@ func TestAKeyThatNobodyOwnsIsAnybodys(t *testing.T) {
 	r := at(row{}, 100)
 	r.apply(sharing("a", locker.NoLimit, false))
 	r.apply(sharing("first", 1, true))
-	r.crowd[0].Ends = 100e6 + 100e3
+	r.owners[0].Ends = 100e6 + 100e3
 	r = at(r, 100.2)
 	if res := r.apply(sharing("b", locker.NoLimit, true)); !res.ok {
 		t.Errorf("%+v, want law 7 to let b barge", res)
@@ -209,8 +209,8 @@ func TestAWriteLetsInNoMoreThanARequestHolds(t *testing.T) {
 		r.apply(sharing(strconv.Itoa(i), locker.NoLimit, true))
 	}
 	r.apply(releases("a"))
-	if len(r.crowd) != heirsMax || len(r.queue) != 3 {
-		t.Fatalf("%d got the key, and %d wait", len(r.crowd), len(r.queue))
+	if len(r.owners) != heirsMax || len(r.queue) != 3 {
+		t.Fatalf("%d got the key, and %d wait", len(r.owners), len(r.queue))
 	}
 	r = at(r, 100.1)
 	if res := r.apply(sharing(strconv.Itoa(heirsMax+2), locker.NoLimit, true)); !res.ok || len(r.queue) > 0 {

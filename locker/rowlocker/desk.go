@@ -68,6 +68,15 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, limits.Apart(batchMost))
 }
 
+// over returns when a lease is over that lasts until a time, if the store does
+// not say it.
+func (d *desk) over(until time.Time) time.Time {
+	if d.traits.Clock {
+		return time.Time{}
+	}
+	return until
+}
+
 // failed returns the reply of a request that was not answered.
 func failed(err error) reply { return reply{err: err, unsent: errors.Is(err, locker.ErrUnsent)} }
 
@@ -84,19 +93,16 @@ type desk struct {
 	renewals *queue
 	looks    *queue // of claims that wait, at keys that are not known to be theirs
 
-	mu     sync.Mutex         // guards what follows; never held across I/O
-	busy   map[string]stir    // keys that are with a worker, which it stirs
-	parked map[string][]*call // calls for them
+	mu     sync.Mutex                // guards what follows; never held across I/O
+	busy   map[string]lockerkit.Bell // keys that are with a worker, whose bell it is
+	parked map[string][]*call        // calls for them
 }
-
-// stir makes a worker that waits look for calls that are parked. It holds one.
-type stir chan struct{}
 
 func newDesk(rows Rows, traits Traits, instance string) *desk {
 	d := &desk{
 		rows: rows, traits: traits, instance: instance, memory: newMemory(),
 		calls: newQueue(0), renewals: newQueue(lullMost), looks: newQueue(lullMost),
-		busy: map[string]stir{}, parked: map[string][]*call{},
+		busy: map[string]lockerkit.Bell{}, parked: map[string][]*call{},
 	}
 	d.pulse, _ = rows.(Pulse)
 	return d
@@ -173,11 +179,11 @@ func (d *desk) gaveUp(began time.Time, r reply, unsent bool, err error) reply {
 func (d *desk) work(ctx context.Context, line *queue) {
 	var all []*task
 	var batch, rest []*call
-	stirred := make(stir, 1)
+	bell := make(lockerkit.Bell, 1) // rings when others park calls for it
 	for ctx.Err() == nil {
-		batch, rest = d.gather(ctx, line, all, rest, stirred)
+		batch, rest = d.gather(ctx, line, all, rest, bell)
 		if line.lull == 0 {
-			batch = d.mine(all, batch, stirred)
+			batch = d.mine(all, batch, bell)
 		}
 		all = join(all, batch)
 		now := time.Now()
@@ -199,9 +205,9 @@ func (d *desk) work(ctx context.Context, line *queue) {
 
 // gather returns the calls that have come, first those that were left, and what
 // is left of them now. It blocks until there is one, a task of all is due, the
-// worker is stirred, or ctx ends.
+// bell rings, or ctx ends.
 func (d *desk) gather(
-	ctx context.Context, line *queue, all []*task, left []*call, stirred stir,
+	ctx context.Context, line *queue, all []*task, left []*call, bell lockerkit.Bell,
 ) (batch, rest []*call) {
 	room, wait := d.traits.Batch-len(all), due(all)
 	if room <= 0 {
@@ -233,7 +239,7 @@ func (d *desk) gather(
 			lockerkit.Pause(min(line.lull, time.Duration(first[0].Request.ttl)*time.Microsecond/25), ctx.Done())
 		}
 		return line.Gather(first, room, batchBytes, size)
-	case <-stirred:
+	case <-bell:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -243,7 +249,7 @@ func (d *desk) gather(
 // mine returns the calls that are this worker's, with those that others have
 // parked for its keys, and parks those for the keys of another. A release must
 // not wait until an acquire that has stepped back is due.
-func (d *desk) mine(all []*task, batch []*call, own stir) (mine []*call) {
+func (d *desk) mine(all []*task, batch []*call, own lockerkit.Bell) (mine []*call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, t := range all {
@@ -254,10 +260,7 @@ func (d *desk) mine(all []*task, batch []*call, own stir) (mine []*call) {
 		key := c.Request.key
 		if its := d.busy[key]; its != nil && its != own {
 			d.parked[key] = append(d.parked[key], c)
-			select {
-			case its <- struct{}{}:
-			default:
-			}
+			its.Ring()
 			continue
 		}
 		d.busy[key] = own

@@ -81,10 +81,7 @@ func TestWhatTheStoreRefusesIsNoErrorOfOthers(t *testing.T) {
 	d := newDesk(rows, rows.Traits(), "i")
 	bad, good := asks("a", false), asks("b", false)
 	bad.key = "bad"
-	_, err := d.together(t.Context(), []*request{good, bad}, func(rows map[string]*row) []result {
-		all, _ := acquireAll(rows, []*request{good, bad}, false)
-		return all
-	})
+	_, _, err := d.together(t.Context(), []*request{good, bad}, false)
 	if !errors.Is(err, rows.refused) {
 		t.Errorf("together: %v, want the refusal", err)
 	}
@@ -179,7 +176,7 @@ func TestAReadWithoutAnAnswerIsSilence(t *testing.T) {
 		if !errors.Is(r.err, err) || errors.Is(r.err, locker.ErrUnsent) == want || r.unsent == want {
 			t.Errorf("an acquire: %v, unsent %v", r.err, r.unsent)
 		}
-		_, err := d.together(t.Context(), []*request{q}, nil)
+		_, _, err := d.together(t.Context(), []*request{q}, false)
 		if errors.Is(err, locker.ErrUnsent) == want {
 			t.Errorf("several keys: %v", err)
 		}
@@ -203,28 +200,6 @@ func TestLooksOfAProcessTravelTogether(t *testing.T) {
 			}
 			looks.Wait()
 		})
-	})
-}
-
-// Behind an error of AcquireAll the guard repeats an Acquire of the first
-// claim. A release of that one could come later, while the guard relies on the
-// key.
-func TestAcquireAllWithoutAnAnswerReleasesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls, _ := peers(t, 1, func(m *memRows) *Locker {
-			m.single = true
-			return New(picky{m, locker.ErrUnavailable, func(row Row) bool { return row.Key == "bad" }})
-		})
-		first, bad := wants('a', 1), wants('b', 1)
-		bad.Key = "bad"
-		_, _, err := ls[0].AcquireAll(t.Context(), []*locker.Claim{first, bad}, false)
-		if !errors.Is(err, locker.ErrUnavailable) {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		if s, err := ls[0].Inspect(t.Context(), first.Key); err != nil || s.Owner != first.Owner {
-			t.Errorf("%+v, %v: released", s, err)
-		}
 	})
 }
 

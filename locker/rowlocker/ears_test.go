@@ -58,6 +58,7 @@ func peers(t *testing.T, n int, open func(m *memRows) *Locker) (ls []*Locker, es
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = l.Close(t.Context()) })
+		l.Listens() // from now on
 		ls, es = append(ls, l), append(es, e)
 	}
 	synctest.Wait()
@@ -184,6 +185,7 @@ func TestAGrantThatComesWhenItsClaimHasEndedIsNotTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = l.Close(t.Context()) })
+			l.Listens() // from now on
 		}
 		synctest.Wait()
 		a, b := wants('a', 1), wants('b', 1)
@@ -223,6 +225,7 @@ func TestAHolderHearsOfATicketBesideARowThatItHasForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = l.Close(t.Context()) })
+			l.Listens() // from now on
 		}
 		synctest.Wait()
 		a := wants('a', 1)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,13 +30,9 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	return stateOf(key, l.desk.decode(&rows[0])), nil
 }
 
-// stateOf describes a row, which may be nil.
+// stateOf describes a row.
 func stateOf(key string, r *row) locker.KeyState {
-	s := locker.KeyState{Key: key}
-	if r == nil {
-		return s
-	}
-	s.Record = r.recordState()
+	s := locker.KeyState{Key: key, Record: r.recordState()}
 	if !r.free() {
 		r.describe(&s)
 	}
@@ -68,50 +63,30 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 
 func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bool) {
 	for after := ""; ; {
-		rows, last, err := l.page(ctx, after)
+		rows, err := l.page(ctx, after)
 		if err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
 		for i := range rows {
-			key := rows[i].Key
-			if s := stateOf(key, l.desk.decode(&rows[i])); (s.Held || s.Waiting > 0) && !yield(s, nil) {
+			after = rows[i].Key
+			if strings.HasSuffix(after, recordSuffix) {
+				continue
+			}
+			if s := stateOf(after, l.desk.decode(&rows[i])); (s.Held || s.Waiting > 0) && !yield(s, nil) {
 				return
 			}
 		}
-		if last == "" {
+		if len(rows) < listPage {
 			return
 		}
-		after = last
 	}
 }
 
-// page returns the rows of keys behind after, with their tickets. last is the
-// last that was scanned, or "" at the end of the list.
-func (l *Locker) page(ctx context.Context, after string) (rows []Row, last string, err error) {
+func (l *Locker) page(ctx context.Context, after string) ([]Row, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	if rows, err = l.rows.Scan(ctx, after, listPage); err != nil {
-		return nil, "", err
-	}
-	if len(rows) == listPage {
-		last = rows[len(rows)-1].Key
-	}
-	rows, err = l.beside(ctx, rows)
-	return rows, last, err
-}
-
-// beside returns the rows of keys among those of a scan, with their tickets.
-func (l *Locker) beside(ctx context.Context, rows []Row) ([]Row, error) {
-	rows = slices.DeleteFunc(rows, func(r Row) bool { return strings.HasSuffix(r.Key, recordSuffix) })
-	if _, ok := l.rows.(Ticketing); !ok {
-		return rows, nil
-	}
-	keys := make([]string, len(rows))
-	for i, r := range rows {
-		keys[i] = r.Key
-	}
-	return l.rows.Load(ctx, keys)
+	return l.rows.Scan(ctx, after, listPage)
 }
 
 var ownerID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
@@ -141,6 +116,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.life.Leave()
+	l.listen() // a later Check tells whether that goes well
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'

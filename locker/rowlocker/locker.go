@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -19,6 +20,7 @@ type Locker struct {
 	traits   Traits
 	life     *lockerkit.Life
 	instance string
+	listen   func() // begins to hear messages, once
 	desk     *desk
 	book     *book
 	lookout  *lookout
@@ -29,12 +31,19 @@ type Locker struct {
 func New(rows Rows) *Locker {
 	t := rows.Traits()
 	t.Workers, t.Batch = max(t.Workers, 1), max(t.Batch, 1)
-	l := &Locker{rows: rows, traits: t, life: lockerkit.NewLife(t.Name), instance: lockerkit.NewID(), book: newBook()}
+	l := &Locker{rows: rows, traits: t, instance: lockerkit.NewID(), book: newBook()}
+	l.life = &lockerkit.Life{Store: t.Name}
 	l.desk = newDesk(rows, t, l.instance)
-	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life, over: l.over}
+	l.lookout = &lookout{desk: l.desk, book: l.book, life: l.life}
 	l.lookout.deaf.Store(&time.Time{})
-	if _, ok := rows.(Ears); ok {
+	l.listen = func() {}
+	if ears, ok := rows.(Ears); ok {
 		l.desk.told = l.lookout.told
+		l.listen = sync.OnceFunc(func() {
+			now := time.Now()
+			l.lookout.deaf.Store(&now)
+			l.life.Serve(func() { l.lookout.listen(ears) })
+		})
 	}
 	return l
 }
@@ -43,14 +52,20 @@ func New(rows Rows) *Locker {
 func (l *Locker) Capabilities() locker.Capabilities {
 	_, ears := l.rows.(Ears)
 	return locker.Capabilities{
-		Limits: l.traits.Limits, Shares: true, Several: true, Records: true, Inspects: true,
+		Limits: l.traits.Limits, Shares: true, Several: !l.traits.Single, Records: true, Inspects: true,
 		Lingers: ears, Findings: l.traits.Findings,
 	}
 }
 
-// Listens reports whether the messages of other processes arrive here now. It
-// does not block.
-func (l *Locker) Listens() bool { return l.lookout.hears() }
+// Listens reports whether the messages of other processes arrive here now, and
+// sees to it that they will. It does not block.
+func (l *Locker) Listens() bool {
+	if l.life.Enter() == nil {
+		l.listen()
+		l.life.Leave()
+	}
+	return l.lookout.hears()
+}
 
 // Node returns the same for all keys, which count as one node's.
 func (*Locker) Node(string) string { return "" }
@@ -63,11 +78,6 @@ func (l *Locker) Open(w locker.Waker) error {
 		}
 		l.lookout.waker = w
 		l.desk.serve(l.life)
-		if ears, ok := l.rows.(Ears); ok {
-			now := time.Now()
-			l.lookout.deaf.Store(&now)
-			l.life.Serve(func() { l.lookout.listen(ears) })
-		}
 		l.life.Serve(l.lookout.poll)
 		if l.desk.pulse != nil || !l.traits.Clock {
 			l.life.Serve(l.lookout.mind)
@@ -86,22 +96,24 @@ func (l *Locker) Open(w locker.Waker) error {
 // Close blocks until that is done or ctx ends. If ctx ends first, Close returns
 // its error, and goes on in the background for about [locker.QueueLife].
 func (l *Locker) Close(ctx context.Context) error {
-	return l.life.Close(ctx, l.leaveAll, l.rows.Close)
+	return l.life.Close(ctx, func() {
+		l.life.Wait()
+		l.leaveAll()
+		l.life.End()
+		l.rows.Close()
+	})
 }
 
-// leaveAll takes the claims that wait here out of their queues.
+// leaveAll takes the claims that wait here out of their queues, with one try.
+// What that does not reach ends by itself within [locker.QueueLife].
 func (l *Locker) leaveAll() {
-	until := time.Now().Add(locker.QueueLife)
-	var all sync.WaitGroup
+	ctx, cancel := context.WithTimeout(l.life.Context(), limits.Apart(locker.QueueLife))
+	defer cancel()
+	var leaving []request
 	for _, e := range l.book.leave() {
-		all.Go(func() {
-			l.life.Insist(until, func(ctx context.Context) (done bool) {
-				r := l.desk.do(ctx, request{verb: release, key: e.key, owner: e.owner})
-				return !errors.Is(r.err, locker.ErrUnavailable)
-			})
-		})
+		leaving = append(leaving, request{verb: release, key: e.key, owner: e.owner})
 	}
-	all.Wait()
+	l.desk.all(ctx, l.desk.calls, leaving, func(int, reply) {})
 }
 
 // Acquire makes c an owner of its key if law 9 allows it. An Acquire takes a
@@ -111,6 +123,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{Queued: t.Queued}, err
 	}
 	defer l.life.Leave()
+	l.listen()
 	ended := l.book.hasEnded(c.Owner)
 	switch {
 	case ended && !c.Recall:
@@ -140,20 +153,11 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 // owns notes that c owns its key, by a request that was sent at that time. If
 // the claim was over before, owns gives the key back, and returns false.
 func (l *Locker) owns(c *locker.Claim, sent time.Time) bool {
-	if !l.book.owns(c.Key, c.Owner, l.over(sent.Add(c.First()))) {
+	if !l.book.owns(c.Key, c.Owner, l.desk.over(sent.Add(c.First()))) {
 		l.lookout.waker.Orphaned(c.Key, c.Owner)
 		return false
 	}
 	return true
-}
-
-// over returns when a lease is over that lasts until a time, if the store does
-// not say it.
-func (l *Locker) over(until time.Time) time.Time {
-	if l.traits.Clock {
-		return time.Time{}
-	}
-	return until
 }
 
 func (l *Locker) lost() error { return fmt.Errorf("%s: %w", l.traits.Name, locker.ErrLeaseLost) }
@@ -241,7 +245,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 // asOwner sends q for the owner of a key. The error is ErrLeaseLost if the key
 // is not its own any more.
 func (l *Locker) asOwner(ctx context.Context, q request) (result, error) {
-	q.inst, q.lapsed = l.instance, l.book.lapsed(q.owner)
+	q.lapsed = l.book.lapsed(q.owner)
 	r := l.desk.do(ctx, q)
 	switch {
 	case r.err != nil:
@@ -264,25 +268,20 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	sent := time.Now()
 	qs := make([]request, len(cs))
 	for i, c := range cs {
-		qs[i] = *l.renewing(c)
+		qs[i] = request{
+			verb: renew, key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), lapsed: l.book.lapsed(c.Owner),
+		}
 	}
 	l.desk.all(ctx, l.desk.renewals, qs, func(i int, r reply) {
 		switch c := cs[i]; {
 		case r.err != nil:
 			answered(i, unclear(r.err))
-		case !r.ok, !l.book.renewed(c.Owner, l.over(sent.Add(c.TTL))):
+		case !r.ok, !l.book.renewed(c.Owner, l.desk.over(sent.Add(c.TTL))):
 			answered(i, l.lost())
 		default:
 			answered(i, nil)
 		}
 	})
-}
-
-func (l *Locker) renewing(c *locker.Claim) *request {
-	return &request{
-		verb: renew, key: c.Key, owner: c.Owner, inst: l.instance, ttl: c.TTL.Microseconds(),
-		lapsed: l.book.lapsed(c.Owner),
-	}
 }
 
 // AcquireAll makes each claim the owner of its key, or only those in front of
@@ -294,19 +293,13 @@ func (l *Locker) AcquireAll(
 		return nil, 0, err
 	}
 	defer l.life.Leave()
-	if l.traits.Single {
-		return l.acquireEach(ctx, cs, prefix)
-	}
-	var results []result
+	l.listen()
 	batch := make([]*request, len(cs))
 	for i, c := range cs {
 		batch[i] = l.acquiring(c, locker.Try{})
 	}
 	sent := time.Now()
-	results, err = l.desk.together(ctx, batch, func(rows map[string]*row) (rs []result) {
-		rs, held = acquireAll(rows, batch, prefix)
-		return rs
-	})
+	results, held, err := l.desk.together(ctx, batch, prefix)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -315,35 +308,6 @@ func (l *Locker) AcquireAll(
 		if as[i] = results[i].answer(); results[i].ok {
 			l.owns(c, sent)
 		}
-	}
-	return as, held, nil
-}
-
-// acquireEach is AcquireAll one after the other. It gives back what it should
-// not have acquired, but not behind an error: the guard then gives up all
-// claims, or repeats an Acquire of one, which its release would meet.
-func (l *Locker) acquireEach(
-	ctx context.Context, cs []*locker.Claim, prefix bool,
-) (as []locker.Answer, held int, err error) {
-	as = make([]locker.Answer, len(cs))
-	for ; held < len(cs); held++ {
-		sent := time.Now()
-		r := l.desk.do(ctx, *l.acquiring(cs[held], locker.Try{}))
-		if err = r.err; r.unsent && held > 0 { // others were sent
-			err = fmt.Errorf("%w: %v", locker.ErrUnavailable, err) //nolint:errorlint // without ErrUnsent
-		}
-		as[held] = r.answer()
-		if err != nil || !r.ok {
-			break
-		}
-		l.owns(cs[held], sent)
-	}
-	if err != nil || held == len(cs) || prefix {
-		return as, held, err
-	}
-	for i, c := range cs[:held] {
-		as[i] = locker.Answer{}
-		l.lookout.waker.Orphaned(c.Key, c.Owner)
 	}
 	return as, held, nil
 }

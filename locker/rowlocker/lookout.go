@@ -37,7 +37,6 @@ type lookout struct {
 	life  *lockerkit.Life
 	waker locker.Waker              // set by Open
 	deaf  atomic.Pointer[time.Time] // since when messages may be missed; nil: they come
-	over  func(time.Time) time.Time
 }
 
 // listen hears messages until the locker ends.
@@ -75,7 +74,7 @@ func (l *lookout) polls() bool {
 func (l *lookout) heard(src Row) {
 	now := time.Now()
 	if src.Version == 0 && len(src.Tickets) > 0 {
-		if row, ok := l.desk.memory.add(src.Key, src.Tickets[0]); ok {
+		if row, ok := l.desk.memory.stands(src.Key, src.Tickets[0], false); ok {
 			l.told(src.Key, l.desk.decode(&row), nil, now)
 		} else { // the row is forgotten, and the next write will read it
 			l.waker.Wanted(src.Key)
@@ -103,7 +102,7 @@ func (l *lookout) heard(src Row) {
 	l.desk.memory.keep(src)
 	r := l.desk.decode(&src)
 	var heirs []waiter
-	for _, s := range r.owners() {
+	for _, s := range r.owners {
 		if s.Inst == l.desk.instance && s.fresh {
 			heirs = append(heirs, waiter{Owner: s.Owner})
 		}
@@ -121,10 +120,10 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 			l.waker.Revoked(key, owner)
 		}
 	}
-	for _, s := range r.owners() {
+	for _, s := range r.owners {
 		if !slices.ContainsFunc(heirs, func(w waiter) bool { return w.Owner == s.Owner }) {
 			_, wanted := l.book.found(s.Owner, behind > 0)
-			if wanted || r.lingers && behind > 0 && s.Inst == l.desk.instance {
+			if wanted || s.Lingers && behind > 0 && s.Inst == l.desk.instance {
 				l.waker.Wanted(key)
 			}
 			continue
@@ -136,7 +135,7 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 			length = w.left(&s, r.grain)
 		}
 		if w != nil { // as Locker.owns does
-			l.book.renewed(s.Owner, l.over(now.Add(length)))
+			l.book.renewed(s.Owner, l.desk.over(now.Add(length)))
 		}
 		o := locker.Offer{Length: length, Waiting: behind}
 		if w == nil || w.claim.Fencing {
@@ -215,7 +214,7 @@ func (l *lookout) look(keys []string) {
 	l.tellFinders(rows)
 	for _, key := range keys {
 		if r := rows[key]; r != nil {
-			for _, own := range r.owners() {
+			for _, own := range r.owners {
 				l.tell(key, r, own, sent)
 			}
 		}
@@ -234,10 +233,10 @@ func (l *lookout) tellFinders(rows map[string]*row) {
 	}
 	for _, c := range l.book.finders(rows) {
 		found := rows[c.Key].record
-		if int64(len(found.value)) < found.size { // it stands in a row of its own
-			found.value = nil
+		if int64(len(found.Value)) < found.Size { // it stands in a row of its own
+			found.Value = nil
 		}
-		l.waker.Recorded(c.Key, c.Owner, string(found.value))
+		l.waker.Recorded(c.Key, c.Owner, string(found.Value))
 	}
 }
 
@@ -247,7 +246,7 @@ func (l *lookout) tell(key string, r *row, own share, sent time.Time) {
 	switch w, wanted := l.book.found(own.Owner, behind > 0); {
 	case w != nil:
 		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.desk.traits.Grain
-		l.book.renewed(own.Owner, l.over(sent.Add(left)))
+		l.book.renewed(own.Owner, l.desk.over(sent.Add(left)))
 		l.grant(w, locker.Offer{Length: left, Token: uint64(own.Token), Waiting: behind}, sent)
 	case wanted:
 		l.waker.Wanted(key)

@@ -1,6 +1,7 @@
 package rowlocker
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,15 +24,20 @@ type memory struct {
 	rows   map[string]Row
 	sights map[string]map[int64]int64 // when stamps of a key were first seen
 	ahead  int64                      // of the store's clock, at least; 0: not known
-	asked  map[string]bool            // by instance: whether it was dead when asked last
-	until  map[string]time.Time       // and until when that counts
+	pulses map[string]pulse           // by instance
 }
 
 func newMemory() *memory {
 	return &memory{
 		began: time.Now().Add(-time.Hour), rows: map[string]Row{}, sights: map[string]map[int64]int64{},
-		asked: map[string]bool{}, until: map[string]time.Time{},
+		pulses: map[string]pulse{},
 	}
+}
+
+// pulse is what was last heard of a process, and until when that counts.
+type pulse struct {
+	dead  bool
+	until time.Time
 }
 
 // now is the time line of this process, in µs.
@@ -86,11 +92,11 @@ func (m *memory) tidy(key string, r *row) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seen := m.sights[key]
-	if len(seen) <= 2*(len(r.crowd)+len(r.queue))+8 {
+	if len(seen) <= 2*(len(r.owners)+len(r.queue))+8 {
 		return
 	}
-	in := map[int64]bool{r.version: true, r.since: true, r.record.since: true}
-	for _, s := range r.crowd {
+	in := map[int64]bool{r.version: true, r.record.Since: true}
+	for _, s := range r.owners {
 		in[s.Since] = true
 	}
 	for _, w := range r.queue {
@@ -123,37 +129,19 @@ func (m *memory) keep(r Row) {
 	m.rows[r.Key] = r
 }
 
-// add notes a ticket beside a row that is known.
-func (m *memory) add(key string, t Ticket) (r Row, ok bool) {
+// stands notes a ticket beside a row that is known, or that it has gone.
+func (m *memory) stands(key string, t Ticket, gone bool) (r Row, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok = m.rows[key]
-	if !ok {
+	if r, ok = m.rows[key]; !ok {
 		return r, false
-	}
-	for _, old := range r.Tickets {
-		if old.Name == t.Name {
-			return r, true
-		}
-	}
-	r.Tickets = append(slices.Clip(r.Tickets), t)
-	m.rows[key] = r
-	return r, true
-}
-
-// member notes a share beside a row that is known, or that it has gone.
-func (m *memory) member(key string, t Ticket, gone bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.rows[key]
-	if !ok {
-		return
 	}
 	r.Tickets = slices.DeleteFunc(slices.Clone(r.Tickets), func(old Ticket) bool { return old.Name == t.Name })
 	if !gone {
 		r.Tickets = append(r.Tickets, t)
 	}
 	m.rows[key] = r
+	return r, true
 }
 
 // left returns the tickets that are known beside the row of key, without those
@@ -188,7 +176,8 @@ func (m *memory) forget(key string) {
 func (m *memory) dead(instance string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.asked[instance] && time.Now().Before(m.until[instance])
+	p := m.pulses[instance]
+	return p.dead && time.Now().Before(p.until)
 }
 
 // stale returns the instances that were not asked for a moment ago.
@@ -197,25 +186,20 @@ func (m *memory) stale(instances []string) (ask []string) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	for _, i := range instances {
-		if !now.Before(m.until[i]) && !slices.Contains(ask, i) {
+		if !now.Before(m.pulses[i].until) && !slices.Contains(ask, i) {
 			ask = append(ask, i)
 		}
 	}
 	return ask
 }
 
-// pulses notes which of the asked processes are dead.
-func (m *memory) pulses(asked, dead []string) {
+// heard notes which of the asked processes are dead.
+func (m *memory) heard(asked, dead []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	for i, t := range m.until {
-		if now.After(t) {
-			delete(m.until, i)
-			delete(m.asked, i)
-		}
-	}
+	maps.DeleteFunc(m.pulses, func(_ string, p pulse) bool { return now.After(p.until) })
 	for _, i := range asked {
-		m.asked[i], m.until[i] = slices.Contains(dead, i), now.Add(deadFor)
+		m.pulses[i] = pulse{slices.Contains(dead, i), now.Add(deadFor)}
 	}
 }

@@ -39,8 +39,8 @@ func (d *desk) plan(t *task) *Change {
 // is renewed, or goes, or nil.
 func (d *desk) memberOf(t *task) *Change {
 	r := t.r
-	if !d.traits.Members || !r.open || len(t.qs) != 1 || t.refused || len(r.queue) > 0 || r.owner != "" ||
-		!t.results[0].ok || r.record.owner != "" || r.record.dirty {
+	if !d.traits.Members || !r.open || len(t.qs) != 1 || t.refused || len(r.queue) > 0 || r.alone() != nil ||
+		!t.results[0].ok || r.record.Owner != "" || r.record.dirty {
 		return nil
 	}
 	q, own := t.qs[0], r.share(t.qs[0].owner)
@@ -68,8 +68,9 @@ func (d *desk) memberOf(t *task) *Change {
 // swap, because who hands the key over must know of it.
 func (d *desk) joinOf(t *task) *Change {
 	r := t.r
+	own := r.alone()
 	_, ok := d.rows.(Ticketing)
-	if !ok || len(t.qs) != 1 || !r.joined || t.refused || !r.alone() || r.version == 0 || r.lingers ||
+	if !ok || len(t.qs) != 1 || !r.joined || t.refused || own == nil || r.version == 0 || own.Lingers ||
 		len(r.heirs) > 0 {
 		return nil
 	}
@@ -82,8 +83,8 @@ func (d *desk) joinOf(t *task) *Change {
 		return nil
 	}
 	j := &Join{Key: t.key, Tag: r.tag, Ticket: Ticket{Name: q.owner, Value: value}, KeepFor: locker.QueueLife}
-	if r.inst != d.instance {
-		j.To = r.inst
+	if own.Inst != d.instance {
+		j.To = own.Inst
 	}
 	return &Change{Join: j, Loose: true}
 }
@@ -124,7 +125,7 @@ func (r *row) hearers() (instances []string) {
 		instances = append(instances, w.Inst)
 	}
 	if r.joined {
-		for _, s := range r.owners() {
+		for _, s := range r.owners {
 			instances = append(instances, s.Inst)
 		}
 	}
@@ -135,14 +136,13 @@ func (r *row) hearers() (instances []string) {
 func (d *desk) joined(t *task) {
 	j := t.change.Join
 	j.Version = t.change.Version
+	src, ok := d.memory.stands(t.key, j.Ticket, j.Leave)
 	if j.Open {
-		d.memory.member(t.key, j.Ticket, j.Leave)
 		return
 	}
 	t.results[0].place = j.Version
 	t.answeredAt(j.Version)
-	src, ok := d.memory.add(t.key, j.Ticket)
-	if ok && t.r.inst == d.instance && d.told != nil {
+	if ok && t.r.alone().Inst == d.instance && d.told != nil {
 		d.told(t.key, d.decode(&src), nil, time.Now())
 	}
 }

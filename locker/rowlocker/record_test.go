@@ -39,7 +39,7 @@ func once(t *testing.T) row {
 
 func TestARecordTakesThoseThatRecallOutOfTheQueue(t *testing.T) {
 	r := at(once(t), 101)
-	if res := r.apply(keeps("a")); !res.ok || !res.handed || r.owner != "c" || len(r.queue) > 0 || !r.record.dirty {
+	if res := r.apply(keeps("a")); !res.ok || !res.handed || sole(&r) != "c" || len(r.queue) > 0 || !r.record.dirty {
 		t.Fatalf("Keep: %+v of %+v, want c to own the key and b to be gone", res, r)
 	}
 	for _, owner := range []string{"b", "d"} {
@@ -62,7 +62,7 @@ func after(r row, q *request) result { return r.apply(q) }
 func TestOnlyTheOwnerKeepsARecord(t *testing.T) {
 	for name, q := range map[string]*request{"another": keeps("c"), "the last owner, too late": keeps("a")} {
 		r := at(once(t), 111) // the lease of a has ended
-		if res := r.apply(q); res.ok || r.record.owner != "" {
+		if res := r.apply(q); res.ok || r.record.Owner != "" {
 			t.Errorf("Keep by %s: %+v, record %+v", name, res, r.record)
 		}
 	}
@@ -70,7 +70,7 @@ func TestOnlyTheOwnerKeepsARecord(t *testing.T) {
 	r.apply(keeps("a"))
 	before := r.record
 	r = at(r, 101.5)
-	if res := r.apply(keeps("a")); !res.ok || r.dirty || r.record.ends != before.ends {
+	if res := r.apply(keeps("a")); !res.ok || r.dirty || r.record.Ends != before.Ends {
 		t.Errorf("the same Keep again: %+v, want success and no change", res)
 	}
 	if res := r.apply(keeps("b")); res.ok {
@@ -112,10 +112,10 @@ func TestAMarkCountsWhileItsOwnerDoesNotOwnTheKey(t *testing.T) {
 
 	left := at(r, 101) // by a release: fn has failed
 	left.apply(&request{verb: release, key: "k", owner: "a"})
-	if left.owner != "b" || left.counting() == nil {
-		t.Errorf("after a release: owner %q, record %+v, want b and the mark", left.owner, left.record)
+	if sole(&left) != "b" || left.counting() == nil {
+		t.Errorf("after a release: owner %q, record %+v, want b and the mark", sole(&left), left.record)
 	}
-	if res := left.apply(begins("b")); !res.ok || string(res.record) != "m" || left.record.owner != "a" {
+	if res := left.apply(begins("b")); !res.ok || string(res.record) != "m" || left.record.Owner != "a" {
 		t.Errorf("Begin beside the mark of a: %+v, want that mark", res)
 	}
 
@@ -123,7 +123,7 @@ func TestAMarkCountsWhileItsOwnerDoesNotOwnTheKey(t *testing.T) {
 		t.Errorf("Acquire again by b, which owns the key beside that mark: %+v", res)
 	}
 	left.apply(&request{verb: release, key: "k", owner: "b", unmark: true})
-	if left.record.owner != "a" {
+	if left.record.Owner != "a" {
 		t.Error("b, which left no mark, took that of a")
 	}
 
@@ -138,7 +138,7 @@ func TestAMarkCountsWhileItsOwnerDoesNotOwnTheKey(t *testing.T) {
 	kept := at(r, 101)
 	kept.apply(keeps("a"))
 	kept.apply(&request{verb: release, key: "k", owner: "a", unmark: true})
-	if left := kept.counting(); left == nil || left.mark {
+	if left := kept.counting(); left == nil || left.Mark {
 		t.Errorf("a record in place of the mark, then Unmark: %+v", left)
 	}
 }
@@ -148,7 +148,7 @@ func TestAMarkCountsWhileItsOwnerDoesNotOwnTheKey(t *testing.T) {
 func TestAValueIsWrittenOnlyWhenItChanges(t *testing.T) {
 	r := at(once(t), 101)
 	r.apply(keeps("a"))
-	r.record.dirty, r.record.value = false, nil // as it is read without values
+	r.record.dirty, r.record.Value = false, nil // as it is read without values
 	r.apply(asks("d", true))
 	if !r.dirty || r.record.dirty {
 		t.Errorf("a claim that waits: row changed %v, value %v", r.dirty, r.record.dirty)

@@ -16,17 +16,12 @@ const touch = 400 * time.Millisecond
 // row is one key in the table. Times are µs since 1970 by the server's clock.
 //
 // Invariant: no owner is in an entry of queue, and queue is in the order of
-// places. Either owner is "" or there is no crowd.
+// places.
 type row struct {
 	version int64 // changes with each write; 0: there is no row
 	tag     string
-	owner   string
-	inst    string // instance of the owner
-	term           // of the lease of owner
-	lingers bool   // owner may keep the key while it does not use it
-	token   int64  // first of the last block of tokens; below 0 see block
-	holder  []byte
-	crowd   []share // claims with a limit above 1 that own the key together
+	token   int64 // first of the last block of tokens; below 0 see block
+	owners  []share
 	queue   []waiter
 	record  record
 
@@ -36,11 +31,9 @@ type row struct {
 	blocks bool  // tokens are made of versions
 	single bool  // a long record stands in the row of its key, too
 	grants int64 // blocks of the next write
-	fresh  bool  // owner became it, or was renewed, by the write that was read
 	dirty  bool  // changed since it was read
 
-	pulse  bool                   // the store tells who is alive
-	dead   func(inst string) bool // reports whether a process has no pulse; nil: none
+	dead   func(inst string) bool // reports whether a process has no pulse; nil: the store does not tell
 	doubts []string               // processes whose claims keep others out
 
 	open bool // the row says: shared, nobody waits; shares come and go beside it
@@ -61,26 +54,27 @@ type row struct {
 }
 
 // term is the time of something that ends. It begins with the write that has
-// the stamp since.
+// the stamp Since.
 type term struct {
-	since  int64 // 0: the write that follows
-	length int64
-	ends   int64 // on the time line of now
+	Since  int64 `json:"s,omitempty"` // 0: the write that follows, or that was read
+	Length int64 `json:"d"`
+	Ends   int64 `json:"-"` // on the time line of now
 }
 
-func (r *row) termOf(d int64) term { return term{length: r.grain + d, ends: r.now + r.grain + d} }
+func (r *row) termOf(d int64) term { return term{Length: r.grain + d, Ends: r.now + r.grain + d} }
 
 // record is what the last Release or Begin has left beside a key, see laws 11
 // and 12 of package locker. The record lies in the row of its key, so that both
-// change in one step.
+// change in one step. The table keeps it as JSON.
 type record struct {
-	owner string // of the claim that left it; "" is none
-	mark  bool   // it counts while its owner does not own the key
+	Owner string `json:"o"`           // of the claim that left it; "" is none
+	Mark  bool   `json:"m,omitempty"` // it counts while its owner does not own the key
 	term
-	size    int64
-	value   []byte // if it was read
-	dirty   bool   // value must be written
-	oldSize int64  // bytes of the value that the store has
+	Size  int64  `json:"n"`
+	Value []byte `json:"v,omitempty"` // if it was read, or its head
+
+	dirty   bool  // Value must be written
+	oldSize int64 // bytes of the value that the store has
 }
 
 // long reports whether a record of that size stands in a row of its own.
@@ -88,9 +82,9 @@ func (r *row) long(size int64) bool { return size > inlineMax && !r.single }
 
 // found returns the result that brings a record.
 func (r *row) found(l *record, ok bool) result {
-	res := result{ok: ok, record: l.value}
-	if r.long(l.size) {
-		res.record, res.long = []byte{}, l.owner
+	res := result{ok: ok, record: l.Value}
+	if r.long(l.Size) {
+		res.record, res.long = []byte{}, l.Owner
 	}
 	return res
 }
@@ -111,16 +105,15 @@ type waiter struct {
 	beside bool // has a ticket, named by Owner
 }
 
-// share is one of several owners of a key. The table keeps it as JSON.
+// share is an owner of a key. The table keeps it as JSON.
 type share struct {
-	Owner  string          `json:"o"`
-	Inst   string          `json:"i,omitempty"`
-	Limit  int             `json:"l"`
-	Since  int64           `json:"s,omitempty"`
-	Length int64           `json:"d"`
-	Ends   int64           `json:"-"`
-	Token  int64           `json:"t,omitempty"` // first of its last block of tokens
-	Holder json.RawMessage `json:"h"`
+	Owner string `json:"o"`
+	Inst  string `json:"i,omitempty"`
+	Limit int    `json:"l"` // 1: it is alone
+	term
+	Lingers bool            `json:"y,omitempty"` // it may keep the key while it does not use it
+	Token   int64           `json:"t,omitempty"` // first of the block that it was granted
+	Holder  json.RawMessage `json:"h"`
 
 	fresh  bool // by the write that was read
 	beside bool // has a ticket of its own
@@ -192,39 +185,41 @@ func (r *result) answer() locker.Answer {
 	}
 }
 
-// alone reports whether a claim owns the key that must be alone.
-func (r *row) alone() bool { return r.owner != "" && r.ends > r.now }
+// alone returns the owner of the key that must be alone, or nil.
+func (r *row) alone() *share {
+	if len(r.owners) == 1 && r.owners[0].Limit == 1 {
+		return &r.owners[0]
+	}
+	return nil
+}
 
 // loose reports whether a write of r makes nobody an owner and keeps nothing,
 // and an operator has not asked for it.
 func (r *row) loose() bool {
-	fresh := r.owner != "" && r.since == 0 || r.record.dirty || len(r.revoked) > 0
-	for _, s := range r.crowd {
-		fresh = fresh || s.Since == 0
-	}
-	return !fresh && r.grants == 0
+	fresh := slices.ContainsFunc(r.owners, func(s share) bool { return s.Since == 0 })
+	return !fresh && !r.record.dirty && len(r.revoked) == 0 && r.grants == 0
 }
 
 // free reports whether nobody owns the key.
-func (r *row) free() bool { return !r.alone() && len(r.crowd) == 0 }
+func (r *row) free() bool { return len(r.owners) == 0 }
 
 // remains returns how long the last lease of a row that is not free lasts at
 // least: never more than its TTL, to which own adds a grain of the clock.
 func (r *row) remains() int64 {
 	ends := r.now
-	for _, s := range r.owners() {
+	for _, s := range r.owners {
 		ends = max(ends, s.Ends)
 	}
 	return max(ends-r.now-r.grain, 1)
 }
 
 // owned reports whether owner owns the key.
-func (r *row) owned(owner string) bool { return r.owner == owner && r.alone() || r.share(owner) != nil }
+func (r *row) owned(owner string) bool { return r.share(owner) != nil }
 
 // alive reports whether w may still be granted the key.
 func (r *row) alive(w waiter) bool {
-	if r.pulse {
-		return r.dead == nil || !r.dead(w.Inst)
+	if r.dead != nil {
+		return !r.dead(w.Inst)
 	}
 	return w.Seen > r.now-locker.QueueLife.Microseconds()
 }
@@ -244,19 +239,19 @@ func (r *row) waiting() (n int) {
 	return n
 }
 
-// own makes owner an owner for d µs. own returns the first of its tokens, if
-// fencing.
-func (r *row) own(owner, inst string, limit int, d int64, holder []byte, fencing bool) (token int64) {
+// own makes the claim of s an owner for d µs. own returns the first of its
+// tokens, if fencing.
+func (r *row) own(s share, d int64, fencing bool) (token int64) {
 	if fencing {
-		token = r.block()
+		s.Token = r.block()
 	}
-	t := r.termOf(d)
-	if limit > 1 {
-		r.join(share{owner, inst, limit, 0, t.length, t.ends, token, holder, true, false})
-		return token
+	s.Limit, s.term, r.dirty = max(s.Limit, 1), r.termOf(d), true
+	if own := r.share(s.Owner); own != nil {
+		*own = s
+	} else {
+		r.owners = append(r.owners, s)
 	}
-	r.owner, r.inst, r.term, r.holder, r.lingers, r.dirty = owner, inst, t, holder, false, true
-	return token
+	return s.Token
 }
 
 // block reserves a block of tokens, and returns the first. The clock is ahead
@@ -310,11 +305,7 @@ func (r *row) apply(q *request) result {
 		if !r.owned(q.owner) {
 			return result{}
 		}
-		for _, s := range r.owners() {
-			if s.Owner == q.owner {
-				r.revoked, r.revokes = append(r.revoked, s.Inst), true
-			}
-		}
+		r.revoked, r.revokes = append(r.revoked, r.share(q.owner).Inst), true
 	case renew:
 		return r.renew(q)
 	case keep:
@@ -335,21 +326,24 @@ func (r *row) acquire(q *request) result {
 	if found := r.recall(q); found != nil {
 		return r.found(found, false)
 	}
-	if len(r.crowd) > 0 { // a share may have ended, and left room for those who wait
+	own := r.alone()
+	if own == nil && !r.free() { // a share may have ended, and left room for those who wait
 		r.serve()
 	}
 	if r.owned(q.owner) || r.room(q.limit) && (r.free() || !r.behind(q)) { // law 7: a free key is anybody's
 		r.leaves(q.owner)
-		token := r.own(q.owner, q.inst, q.limit, q.ttl, q.holder, q.fencing)
-		r.lingers = q.lingers
-		return result{ok: true, token: token}
+		s := share{Owner: q.owner, Inst: q.inst, Limit: q.limit, Lingers: q.lingers, Holder: q.holder}
+		return result{ok: true, token: r.own(s, q.ttl, q.fencing)}
 	}
-	res := result{holder: r.holder, remains: r.remains(), lingers: r.alone() && r.lingers}
+	res := result{remains: r.remains()}
+	if own != nil {
+		res.holder, res.lingers = own.Holder, own.Lingers
+	}
 	at := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
 	switch {
 	case at >= 0 && r.alive(r.queue[at]):
 		w := &r.queue[at]
-		if !r.pulse && w.Seen <= r.now-touch.Microseconds() {
+		if r.dead == nil && w.Seen <= r.now-touch.Microseconds() {
 			w.Seen, w.Since, w.beside, r.dirty = r.now, 0, false, true
 		}
 		res.queued, res.place = true, w.Place
@@ -416,14 +410,12 @@ func (r *row) release(q *request) result {
 	return res
 }
 
-// disown ends the hold of owner.
+// disown ends the hold of owner, which may be over here and not for others.
 func (r *row) disown(owner string) {
-	if r.owner == owner {
-		r.owner, r.inst, r.term, r.holder, r.dirty = "", "", term{ends: min(r.ends, r.now)}, nil, true
-	}
-	n := len(r.crowd)
-	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool { return s.Owner == owner })
-	r.dirty = r.dirty || len(r.crowd) < n
+	n, is := len(r.owners)+len(r.settled), func(s share) bool { return s.Owner == owner }
+	r.owners = slices.DeleteFunc(r.owners, is)
+	r.settled = slices.DeleteFunc(r.settled, is)
+	r.dirty = r.dirty || len(r.owners)+len(r.settled) < n
 }
 
 // heirsMax bounds the claims that get the key by one write, because stores
@@ -437,24 +429,21 @@ func (r *row) serve() {
 		first := r.queue[0]
 		r.queue = slices.Delete(r.queue, 0, 1)
 		r.heirs = append(r.heirs, first)
-		r.own(first.Owner, first.Inst, first.Limit, first.Offer, first.Holder, first.Fencing)
+		s := share{Owner: first.Owner, Inst: first.Inst, Limit: first.Limit, Holder: first.Holder}
+		r.own(s, first.Offer, first.Fencing)
 	}
 }
 
 // lapse ends the lease of owner, which knows that its time is over.
 func (r *row) lapse(owner string) {
-	if r.owner == owner {
-		r.ends = min(r.ends, r.now)
+	if own := r.share(owner); own != nil {
+		own.Ends = min(own.Ends, r.now)
 	}
-	n, is := len(r.crowd)+len(r.settled), func(s share) bool { return s.Owner == owner }
-	r.crowd = slices.DeleteFunc(r.crowd, is)
-	r.settled = slices.DeleteFunc(r.settled, is) // others may see it still
-	r.dirty = r.dirty || len(r.crowd)+len(r.settled) < n
 }
 
 // settle drops the shares that have ended (law 9).
 func (r *row) settle() {
-	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool {
+	r.owners = slices.DeleteFunc(r.owners, func(s share) bool {
 		if s.Ends <= r.now {
 			r.settled = append(r.settled, s)
 		}
@@ -462,27 +451,19 @@ func (r *row) settle() {
 	})
 }
 
-// share returns the share of owner in a crowd, or nil.
+// share returns the share of owner, or nil.
 func (r *row) share(owner string) *share {
-	if i := slices.IndexFunc(r.crowd, func(s share) bool { return s.Owner == owner }); i >= 0 {
-		return &r.crowd[i]
+	if i := slices.IndexFunc(r.owners, func(s share) bool { return s.Owner == owner }); i >= 0 {
+		return &r.owners[i]
 	}
 	return nil
-}
-
-// owners returns all owners of the key.
-func (r *row) owners() []share {
-	if r.alone() {
-		return []share{{r.owner, r.inst, 1, r.since, r.length, r.ends, r.token, r.holder, r.fresh, false}}
-	}
-	return r.crowd
 }
 
 // room reports whether a claim of that limit may own the key beside its owners
 // (law 9).
 func (r *row) room(limit int) bool {
-	n := len(r.crowd)
-	return !r.alone() && n < max(limit, 1) && !slices.ContainsFunc(r.crowd, func(s share) bool { return n >= s.Limit })
+	n := len(r.owners)
+	return n < max(limit, 1) && !slices.ContainsFunc(r.owners, func(s share) bool { return n >= s.Limit })
 }
 
 // behind reports whether the claim of q has to stay behind a claim in the queue
@@ -492,51 +473,35 @@ func (r *row) behind(q *request) bool {
 		switch {
 		case w.Owner == q.owner, q.try.Place != 0 && int64(q.try.Place) < w.Place:
 			return false
-		case r.pulse && r.alive(w):
+		case r.dead != nil && r.alive(w):
 			r.doubts = append(r.doubts, w.Inst)
 			return true
-		case !r.pulse && w.Seen > r.now-keepsOut.Microseconds():
+		case r.dead == nil && w.Seen > r.now-keepsOut.Microseconds():
 			return true
 		}
 	}
 	return false
 }
 
-// join makes the claim with s one of several owners.
-func (r *row) join(s share) {
-	if own := r.share(s.Owner); own != nil {
-		*own = s
-	} else {
-		r.crowd = append(r.crowd, s)
-	}
-	r.owner, r.inst, r.term, r.holder, r.dirty = "", "", term{}, nil, true
-}
-
 // renew gives an owner its full TTL again.
 func (r *row) renew(q *request) result {
-	t := r.termOf(q.ttl)
 	own := r.share(q.owner)
-	switch {
-	case own != nil:
-		own.Since, own.Length, own.Ends, own.beside = 0, t.length, t.ends, false
-	case r.owned(q.owner):
-		r.term, r.lingers = t, false // the claim is in use
-	default:
+	if own == nil {
 		return result{}
 	}
-	r.dirty = true
+	own.term, own.Lingers, own.beside, r.dirty = r.termOf(q.ttl), false, false, true // the claim is in use
 	return result{ok: true}
 }
 
 // describe fills in who owns the key, which is held.
 func (r *row) describe(s *locker.KeyState) {
 	s.Held, s.Remaining = true, time.Duration(r.remains())*time.Microsecond
-	if r.alone() {
-		s.Owner, s.Holder, s.Lingers = r.owner, lockerkit.HolderOf(r.holder), r.lingers
+	if own := r.alone(); own != nil {
+		s.Owner, s.Holder, s.Lingers = own.Owner, lockerkit.HolderOf(own.Holder), own.Lingers
 		return
 	}
 	s.Limit = locker.NoLimit
-	for i, own := range r.crowd {
+	for i, own := range r.owners {
 		s.Limit = min(s.Limit, own.Limit)
 		if i < locker.MaxListed {
 			s.Owners = append(s.Owners, locker.Waiter{Owner: own.Owner, Holder: lockerkit.HolderOf(own.Holder)})
@@ -546,7 +511,7 @@ func (r *row) describe(s *locker.KeyState) {
 
 // left returns the record, or nil if there is none or it has ended.
 func (r *row) left() *record {
-	if r.record.owner == "" || r.record.ends <= r.now {
+	if r.record.Owner == "" || r.record.Ends <= r.now {
 		return nil
 	}
 	return &r.record
@@ -554,7 +519,7 @@ func (r *row) left() *record {
 
 // counting returns the record if it counts (law 12).
 func (r *row) counting() *record {
-	if left := r.left(); left != nil && (!left.mark || !r.owned(left.owner)) {
+	if left := r.left(); left != nil && (!left.Mark || !r.owned(left.Owner)) {
 		return left
 	}
 	return nil
@@ -563,15 +528,15 @@ func (r *row) counting() *record {
 // leave makes the value of q the record.
 func (r *row) leave(q *request, mark bool) {
 	r.record = record{
-		owner: q.owner, mark: mark, term: r.termOf(q.ttl),
-		size: int64(len(q.value)), value: q.value, dirty: true, oldSize: r.record.oldSize,
+		Owner: q.owner, Mark: mark, term: r.termOf(q.ttl),
+		Size: int64(len(q.value)), Value: q.value, dirty: true, oldSize: r.record.oldSize,
 	}
 	r.dirty = true
 }
 
 // unleave deletes the record.
 func (r *row) unleave() {
-	r.record, r.dirty = record{value: []byte{}, dirty: true, oldSize: r.record.oldSize}, true
+	r.record, r.dirty = record{Value: []byte{}, dirty: true, oldSize: r.record.oldSize}, true
 }
 
 // recall returns the record that the claim of q finds in place of the key. The
@@ -592,7 +557,7 @@ func (r *row) recall(q *request) *record {
 func (r *row) keep(q *request) result {
 	if !r.owned(q.owner) {
 		left := r.left()
-		again := left != nil && left.owner == q.owner && !left.mark
+		again := left != nil && left.Owner == q.owner && !left.Mark
 		res := r.release(q)
 		res.ok = again // by an earlier try, which has done all
 		return res
@@ -612,7 +577,7 @@ func (r *row) begin(q *request) result {
 	if !r.owned(q.owner) {
 		return result{}
 	}
-	if left := r.left(); left != nil && left.owner != q.owner {
+	if left := r.left(); left != nil && left.Owner != q.owner {
 		return r.found(left, true)
 	}
 	r.leave(q, true)
@@ -621,7 +586,7 @@ func (r *row) begin(q *request) result {
 
 // unmark deletes the mark of a claim under which nothing was done.
 func (r *row) unmark(owner string) {
-	if r.record.mark && r.record.owner == owner {
+	if r.record.Mark && r.record.Owner == owner {
 		r.unleave()
 	}
 }
@@ -634,8 +599,8 @@ func (r *row) forget(owner string) result {
 	case found == nil:
 		return result{}
 	case owner == "":
-		return result{ok: true, record: []byte(found.owner)}
-	case found.owner != owner:
+		return result{ok: true, record: []byte(found.Owner)}
+	case found.Owner != owner:
 		return result{}
 	}
 	r.unleave()
@@ -648,7 +613,7 @@ func (r *row) recordState() locker.RecordState {
 	if found == nil {
 		return locker.RecordState{}
 	}
-	left := time.Duration(max(found.ends-r.now-r.grain, 1)) * time.Microsecond
-	head := found.value[:min(len(found.value), locker.RecordHead)]
-	return locker.RecordState{Size: int(found.size), Remaining: left, Head: string(head)}
+	left := time.Duration(max(found.Ends-r.now-r.grain, 1)) * time.Microsecond
+	head := found.Value[:min(len(found.Value), locker.RecordHead)]
+	return locker.RecordState{Size: int(found.Size), Remaining: left, Head: string(head)}
 }

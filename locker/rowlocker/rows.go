@@ -37,7 +37,8 @@ type Rows interface {
 	Swap(ctx context.Context, changes []*Change) error
 
 	// Scan returns the rows with keys behind after, in the order of their keys,
-	// n at most. Fewer than n are the last. Tickets may lack.
+	// n at most, with their tickets. Fewer than n are the last. Some may have
+	// Version 0.
 	Scan(ctx context.Context, after string, n int) ([]Row, error)
 
 	// Check returns what is wrong with the store and its settings, see
@@ -70,8 +71,8 @@ type Traits struct {
 	Blind bool
 
 	// Single says that a Change has one Row. The store can then keep no record
-	// that is too large for the row of its key, and several keys are acquired
-	// one after the other.
+	// that is too large for the row of its key, and the guard acquires several
+	// keys one after the other.
 	Single bool
 
 	// Members says that Join.Open works. The Rows are then [Ticketing].
@@ -117,18 +118,15 @@ type Row struct {
 	// without Clock leaves them 0. A Row of Version 0 has Now as well.
 	Written, Now int64
 
-	// Tickets stand beside a Row that was read, even one of Version 0, in the
-	// order of their versions.
+	// Tickets stand beside a Row that was read, even one of Version 0.
 	Tickets []Ticket
 
 	// KeepFor is for how long a Row that is written means something. After that
 	// the store may delete it, and should. It is above 0, but for a Row that is
-	// deleted. HeldFor is for how long its key may
-	// be owned; 0: by nobody.
+	// deleted. HeldFor is for how long its key may be owned; 0: by nobody.
 	//
 	// Vacant says of a Row that was read in a store without Clock that HeldFor
-	// is over for sure. A store without it is sound: a process that first sees
-	// the row then has to wait for as long, if the row has stayed for a record.
+	// is over for sure.
 	KeepFor, HeldFor time.Duration
 	Vacant           bool
 
@@ -230,22 +228,18 @@ type Join struct {
 // Ears are Rows that bring messages. Without them the Locker polls.
 type Ears interface {
 	// Listen calls hear for each Message to instance, and awake once as soon as
-	// all later messages will come. It blocks for as long as they do, and
+	// all later messages will come. The first Acquire begins it. It blocks for as long as they do, and
 	// returns when some may be missed, or ctx ends. The Locker then calls it
 	// again after a moment.
 	//
 	// A Row without a Value was too long for a message, or is deleted. A Row
 	// without a Version has one Ticket, of a Join, and nothing else. A Row has
-	// Version and Tag, and Written with a Clock. A message that is old or comes
-	// twice does no harm.
-	//
-	// hear and awake may block for a request to the store, and may be called
-	// concurrently.
+	// Version and Tag, and Written with a Clock. hear and awake may block for a
+	// request to the store.
 	Listen(ctx context.Context, instance string, hear func(Row), awake func())
 }
 
-// Pulse are Rows that tell which processes are alive. Without it each claim
-// that waits writes twice a second that it does.
+// Pulse are Rows that tell which processes are alive.
 type Pulse interface {
 	// Beat sees to it that the instance has a pulse, which ends some seconds
 	// after the last Beat, or with its process. It is called before each Change

@@ -6,11 +6,8 @@ import (
 	"time"
 )
 
-// together applies requests for different keys as one step. apply is called
-// with their rows, perhaps several times.
-func (d *desk) together(
-	ctx context.Context, qs []*request, apply func(rows map[string]*row) []result,
-) ([]result, error) {
+// together acquires different keys in one step, see [locker.Several].
+func (d *desk) together(ctx context.Context, qs []*request, prefix bool) (results []result, held int, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	ts := make([]*task, len(qs))
@@ -19,7 +16,7 @@ func (d *desk) together(
 	}
 	for {
 		if err := d.load(ctx, ts); err != nil {
-			return nil, unwritten(err)
+			return nil, 0, unwritten(err)
 		}
 		rows, again := map[string]*row{}, false
 		for _, t := range ts {
@@ -27,7 +24,7 @@ func (d *desk) together(
 			t.r = d.decode(&t.src)
 			rows[t.key] = t.r
 		}
-		results := apply(rows)
+		results, held = acquireAll(rows, qs, prefix)
 		for _, t := range ts {
 			if !t.r.dirty && !t.sure { // nothing verifies what is known
 				t.have, again = false, true
@@ -38,18 +35,17 @@ func (d *desk) together(
 		}
 		whole := d.whole(ts, results)
 		if len(whole.Rows) == 0 {
-			return results, nil
+			return results, held, nil
 		}
 		sent := time.Now()
-		err := d.rows.Swap(ctx, []*Change{whole})
-		if err = errors.Join(err, whole.Err); err != nil {
+		if err = errors.Join(d.rows.Swap(ctx, []*Change{whole}), whole.Err); err != nil {
 			for _, t := range ts {
 				d.memory.forget(t.key)
 			}
-			return nil, err
+			return nil, 0, err
 		}
 		if d.spread(whole, ts, sent); whole.Done {
-			return results, nil
+			return results, held, nil
 		}
 		d.died(whole)
 	}

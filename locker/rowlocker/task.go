@@ -199,7 +199,7 @@ func (d *desk) swap(ctx context.Context, sent []*task) (rest []*task) {
 // died notes the processes that would not have heard of a change.
 func (d *desk) died(c *Change) {
 	if d.pulse != nil && len(c.Dead) > 0 {
-		d.memory.pulses(c.Dead, c.Dead)
+		d.memory.heard(c.Dead, c.Dead)
 	}
 }
 
@@ -271,7 +271,7 @@ func (d *desk) owns(q *request) bool {
 func (d *desk) joinable(q *request) bool {
 	known, ok := d.memory.known(q.key)
 	_, tickets := d.rows.(Ticketing)
-	return ok && tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone()
+	return ok && tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone() != nil
 }
 
 // decode returns what src says.
@@ -281,7 +281,7 @@ func (d *desk) decode(src *Row) *row {
 	}
 	r := decode(src, &d.traits, d.memory, d.memory.now())
 	if d.pulse != nil {
-		r.pulse, r.dead = true, d.memory.dead
+		r.dead = d.memory.dead
 	}
 	return r
 }
@@ -306,7 +306,7 @@ func (d *desk) apply(ctx context.Context, t *task) error {
 		if err != nil {
 			return err
 		}
-		d.memory.pulses(ask, dead)
+		d.memory.heard(ask, dead)
 	}
 	if t.r.dirty {
 		t.change = d.plan(t)

@@ -2,7 +2,6 @@ package zookeeperlocker
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -104,14 +103,13 @@ func (m *memory) look(key string, session int64, now time.Time) (row rowlocker.R
 	return row, true, true
 }
 
-// own returns own tickets in the order of their versions.
+// own returns own tickets.
 func (n *note) own() (own []rowlocker.Ticket) {
 	for _, t := range n.tickets {
 		if t.own {
 			own = append(own, t.Ticket)
 		}
 	}
-	slices.SortFunc(own, func(a, b rowlocker.Ticket) int { return cmp.Compare(a.Version, b.Version) })
 	return own
 }
 

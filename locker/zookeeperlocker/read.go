@@ -1,7 +1,6 @@
 package zookeeperlocker
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -171,6 +170,5 @@ func (r *rows) fill(ctx context.Context, path string, row *rowlocker.Row, t tag,
 		row.Tickets[i] = t
 		return nil
 	})
-	slices.SortFunc(row.Tickets, func(a, b rowlocker.Ticket) int { return cmp.Compare(a.Version, b.Version) })
 	return !gone.Load(), err
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,24 +10,41 @@ import (
 )
 
 func TestWhatIsDueEarlierIsAttendedToEarlier(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		l := openOn(t, nodes)
 		start := time.Now()
-		attended := make(map[*ballot]time.Duration)
-		a := newAgenda(nil)
-		a.act = func(b *ballot) { attended[b] = time.Since(start) }
-		first, second := &ballot{}, &ballot{}
-		a.add(first, time.Hour)
-		a.add(second, 2*time.Hour)
-		a.add(second, time.Minute)
-		a.add(second, 3*time.Hour)
+		var mu sync.Mutex // guards attended
+		attended := make(map[string]time.Duration)
+		l.waker = waking{wake: func(key string) {
+			mu.Lock()
+			defer mu.Unlock()
+			attended[key] = time.Since(start)
+		}}
+		first, second := newClaim(time.Second), newClaim(time.Second)
+		first.Key, second.Key = "first", "second"
+		l.later(l.ballot(first, true), time.Hour)
+		for _, in := range []time.Duration{2 * time.Hour, time.Minute, 3 * time.Hour} {
+			l.later(l.ballot(second, true), in)
+		}
 		time.Sleep(4 * time.Hour)
 		synctest.Wait()
-		if attended[first] != time.Hour || attended[second] != time.Minute {
-			t.Errorf("attended to after %v and %v, want 1h and 1m", attended[first], attended[second])
+		mu.Lock()
+		defer mu.Unlock()
+		if attended["first"] != time.Hour || attended["second"] != time.Minute {
+			t.Errorf("attended to after %v, want 1h and 1m", attended)
 		}
-		a.close()
 	})
 }
+
+// waking is a guard that hears that it should try.
+type waking struct {
+	deaf
+
+	wake func(key string)
+}
+
+func (w waking) Wake(key string) { w.wake(key) }
 
 // A vote is given back if a request brings it after its claim was released.
 // That is true also of a node that had answered the release.

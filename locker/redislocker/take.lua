@@ -1,12 +1,12 @@
--- recall.lua stands in front of look.lua, for a claim that recalls. The claim
--- finds the record of the key. Without one it takes a free key. Otherwise
--- look.lua goes on. A GET of the record travels in front of the script in the
--- same request, because a long value must not pass through Lua.
+-- take.lua stands in front of look.lua. The claim takes the key if it is free.
+-- Otherwise look.lua goes on. A claim that recalls finds the record of the key
+-- first. A GET of the record travels in front of the script in the same
+-- request, because a long value must not pass through Lua.
 --
 -- A mark counts as a record once its owner does not own the key (law 12). The
 -- mark comes back through Lua, because it may have come to count after the GET.
 --
--- KEYS[6]  record
+-- KEYS[6]  record, of a claim that recalls
 -- ARGV[9]  value of the lock
 -- ARGV[10] TTL in ms
 -- ARGV[11] "1" to reserve a block of tokens
@@ -16,7 +16,7 @@
 
 do
   local owner = redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1)
-  local record = owner ~= ARGV[1] and redis.call("getrange", KEYS[6], 0, #ARGV[1]) or ""
+  local record = KEYS[6] and owner ~= ARGV[1] and redis.call("getrange", KEYS[6], 0, #ARGV[1]) or ""
   if record ~= "" and record ~= "*" .. owner then
     if ARGV[3] == "1" then
       redis.call("zrem", KEYS[2], ARGV[2])

@@ -6,10 +6,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var abandoning = []Check{
-	{"an abandoned claim leaves nothing behind", "Locker.Release, End.Queued", abandonFrees},
-	{"an abandoned claim leaves others alone", "Locker.Release, End.Queued", abandonComparesOwner},
-	{"an abandoned claim leaves the next of its process alone", "Locker.Release, End.Queued", abandonSparesNext},
+var givingUp = []Check{
+	{"a claim that was given up leaves nothing behind", "Locker.Release, End.Queued", givenUpFrees},
+	{"a claim that was given up leaves others alone", "Locker.Release, End.Queued", givenUpComparesOwner},
+	{"a claim that was given up leaves the next of its process alone", "Locker.Release, End.Queued", givenUpSparesNext},
 }
 
 // closed closes s, when all that was given up is done.
@@ -19,18 +19,18 @@ func (p *pair) closed(s *side) {
 	}
 }
 
-func abandonFrees(p *pair) {
+func givenUpFrees(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.a, c)
 	p.a.giveUp(c, locker.End{}, false)
 	next := p.eventually(p.b, "k", long)
 	p.closed(p.a)
 	if err := p.renew(p.b, next); err != nil {
-		fail("Renew by the owner that came after an abandoned claim: %v, want success", err)
+		fail("Renew by the owner that came after a claim that was given up: %v, want success", err)
 	}
 }
 
-func abandonComparesOwner(p *pair) {
+func givenUpComparesOwner(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.b, c)
 	p.a.giveUp(claim("k", long), locker.End{}, false)
@@ -38,13 +38,13 @@ func abandonComparesOwner(p *pair) {
 	p.closed(p.a)
 	p.refused(p.b, claim("k", long))
 	if err := p.renew(p.b, c); err != nil {
-		fail("Renew by the owner, after others were abandoned: %v, want success", err)
+		fail("Renew by the owner, after others were given up: %v, want success", err)
 	}
 }
 
-// abandonSparesNext lets the second release of a claim find a newer claim of
+// givenUpSparesNext lets the second release of a claim find a newer claim of
 // the same process. It finds that claim first in the queue and then in the key.
-func abandonSparesNext(p *pair) {
+func givenUpSparesNext(p *pair) {
 	p.rounds(func(key string) error {
 		holder, old, next := claim(key, long), claim(key, long), claim(key, long)
 		p.acquire(p.a, holder)
