@@ -94,8 +94,8 @@ func (l *Life) Wait() { l.calls.Wait() }
 // Context returns the context that End ends.
 func (l *Life) Context() context.Context { return l.ctx }
 
-// Serve runs f in a goroutine of the Locker, which must end with Context. Only
-// the ready of Open may call Serve.
+// Serve runs f in a goroutine of the Locker, which must end with Context. Serve
+// may be called by the ready of Open, and between Enter and Leave.
 func (l *Life) Serve(f func()) { l.service.Go(f) }
 
 // End ends the goroutines of Serve and waits for them. It is for the shutDown
