@@ -162,7 +162,13 @@ func TestCheckNamesSubscriptionsThatAreNotAtThePrimary(t *testing.T) {
 	if err := open(t, direct).Check(t.Context(), ttl); err != nil {
 		t.Errorf("without the proxy: %v", err)
 	}
-	text := wantFinding(t, open(t, rdb).Check(t.Context(), ttl), redislocker.FindingMessages, locker.Warn)
+	var err error
+	through := open(t, rdb)
+	eventually(t, "Check has the time to subscribe", func() bool {
+		err = through.Check(t.Context(), ttl)
+		return err != nil
+	})
+	text := wantFinding(t, err, redislocker.FindingMessages, locker.Warn)
 	if !strings.Contains(text, "SUBSCRIBE") || !strings.Contains(text, "proxy") {
 		t.Errorf("%q, want it to say what to change", text)
 	}
@@ -350,17 +356,35 @@ func TestCheckRaisesNoAlarmForOneSlowConnection(t *testing.T) {
 	})
 }
 
+// slowLogin is a connection whose server says nothing until then.
+type slowLogin struct {
+	net.Conn
+
+	until time.Time
+}
+
+func (c slowLogin) Read(b []byte) (int, error) {
+	time.Sleep(time.Until(c.until))
+	return c.Conn.Read(b)
+}
+
 func TestCheckRefusesASlowLoginThatIsAPartOfTheTry(t *testing.T) {
-	t.Parallel()
-	p := redistest.NewProxy(t, redistest.Start(t).Addr)
-	p.Far(redistest.Distance{RoundTrip: 100 * time.Millisecond, Opening: 5})
-	theirs := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = theirs.Close() })
-	l := open(t, nil, redislocker.WithClient(theirs))
-	text := wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FindingRoundTrip, locker.Refuse)
-	if !strings.Contains(text, "WithClient") {
-		t.Errorf("%q, want it to say that a login is a part of the try", text)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		_, opts := redistest.InMemory(t.Cleanup)
+		dial := redistest.Distance{RoundTrip: 100 * time.Millisecond}.Over(opts.Dialer)
+		opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			return slowLogin{conn, time.Now().Add(600 * time.Millisecond)}, err
+		}
+		theirs := redis.NewClient(opts)
+		t.Cleanup(func() { _ = theirs.Close() })
+		l := open(t, nil, redislocker.WithClient(theirs))
+		text := wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FindingRoundTrip, locker.Refuse)
+		if !strings.Contains(text, "WithClient") {
+			t.Errorf("%q, want it to say that a login is a part of the try", text)
+		}
+	})
 }
 
 func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
