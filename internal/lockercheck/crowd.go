@@ -78,7 +78,7 @@ func (c contender) barge(int) error {
 			a, err := c.side.Acquire(c.ctx, mine, t)
 			switch {
 			case errors.Is(err, locker.ErrUnavailable) && c.ctx.Err() == nil:
-				c.side.anew(mine)
+				mine = c.side.anew(mine)
 			case err != nil:
 				return fmt.Errorf("Acquire of a contended key: %w", err)
 			}
@@ -88,7 +88,7 @@ func (c contender) barge(int) error {
 			pause()
 		}
 		c.section()
-		if _, err := c.leave(mine, nil); err != nil {
+		if _, _, err := c.leave(mine, nil); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (c contender) queueUp(i int) error {
 		if turn+1 < turns {
 			next = claim("k", long)
 		}
-		r, err := c.leave(owner, next)
+		next, r, err := c.leave(owner, next)
 		if err != nil {
 			return err
 		}
@@ -121,21 +121,21 @@ func (c contender) queueUp(i int) error {
 	return nil
 }
 
-// leave releases mine. If that has no answer, mine and next are given up, and
-// next is another claim.
-func (c contender) leave(mine, next *locker.Claim) (locker.Released, error) {
+// leave releases mine, and returns next. If that has no answer, both are given
+// up, and leave returns another claim in place of next.
+func (c contender) leave(mine, next *locker.Claim) (*locker.Claim, locker.Released, error) {
 	r, err := c.side.Release(c.ctx, mine, locker.End{Next: next})
 	switch {
 	case errors.Is(err, locker.ErrUnavailable) && c.ctx.Err() == nil:
 		c.side.giveUp(mine, locker.End{}, true)
 		if next != nil {
-			c.side.anew(next)
+			next = c.side.anew(next)
 		}
-		return locker.Released{}, nil
+		return next, locker.Released{}, nil
 	case err != nil:
-		return r, fmt.Errorf("Release of a contended key: %w", err)
+		return nil, r, fmt.Errorf("Release of a contended key: %w", err)
 	}
-	return r, nil
+	return next, r, nil
 }
 
 // comesUp returns when mine, or a claim in its place, owns the key for its full

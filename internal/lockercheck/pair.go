@@ -138,7 +138,11 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	tries := 0
 	err := heard(func() (err error) {
 		if tries++; tries > sameTries && !t.Queued {
-			s.anew(c)
+			if _, err := s.Release(p.ctx, c, locker.End{Queued: true}); errors.Is(err, locker.ErrUnavailable) {
+				return err
+			}
+			old := *c
+			*c = *s.anew(&old) // the locker reads nothing of a claim that has been released
 		}
 		a, err = s.Acquire(p.ctx, c, t)
 		return err
@@ -153,11 +157,13 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	return a
 }
 
-// anew gives up what c is, and makes it another claim.
-func (s *side) anew(c *locker.Claim) {
-	old := *c
-	s.giveUp(&old, locker.End{}, true)
-	c.Owner, c.State = newOwner(), nil
+// anew gives c up, and returns another claim in its place. The locker may go on
+// reading c.
+func (s *side) anew(c *locker.Claim) *locker.Claim {
+	s.giveUp(c, locker.End{}, true)
+	other := *c
+	other.Owner, other.State = newOwner(), nil
+	return &other
 }
 
 // comesTrue waits until so returns true. It tries for d, and then some more

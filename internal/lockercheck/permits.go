@@ -242,7 +242,7 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 				break
 			}
 			if err != nil || t.Queued && !a.Queued { // too late for its grant
-				s.anew(c)
+				c = s.anew(c)
 				a = locker.Answer{}
 			}
 			t.Queued, t.Place = a.Queued, a.Place

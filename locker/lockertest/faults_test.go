@@ -39,7 +39,7 @@ type ledger struct {
 
 	deaf atomic.Bool // a message is lost
 
-	marks map[string]marked // the last one of each key; used by checks of one goroutine
+	marks sync.Map // of marked: the last one of each key
 }
 
 // again looks for a claim in the queue again.

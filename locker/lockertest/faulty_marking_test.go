@@ -35,7 +35,7 @@ var markingFaults = []fault{
 		func(m memory) locker.Locker {
 			return notesMarks{keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
 				released, err := m.Locker.Release(context.Background(), c, e)
-				if errors.Is(err, locker.ErrLeaseLost) && m.all.marks[c.Key].owner == c.Owner {
+				if errors.Is(err, locker.ErrLeaseLost) && m.lastMark(c.Key).owner == c.Owner {
 					err = nil
 				}
 				return released, err
@@ -47,7 +47,7 @@ var markingFaults = []fault{
 		[]string{"a record takes the place of a mark"},
 		func(m memory) locker.Locker {
 			return notesMarks{keeps{m, func(c *locker.Claim, e locker.End) (locker.Released, error) {
-				if m.all.marks[c.Key].owner == c.Owner {
+				if m.lastMark(c.Key).owner == c.Owner {
 					return m.Locker.Release(context.Background(), c, locker.End{Next: e.Next})
 				}
 				return m.Locker.Release(context.Background(), c, e)
@@ -132,17 +132,21 @@ type marked struct{ owner, value string }
 type notesMarks struct{ keeps }
 
 func (l notesMarks) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
-	if l.all.marks == nil {
-		l.all.marks = make(map[string]marked)
-	}
-	l.all.marks[c.Key] = marked{c.Owner, r.Value}
+	l.all.marks.Store(c.Key, marked{c.Owner, r.Value})
 	return l.Locker.Begin(ctx, c, r)
+}
+
+// lastMark returns the last mark of key, or none.
+func (l memory) lastMark(key string) marked {
+	m, _ := l.all.marks.Load(key)
+	last, _ := m.(marked)
+	return last
 }
 
 type showsMarks struct{ notesMarks }
 
 func (l showsMarks) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if m := l.all.marks[c.Key]; c.Recall && m.value != "" && m.owner != c.Owner {
+	if m := l.lastMark(c.Key); c.Recall && m.value != "" && m.owner != c.Owner {
 		return locker.Answer{Record: m.value}, nil
 	}
 	return l.Locker.Acquire(ctx, c, t)
@@ -152,7 +156,7 @@ type forgetsAll struct{ notesMarks }
 
 func (l forgetsAll) Forget(ctx context.Context, key string) (bool, error) {
 	found, err := l.Locker.Forget(ctx, key)
-	return found || l.all.marks[key].value != "", err
+	return found || l.lastMark(key).value != "", err
 }
 
 // staysQueued puts a claim that has found a record back into the queue.
