@@ -74,7 +74,6 @@ func decode(src *Row, t *Traits, sights *memory, now int64) *row {
 		r.fill(w, src, at)
 	} else if src.Version > 0 {
 		r.owners = []share{{Owner: stranger, Limit: 1, term: term{stamp, forever, forever}}}
-		return r
 	}
 	r.merge(src, base)
 	for _, s := range r.owners {

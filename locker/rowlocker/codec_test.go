@@ -2,9 +2,11 @@ package rowlocker
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -206,5 +208,44 @@ func TestWhatARowSaysIsReadOnce(t *testing.T) {
 	}
 	if written.Value = []byte("/{}"); !decode(&written, withClock, newMemory(), 0).free() {
 		t.Error("the key has the owner of another Value")
+	}
+}
+
+// Nobody can say whose the key is. It stays held however long somebody waits
+// for it, who may leave again.
+func TestARowThatCannotBeReadStaysHeldWhenSomebodyWaits(t *testing.T) {
+	for _, kind := range []string{"", "clock", "tickets", "members"} {
+		synctest.Test(t, func(t *testing.T) {
+			var w *world
+			ls, _ := peers(t, 2, func(m *memRows) *Locker {
+				w, m.clock, m.members = m.w, kind == "clock", kind == "members"
+				if kind == "" || kind == "clock" {
+					return New(memEars{m})
+				}
+				return New(memTickets{memPulse{memEars{m}}})
+			})
+			w.rows["k"] = Row{Version: 1, Value: []byte("x"), Written: time.Now().UnixMicro()}
+			w.gone["k"] = time.Now().Add(time.Hour)
+			w.version = 1
+			all := []*locker.Claim{wants('a', 1), wants('b', locker.NoLimit)}
+			for n := range 40 {
+				for i, c := range all {
+					a, err := ls[i].Acquire(t.Context(), c, locker.Try{Wait: true, Queued: n > 0})
+					if err != nil || a.Acquired || !a.Queued || a.Remaining != 0 {
+						t.Fatalf("%s: Acquire: %+v, %v, want it to wait", kind, a, err)
+					}
+				}
+				time.Sleep(locker.LookEvery / 2)
+			}
+			for i, c := range all {
+				if _, err := ls[i].Release(t.Context(), c, locker.End{Queued: true}); !errors.Is(err, locker.ErrLeaseLost) {
+					t.Errorf("%s: Release of a claim that waited: %v", kind, err)
+				}
+			}
+			s, err := ls[0].Inspect(t.Context(), "k")
+			if err != nil || !s.Held || s.Remaining != 0 || s.Waiting > 0 || len(w.rows["k"].Tickets) > 0 {
+				t.Errorf("%s: %+v, %v, and the tickets %+v, want a key that is held", kind, s, err, w.rows["k"].Tickets)
+			}
+		})
 	}
 }

@@ -204,11 +204,15 @@ func (r *row) loose() bool {
 func (r *row) free() bool { return len(r.owners) == 0 }
 
 // remains returns how long the last lease of a row that is not free lasts at
-// least: never more than its TTL, to which own adds a grain of the clock.
+// least: never more than its TTL, to which own adds a grain of the clock. It is
+// 0 of a key that is held for good.
 func (r *row) remains() int64 {
 	ends := r.now
 	for _, s := range r.owners {
 		ends = max(ends, s.Ends)
+	}
+	if ends == forever {
+		return 0
 	}
 	return max(ends-r.now-r.grain, 1)
 }
