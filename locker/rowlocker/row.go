@@ -40,7 +40,6 @@ type row struct {
 	held bool // the row began with an owner id
 
 	closing bool     // it was open: shares stand beside it still
-	inRow   []string // owners whose shares do not
 	shared  []string // owners of shares, as they were read
 
 	heirs   []waiter // got the key from the queue
