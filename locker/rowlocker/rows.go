@@ -228,9 +228,9 @@ type Join struct {
 // Ears are Rows that bring messages. Without them the Locker polls.
 type Ears interface {
 	// Listen calls hear for each Message to instance, and awake once as soon as
-	// all later messages will come. The first Acquire begins it. It blocks for as long as they do, and
-	// returns when some may be missed, or ctx ends. The Locker then calls it
-	// again after a moment.
+	// all later messages will come. It blocks for as long as they do, and
+	// returns when some may be missed, or ctx ends. The Locker calls it at the
+	// first Acquire, and again a moment after it has returned.
 	//
 	// A Row without a Value was too long for a message, or is deleted. A Row
 	// without a Version has one Ticket, of a Join, and nothing else. A Row has
