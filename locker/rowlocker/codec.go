@@ -163,7 +163,7 @@ func add(a, b int64) int64 {
 // encode returns the rows to be written for a row of key, first that of key. r
 // does not change any more, because the first says what r does.
 func encode(key string, r *row, t *Traits) []Row {
-	rows := make([]Row, 1, 2)
+	rows := make([]Row, 1)
 	main := &rows[0]
 	name, stays := r.opens(t.Members)
 	*main = Row{Key: key, Version: r.version, Tag: r.tag, Alone: name == ""}
@@ -196,6 +196,7 @@ func encode(key string, r *row, t *Traits) []Row {
 		}
 		if value.Value != nil || r.long(r.record.oldSize) {
 			rows = append(rows, value)
+			main = &rows[0]
 		}
 	}
 	if !t.Clock && r.free() && len(r.queue) == 0 && w.Record == nil && name != opened {

@@ -40,7 +40,7 @@ type row struct {
 	held bool // the row began with an owner id
 
 	closing bool     // it was open: shares stand beside it still
-	shared  []string // owners of shares, as they were read
+	shared  []string // owners with a limit above 1, as they were read
 
 	heirs   []waiter // got the key from the queue
 	joined  bool     // the owners must hear of those who wait
