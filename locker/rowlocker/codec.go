@@ -48,7 +48,9 @@ func (r *Row) read() *wire {
 	return w
 }
 
-// stranger is the owner in a row that cannot be read. It never ends.
+// stranger is the owner in a row that cannot be read. It never ends. Nobody
+// queues up behind it, so that such a row is never written over: a newer version
+// of this package may be able to read it.
 const stranger = "?"
 
 // decode returns the row that src is. now is the time of this process, which
@@ -74,6 +76,7 @@ func decode(src *Row, t *Traits, sights *memory, now int64) *row {
 		r.fill(w, src, at)
 	} else if src.Version > 0 {
 		r.owners = []share{{Owner: stranger, Limit: 1, term: term{stamp, forever, forever}}}
+		return r
 	}
 	r.merge(src, base)
 	for _, s := range r.owners {

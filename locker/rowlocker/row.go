@@ -353,6 +353,7 @@ func (r *row) acquire(q *request) result {
 		if res.lingers { // law 4: the message may have been lost
 			r.joined, r.dirty = true, true
 		}
+	case own != nil && own.Owner == stranger:
 	case q.try.Wait && !q.try.Queued: // law 2: an owner id is queued once
 		res.queued, res.place = true, r.enqueue(q)
 	}

@@ -104,7 +104,8 @@ type Row struct {
 	// owns the key alone. It is nil or not empty. Of a Row to be written, nil
 	// deletes it. If the store leaves something behind then, a Row that was read
 	// has Version 0 all the same, and may have a Tag. One with a Version and
-	// without a Value that the Locker can read is held for good.
+	// without a Value that the Locker can read is held for good, and not
+	// written any more.
 	Value []byte
 
 	// Tag is the store's own, for a store that compares something other than
