@@ -166,10 +166,9 @@ func add(a, b int64) int64 {
 // encode returns the rows to be written for a row of key, first that of key. r
 // does not change any more, because the first says what r does.
 func encode(key string, r *row, t *Traits) []Row {
-	rows := make([]Row, 1)
-	main := &rows[0]
 	name, stays := r.opens(t.Members)
-	*main = Row{Key: key, Version: r.version, Tag: r.tag, Alone: name == ""}
+	rows := []Row{{Key: key, Version: r.version, Tag: r.tag, Alone: name == ""}}
+	main := &rows[0]
 	owners := r.owners
 	if t.Members {
 		main.Alone = r.exact(name)
