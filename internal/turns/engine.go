@@ -46,8 +46,8 @@ func (e *Engine) Leave() { e.calls.leave() }
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
 
 // States returns the keys that calls of this process hold and wait for, by
-// their names. States names at most maxWaits waits of each key. It takes the lock of
-// one gate at a time for a moment.
+// their names. States names at most maxWaits waits of each key. It takes the
+// lock of one gate at a time for a moment.
 func (e *Engine) States(now time.Time, maxWaits int) []State {
 	var all []State
 	for _, gt := range e.gates.all() {

@@ -403,8 +403,12 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	}
 	if t := gt.floor; t == nil || !t.idleReleaser {
 		var holds []HoldState
-		if gt.grant != nil {
-			holds = gt.grant.states()
+		gr := gt.grant
+		if gr == nil && t != nil {
+			gr = t.grant // whose release is under way
+		}
+		if gr != nil {
+			holds = gr.states(t)
 		}
 		if t != nil && len(holds) == 0 {
 			wait(t)
@@ -413,7 +417,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	}
 	if gt.crowd != nil {
 		for _, gr := range gt.crowd.grants {
-			s.Holds = append(s.Holds, gr.states()...)
+			s.Holds = append(s.Holds, gr.states(nil)...)
 		}
 	}
 	for t := gt.line.first; t != nil; t = t.next {

@@ -117,11 +117,7 @@ func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	t.occupant, t.began = o, began
-	cause := gr.causeOf(t)
-	if errors.Is(cause, errFinished) {
-		return nil
-	}
-	return cause
+	return gr.causeOf(t)
 }
 
 // endTurn ends t's turn. on is false if MaxHold has ended the turn before.
@@ -247,11 +243,14 @@ func (gr *grant) errLocked(t *Turn) error {
 	return gr.validity.err()
 }
 
-// causeOf returns why t cannot go on, as far as it was told; or nil. t has
-// begun and was not ended. gr.mu is held.
+// causeOf returns why t, which has begun, was lost, as far as it was told; or
+// nil. gr.mu is held.
 func (gr *grant) causeOf(t *Turn) error {
-	if gr.cause == nil && gr.bid.terms.shared() && !t.listed { // expelled
+	switch {
+	case gr.cause == nil && gr.bid.terms.shared() && !t.listed: // expelled
 		return overLong(t.set.MaxHold)
+	case errors.Is(gr.cause, errFinished):
+		return nil
 	}
 	return gr.cause
 }
@@ -307,16 +306,18 @@ func (gr *grant) state(t *Turn) HoldState {
 	return gr.stateLocked(t)
 }
 
-// states describes the turns that are on, or the one that cools down. If gr is
-// idle, it describes that.
-func (gr *grant) states() (all []HoldState) {
+// states describes the turns that are on, or the one that cools down or gives
+// the key back. That one has the floor. With nobody on the floor gr is idle.
+func (gr *grant) states(floor *Turn) (all []HoldState) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	on := gr.tenure.on.all()
 	switch {
 	case gr.tenure.cooling != nil:
 		on = append(on, gr.tenure.cooling)
-	case !gr.tenure.stayUntil.IsZero():
+	case floor != nil && floor.grant == gr && !floor.listed:
+		on = append(on, floor)
+	case floor == nil && !gr.tenure.stayUntil.IsZero():
 		return []HoldState{{
 			Name: gr.idler.set.Name, Owner: gr.bid.claim.Owner, Since: gr.idler.since, Until: gr.trust.mono, Idle: true,
 		}}

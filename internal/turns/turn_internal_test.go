@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -81,6 +82,35 @@ func TestACooldownLeavesNothingBehind(t *testing.T) {
 				if err := e.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
+			})
+		})
+	}
+}
+
+// A key whose function has returned is held until its release is answered, and
+// nobody waits for it.
+func TestStatesTellAKeyThatIsBeingReleased(t *testing.T) {
+	for name, of := range map[string]func(mem *memlocker.Locker) locker.Locker{
+		"a renewal hangs": func(mem *memlocker.Locker) locker.Locker { return slow{mem, time.Hour} },
+		"the release hangs": func(mem *memlocker.Locker) locker.Locker {
+			u := &unreleased{Locker: mem}
+			u.hangs.Store(true)
+			return u
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := open(t, of(memlocker.New()))
+				turn := mustTake(t, e, settings())
+				time.Sleep(settings().TTL/3 + time.Second/2) // the renewal is under way
+				go func() { _ = end(t.Context(), turn) }()
+				synctest.Wait()
+				all := e.States(time.Now(), 1)
+				if len(all) != 1 || len(all[0].Holds) != 1 || all[0].Holds[0].Err != nil || all[0].Waiting > 0 {
+					t.Errorf("%+v, want one hold", all)
+				}
+				time.Sleep(time.Minute)
+				_ = e.Close(t.Context())
 			})
 		})
 	}

@@ -164,7 +164,7 @@ func TestQueuedClaimLivesWhileItIsSeen(t *testing.T) {
 }
 
 // A claim that leaves the queue because its locker closes makes room as one
-// that is abandoned does (law 3).
+// that is given up does (law 3).
 func TestCloseServesThoseBehindTheClaimsThatItTakesOut(t *testing.T) {
 	w := peers(t, "a", "b", "c")
 	reader, writer, behind := claim("r", "k"), claim("w", "k"), claim("r2", "k")

@@ -46,6 +46,20 @@ type waking struct {
 
 func (w waking) Wake(key string) { w.wake(key) }
 
+// The guard has gone, and so may have the connections.
+func TestNothingIsAttendedToAfterClose(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		l := openOn(t, nodes)
+		l.waker = waking{wake: func(key string) { t.Errorf("the guard is woken for %q", key) }}
+		l.later(l.ballot(newClaim(time.Second), true), time.Minute)
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
 // A vote is given back if a request brings it after its claim was released.
 // That is true also of a node that had answered the release.
 func TestAVoteThatComesAfterTheReleaseIsGivenBack(t *testing.T) {

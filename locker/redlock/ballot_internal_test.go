@@ -8,7 +8,7 @@ import (
 )
 
 func TestOnlyTheLastRequestOfAClaimThatIsOverHasASeat(t *testing.T) {
-	for _, heir := range []bool{false, true} { // abandoned, or released
+	for _, heir := range []bool{false, true} { // given up, or released
 		b := &ballot{seats: make([]seat, 3)}
 		b.close(heir)
 		for i := range b.seats {

@@ -179,7 +179,7 @@ func (r *renewals) tell(k int, err error) {
 	switch {
 	case err == nil:
 		l.known.hold(d.ballot, r.sent.Add(d.ballot.claim.TTL))
-		if d.ballot.is(over) { // abandoned meanwhile
+		if d.ballot.is(over) { // given up meanwhile
 			l.known.drop(d.ballot)
 		}
 		l.pickUp(d.ballot)

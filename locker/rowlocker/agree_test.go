@@ -253,7 +253,7 @@ func (d *driver) step() {
 	case n < 16:
 		d.release(name, h)
 	case n == 16 && d.r.IntN(2) == 0:
-		d.abandon(name, h)
+		d.giveUp(name, h)
 	case n == 16:
 		d.both("force release "+h.claims[0].Owner, func(i int, s *side) string {
 			return word(s.ls[0].ForceRelease(d.Context(), key, h.claims[i].Owner))
@@ -456,11 +456,11 @@ func (d *driver) release(name string, h *hand) {
 	}
 }
 
-func (d *driver) abandon(name string, h *hand) {
+func (d *driver) giveUp(name string, h *hand) {
 	d.places[name] = h.place
 	delete(d.hands, name)
 	d.know(h, false)
-	d.both("abandon "+h.claims[0].Owner, func(i int, s *side) string {
+	d.both("give up "+h.claims[0].Owner, func(i int, s *side) string {
 		_, _ = s.ls[h.at].Release(d.Context(), h.claims[i], locker.End{Queued: true})
 		return ""
 	})

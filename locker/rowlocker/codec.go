@@ -29,7 +29,7 @@ type wire struct {
 	Revoke bool     `json:"x,omitempty"` // this write has taken the key from somebody
 	Beside bool     `json:"b,omitempty"` // shares stand beside a row that was open
 
-	name  string // in front of the '/'
+	open  bool   // opened stands in front of the '/'
 	value []byte // that says this
 }
 
@@ -40,7 +40,7 @@ func (r *Row) read() *wire {
 		return w
 	}
 	name, text, ok := bytes.Cut(r.Value, []byte("/"))
-	w := &wire{name: string(name), value: r.Value}
+	w := &wire{open: string(name) == opened, value: r.Value}
 	if !ok || json.Unmarshal(text, w) != nil {
 		return nil
 	}
@@ -48,7 +48,9 @@ func (r *Row) read() *wire {
 	return w
 }
 
-// stranger is the owner in a row that cannot be read. It never ends.
+// stranger is the owner in a row that cannot be read. It never ends. Nobody
+// queues up behind it, so that such a row is never written over: a newer version
+// of this package may be able to read it.
 const stranger = "?"
 
 // decode returns the row that src is. now is the time of this process, which
@@ -88,13 +90,12 @@ func decode(src *Row, t *Traits, sights *memory, now int64) *row {
 
 // fill sets what stands in the value of a row. at returns when something ends.
 func (r *row) fill(w *wire, src *Row, at func(since, length int64) term) {
-	r.open, r.closing, r.revokes = w.name == opened, w.Beside, w.Revoke
+	r.open, r.closing, r.revokes = w.open, w.Beside, w.Revoke
 	r.token = tokenOf(src.Version, w.Token)
 	r.owners, r.queue = slices.Clone(w.Owners), slices.Clone(w.Queue)
 	r.held = r.alone() != nil
 	for i := range r.owners {
 		s := &r.owners[i]
-		r.inRow = append(r.inRow, s.Owner)
 		s.fresh, s.beside = s.Since == 0, false
 		s.term, s.Token = at(s.Since, s.Length), tokenOf(src.Version, s.Token)
 		if src.Vacant {
@@ -162,18 +163,18 @@ func add(a, b int64) int64 {
 	return a + b
 }
 
-// encode returns the rows to be written for a row of key, first that of key.
+// encode returns the rows to be written for a row of key, first that of key. r
+// does not change any more, because the first says what r does.
 func encode(key string, r *row, t *Traits) []Row {
-	rows := make([]Row, 1, 2)
-	main := &rows[0]
 	name, stays := r.opens(t.Members)
-	*main = Row{Key: key, Version: r.version, Tag: r.tag, Alone: name == ""}
-	owners := slices.Clone(r.owners)
+	rows := []Row{{Key: key, Version: r.version, Tag: r.tag, Alone: name == ""}}
+	main := &rows[0]
+	owners := r.owners
 	if t.Members {
 		main.Alone = r.exact(name)
 	}
 	if stays {
-		owners = slices.DeleteFunc(owners, func(s share) bool { return s.beside })
+		owners = slices.DeleteFunc(slices.Clone(owners), func(s share) bool { return s.beside })
 	}
 	stay := r.staying(stays)
 	main.Marks = r.marks(stay)
@@ -183,7 +184,7 @@ func encode(key string, r *row, t *Traits) []Row {
 	var queue []waiter
 	queue, main.Drop = r.merged(stay)
 	w := &wire{
-		Token: r.token, Owners: owners, Queue: queue, Record: r.remembered(), name: name,
+		Token: r.token, Owners: owners, Queue: queue, Record: r.remembered(), open: name == opened,
 		Beside: stays && name != opened, Revoke: len(r.revoked) > 0,
 	}
 	main.HeldFor, main.KeepFor = r.spans(name, t)
@@ -197,6 +198,7 @@ func encode(key string, r *row, t *Traits) []Row {
 		}
 		if value.Value != nil || r.long(r.record.oldSize) {
 			rows = append(rows, value)
+			main = &rows[0]
 		}
 	}
 	if !t.Clock && r.free() && len(r.queue) == 0 && w.Record == nil && name != opened {
@@ -204,7 +206,7 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	text, err := json.Marshal(w)
 	if err != nil {
-		w, text = &wire{name: name}, []byte("{}") // a holder that is no JSON, which describe never makes
+		w, text = &wire{open: w.open}, []byte("{}") // a holder that is no JSON, which describe never makes
 	}
 	w.value = append([]byte(name+"/"), text...)
 	main.Value, main.says, main.KeepFor = w.value, w, max(main.KeepFor, time.Microsecond)

@@ -2,9 +2,11 @@ package rowlocker
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -206,5 +208,43 @@ func TestWhatARowSaysIsReadOnce(t *testing.T) {
 	}
 	if written.Value = []byte("/{}"); !decode(&written, withClock, newMemory(), 0).free() {
 		t.Error("the key has the owner of another Value")
+	}
+}
+
+// A newer version may know whose the key is, and what else the row says.
+func TestARowThatCannotBeReadIsNotWrittenOver(t *testing.T) {
+	for _, kind := range []string{"", "clock", "tickets", "members"} {
+		synctest.Test(t, func(t *testing.T) {
+			var w *world
+			ls, _ := peers(t, 2, func(m *memRows) *Locker {
+				w, m.clock, m.members = m.w, kind == "clock", kind == "members"
+				if kind == "" || kind == "clock" {
+					return New(memEars{m})
+				}
+				return New(memTickets{memPulse{memEars{m}}})
+			})
+			w.rows["k"] = Row{Version: 1, Value: []byte("x"), Written: time.Now().UnixMicro()}
+			w.gone["k"] = time.Now().Add(time.Hour)
+			for range 10 {
+				for i, c := range []*locker.Claim{wants('a', 1), wants('b', locker.NoLimit)} {
+					a, err := ls[i].Acquire(t.Context(), c, locker.Try{Wait: true})
+					if err != nil || a.Acquired || a.Queued || a.Remaining != 0 {
+						t.Fatalf("%s: Acquire: %+v, %v, want a key that is held", kind, a, err)
+					}
+					_, err = ls[i].Release(t.Context(), c, locker.End{Queued: true})
+					if !errors.Is(err, locker.ErrLeaseLost) {
+						t.Errorf("%s: Release of a claim that waited: %v", kind, err)
+					}
+				}
+				time.Sleep(locker.LookEvery)
+			}
+			s, err := ls[0].Inspect(t.Context(), "k")
+			if err != nil || !s.Held || s.Remaining != 0 {
+				t.Errorf("%s: %+v, %v, want a key that is held", kind, s, err)
+			}
+			if row := w.rows["k"]; row.Version != 1 || string(row.Value) != "x" || len(row.Tickets) > 0 {
+				t.Errorf("%s: the row is %+v", kind, row)
+			}
+		})
 	}
 }

@@ -316,3 +316,23 @@ func TestAShareStaysThoughAnotherProcessHasNotSeenItRenewed(t *testing.T) {
 		})
 	}
 }
+
+// The ticket of a share that has ended may stay beside an open row. Its lease
+// does not begin again because other stamps of the row are forgotten.
+func TestAShareThatHasEndedDoesNotBeginAgain(t *testing.T) {
+	m, traits := newMemory(), &Traits{Members: true}
+	src := Row{Key: "k", Version: 5, Value: []byte("!/{}"), Tickets: []Ticket{
+		{Name: member + "a", Version: 6, Value: []byte(`{"o":"a","l":999999,"d":10000000,"h":{}}`)},
+	}}
+	for stamp := range int64(20) {
+		m.first("k", 100+stamp, 1e6)
+	}
+	if r := decode(&src, traits, m, 1e6); r.free() {
+		t.Fatal("nobody shares the key")
+	}
+	ended := decode(&src, traits, m, 12e6)
+	m.tidy("k", ended)
+	if r := decode(&src, traits, m, 13e6); !ended.free() || !r.free() {
+		t.Errorf("%q, and later %q, want nobody", inside(ended), inside(r))
+	}
+}

@@ -96,7 +96,7 @@ func (m *memory) tidy(key string, r *row) {
 		return
 	}
 	in := map[int64]bool{r.version: true, r.record.Since: true}
-	for _, s := range r.owners {
+	for _, s := range slices.Concat(r.owners, r.settled) { // some of which stay beside the row
 		in[s.Since] = true
 	}
 	for _, w := range r.queue {

@@ -50,7 +50,8 @@ func (d *desk) memberOf(t *task) *Change {
 	comes := q.verb == acquire && q.limit >= locker.NoLimit && !q.fencing && !q.recall
 	switch {
 	case comes || q.verb == renew && there:
-		if own == nil || slices.Contains(r.inRow, q.owner) {
+		isOwn := func(s share) bool { return s.Owner == q.owner }
+		if own == nil || slices.ContainsFunc(t.src.read().Owners, isOwn) { // it stands in the row
 			return nil
 		}
 		own.Since, j.Held, j.KeepFor = 0, !comes, spanOf(q.ttl)

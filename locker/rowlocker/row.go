@@ -40,8 +40,7 @@ type row struct {
 	held bool // the row began with an owner id
 
 	closing bool     // it was open: shares stand beside it still
-	inRow   []string // owners whose shares do not
-	shared  []string // owners of shares, as they were read
+	shared  []string // owners with a limit above 1, as they were read
 
 	heirs   []waiter // got the key from the queue
 	joined  bool     // the owners must hear of those who wait
@@ -204,11 +203,15 @@ func (r *row) loose() bool {
 func (r *row) free() bool { return len(r.owners) == 0 }
 
 // remains returns how long the last lease of a row that is not free lasts at
-// least: never more than its TTL, to which own adds a grain of the clock.
+// least: never more than its TTL, to which own adds a grain of the clock. It is
+// 0 of a key that is held for good.
 func (r *row) remains() int64 {
 	ends := r.now
 	for _, s := range r.owners {
 		ends = max(ends, s.Ends)
+	}
+	if ends == forever {
+		return 0
 	}
 	return max(ends-r.now-r.grain, 1)
 }
@@ -350,6 +353,7 @@ func (r *row) acquire(q *request) result {
 		if res.lingers { // law 4: the message may have been lost
 			r.joined, r.dirty = true, true
 		}
+	case own != nil && own.Owner == stranger:
 	case q.try.Wait && !q.try.Queued: // law 2: an owner id is queued once
 		res.queued, res.place = true, r.enqueue(q)
 	}

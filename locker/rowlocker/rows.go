@@ -104,7 +104,8 @@ type Row struct {
 	// owns the key alone. It is nil or not empty. Of a Row to be written, nil
 	// deletes it. If the store leaves something behind then, a Row that was read
 	// has Version 0 all the same, and may have a Tag. One with a Version and
-	// without a Value that the Locker can read is held for good.
+	// without a Value that the Locker can read is held for good, and not
+	// written any more.
 	Value []byte
 
 	// Tag is the store's own, for a store that compares something other than
@@ -228,9 +229,9 @@ type Join struct {
 // Ears are Rows that bring messages. Without them the Locker polls.
 type Ears interface {
 	// Listen calls hear for each Message to instance, and awake once as soon as
-	// all later messages will come. The first Acquire begins it. It blocks for as long as they do, and
-	// returns when some may be missed, or ctx ends. The Locker then calls it
-	// again after a moment.
+	// all later messages will come. It blocks for as long as they do, and
+	// returns when some may be missed, or ctx ends. The Locker calls it at the
+	// first Acquire, and again a moment after it has returned.
 	//
 	// A Row without a Value was too long for a message, or is deleted. A Row
 	// without a Version has one Ticket, of a Join, and nothing else. A Row has

@@ -21,8 +21,8 @@ const store = "zookeeperlocker"
 // Locker is a [locker.Locker] on ZooKeeper, for one guard. All methods but Open
 // are safe for concurrent use.
 //
-// A Locker has about ten goroutines from Open on, and as many again from the
-// first Acquire on, which wait for messages. All end with Close.
+// A Locker has about ten goroutines from Open on. From the first Acquire on it
+// has about seventeen more, which wait for messages. All end with Close.
 type Locker struct {
 	*base
 
