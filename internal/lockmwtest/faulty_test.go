@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/ctxkey"
@@ -316,15 +315,6 @@ func (w forgetful) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 
 func (w forgetful) ReadFrom(r io.Reader) (int64, error) { return io.Copy(io.Discard, r) }
 
-// noLease gives the handler a context of its own, which no loss ends.
-func noLease(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
 // stopsGoexit runs the handler in a goroutine, so a Goexit ends only that.
 func stopsGoexit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -338,17 +328,6 @@ func stopsGoexit(next http.Handler) http.Handler {
 		if <-done; raised != nil {
 			panic(raised)
 		}
-	})
-}
-
-func stopsPanics(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if recover() != nil {
-				w.WriteHeader(http.StatusInternalServerError)
-			}
-		}()
-		next.ServeHTTP(w, r)
 	})
 }
 

@@ -183,18 +183,6 @@ func mountRoute(lock fiber.Handler) func(target string) (status int) {
 	}
 }
 
-func TestAHeaderThatComesTwiceIsAmbiguous(t *testing.T) {
-	lock := lockmw.Key(newGuard(t), "{header.X-Tenant}")
-	for want, header := range map[int]http.Header{
-		http.StatusOK:         {"X-Tenant": {"a"}},
-		http.StatusBadRequest: {"X-Tenant": {"a", "b"}},
-	} {
-		if status, body := do(t, fiber.Config{}, "/stock/42", header, lock, ok); status != want {
-			t.Errorf("%v: got %d %s", header, status, body)
-		}
-	}
-}
-
 func TestAParameterIsDecodedOnce(t *testing.T) {
 	for _, config := range []fiber.Config{{}, {UnescapePath: true}} {
 		for given, value := range map[string]string{"42": "42", "%61b": "ab", "%2561b": "%61b", "a%20b": "a b"} {
@@ -230,13 +218,5 @@ func TestAnErrorOfAKeyFunctionDoesNotReachTheClient(t *testing.T) {
 		if got := fmt.Sprint(status, " ", body); !strings.HasPrefix(got, want) || strings.Contains(got, "s3cret") {
 			t.Errorf("%v: got %s, want %s", err, got, want)
 		}
-	}
-}
-
-func TestErrorOnAnUnguardedRouteHasTheWholeAnswer(t *testing.T) {
-	status, body := do(t, fiber.Config{}, "/stock/42", nil,
-		func(c fiber.Ctx) error { return lockmw.Error(c, &guard.HeldError{}) })
-	if status != http.StatusConflict || !strings.Contains(body, "lock_held") {
-		t.Errorf("got %d %s", status, body)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -146,6 +148,27 @@ func TestReadTimeoutFreesTheKeyOfAClientThatSendsNothing(t *testing.T) {
 	}
 	if err := g.Do(t.Context(), "all", func(context.Context) error { return nil }); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTrailersUnderIdempotentAreSentOnceAndNotKept(t *testing.T) {
+	s := httptest.NewServer(lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour,
+		httpopt.WithIdempotencyKey(keyfunc.Static("k")))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		_, _ = io.WriteString(w, "done")
+		w.Header().Set("X-Sum", "1")
+	})))
+	defer s.Close()
+	for _, sum := range []string{"1", ""} {
+		res, err := s.Client().Post(s.URL, "text/plain", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body) // the trailers follow
+		_ = res.Body.Close()
+		if string(body) != "done" || res.Trailer.Get("X-Sum") != sum || res.Header.Get("X-Sum") != "" {
+			t.Errorf("got %q, trailers %v, want %q", body, res.Trailer, sum)
+		}
 	}
 }
 
