@@ -137,11 +137,7 @@ func TestDo_MinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 			_, err := b.TryDo(ctx, key, func(context.Context) error { return own })
 			return err
 		}, false},
-		"several keys": {func(ctx context.Context,
-			b *bench,
-		) error {
-			return b.DoAll(ctx, []string{key, "z"}, nop)
-		}, true},
+		"several keys": {func(ctx context.Context, b *bench) error { return b.DoAll(ctx, []string{key, "z"}, nop) }, true},
 		"several keys, failed": {func(ctx context.Context, b *bench) error {
 			return b.DoAll(ctx, []string{key, "z"}, func(context.Context) error { return own })
 		}, false},
@@ -151,14 +147,8 @@ func TestDo_MinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 				return nil
 			})
 		}, true},
-		"a lease": {func(ctx context.Context,
-			b *bench,
-		) error {
-			return must(b.Acquire(ctx, key)).Release(ctx)
-		}, true},
-		"and without": {func(ctx context.Context,
-			b *bench,
-		) error {
+		"a lease": {func(ctx context.Context, b *bench) error { return must(b.Acquire(ctx, key)).Release(ctx) }, true},
+		"and without": {func(ctx context.Context, b *bench) error {
 			return b.With(guard.WithMinHold(0)).Do(ctx, key, nop)
 		}, false},
 		"and whatever the result": {func(ctx context.Context, b *bench) error {

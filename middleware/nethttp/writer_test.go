@@ -55,19 +55,13 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 		status int
 		body   string // "" means a problem
 	}{
-		"nothing": {func(http.ResponseWriter, *http.Request) {}, 500, ""},
-		"headers": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
-			w.Header().Set("Content-Length", "1")
-		}, 500, ""},
+		"nothing":     {func(http.ResponseWriter, *http.Request) {}, 500, ""},
+		"headers":     {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1") }, 500, ""},
 		"early hints": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }, 500, ""},
 		"no deadline": {func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		}, 500, ""},
-		"empty copy": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"empty copy": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.Copy(w, iotest.ErrReader(io.EOF))
 		}, 500, ""},
 		"WriteHeader": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }, 202, "-"},
@@ -79,19 +73,13 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 		}, 200, "done"},
 		"ServeFile": {func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }, 200, "done"},
 		"Flush":     {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, "-"},
-		"flush by rc": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"flush by rc": {func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 		}, 200, "-"},
-		"wrapped": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"wrapped": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(unwrapper{w}, "done")
 		}, 200, "done"},
-		"rc, wrapped": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"rc, wrapped": {func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(unwrapper{w}).Flush()
 		}, 200, "-"},
 		"Hijack": {hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter,
