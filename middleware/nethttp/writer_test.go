@@ -139,6 +139,38 @@ func TestReadTimeoutFreesTheKeyOfAClientThatSendsNothing(t *testing.T) {
 	}
 }
 
+// A middleware outside whose writer knows only where it passes on hides that a
+// connection can be taken over, but not from a controller.
+func TestAHijackThroughAWrapperOutsideIsNotRepeated(t *testing.T) {
+	runs := 0
+	pay := lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour)(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			runs++
+			hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
+				return http.NewResponseController(w).Hijack()
+			})(w, r)
+		}))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pay.ServeHTTP(unwrapper{w}, r)
+	}))
+	defer s.Close()
+	for _, status := range []int{http.StatusOK, http.StatusConflict} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Idempotency-Key", "k")
+		res, err := s.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != status || runs != 1 {
+			t.Errorf("got %d, want %d; %d runs", res.StatusCode, status, runs)
+		}
+	}
+}
+
 func TestTrailersUnderIdempotentAreSentOnceAndNotKept(t *testing.T) {
 	s := httptest.NewServer(lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour,
 		httpopt.WithIdempotencyKey(keyfunc.Static("k")))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
