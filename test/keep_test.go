@@ -137,7 +137,9 @@ func TestDo_MinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 			_, err := b.TryDo(ctx, key, func(context.Context) error { return own })
 			return err
 		}, false},
-		"several keys": {func(ctx context.Context, b *bench) error { return b.DoAll(ctx, []string{key, "z"}, nop) }, true},
+		"several keys": {func(ctx context.Context, b *bench) error {
+			return b.DoAll(ctx, []string{key, "z"}, nop)
+		}, true},
 		"several keys, failed": {func(ctx context.Context, b *bench) error {
 			return b.DoAll(ctx, []string{key, "z"}, func(context.Context) error { return own })
 		}, false},

@@ -219,7 +219,8 @@ var keyFaults = []fault{
 var sameFaults = []fault{
 	{
 		name: "looks at the header alone", caughtBy: []string{
-			"a key from another place", "a bad key from another place", anyOptRow, "a key that alone tells requests apart",
+			"a key from another place", "a bad key from another place", anyOptRow,
+			"a key that alone tells requests apart",
 		},
 		lock: func(l *lockmwtest.Lock) { l.IdempotencyKey = nil },
 	},
@@ -322,8 +323,9 @@ var sentFaults = []fault{
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return endless{w} }),
 	},
 	{
-		name: "keeps what a middleware outside has set", caughtBy: []string{"headers of a middleware outside are not kept"},
-		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return setting{w} }),
+		name:     "keeps what a middleware outside has set",
+		caughtBy: []string{"headers of a middleware outside are not kept"},
+		inside:   writers(func(w http.ResponseWriter) http.ResponseWriter { return setting{w} }),
 	},
 }
 

@@ -55,8 +55,10 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 		status int
 		body   string // "" means a problem
 	}{
-		"nothing":     {func(http.ResponseWriter, *http.Request) {}, 500, ""},
-		"headers":     {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1") }, 500, ""},
+		"nothing": {func(http.ResponseWriter, *http.Request) {}, 500, ""},
+		"headers": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1")
+		}, 500, ""},
 		"early hints": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }, 500, ""},
 		"no deadline": {func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
