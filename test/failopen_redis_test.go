@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,11 +86,6 @@ func dialsEnd() {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-// refusal reports whether one of errs says want.
-func refusal(errs []error, want string) bool {
-	return slices.ContainsFunc(errs, func(err error) bool { return strings.Contains(err.Error(), want) })
 }
 
 // nodeKeys returns a key on each primary of c.

@@ -267,14 +267,6 @@ func (w deep) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.server).Hijack()
 }
 
-// eventless takes a stream of events for any other answer.
-type eventless struct{ http.ResponseWriter }
-
-func (w eventless) Flush() {
-	w.Header().Set("Content-Type", "text/plain")
-	w.ResponseWriter.(http.Flusher).Flush()
-}
-
 // endless announces no length.
 type endless struct{ http.ResponseWriter }
 
@@ -307,13 +299,6 @@ func refusals(change func(r *ctxkey.Refusal) *ctxkey.Refusal) func(http.Handler)
 		})
 	}
 }
-
-// forgetful takes what io.Copy gives it, and keeps nothing of it.
-type forgetful struct{ http.ResponseWriter }
-
-func (w forgetful) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
-
-func (w forgetful) ReadFrom(r io.Reader) (int64, error) { return io.Copy(io.Discard, r) }
 
 // stopsGoexit runs the handler in a goroutine, so a Goexit ends only that.
 func stopsGoexit(next http.Handler) http.Handler {
