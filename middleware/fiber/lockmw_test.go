@@ -183,6 +183,18 @@ func mountRoute(lock fiber.Handler) func(target string) (status int) {
 	}
 }
 
+func TestAHeaderThatComesTwiceIsAmbiguous(t *testing.T) {
+	lock := lockmw.Key(newGuard(t), "{header.X-Tenant}")
+	for want, header := range map[int]http.Header{
+		http.StatusOK:         {"X-Tenant": {"a"}},
+		http.StatusBadRequest: {"X-Tenant": {"a", "b"}},
+	} {
+		if status, body := do(t, fiber.Config{}, "/stock/42", header, lock, ok); status != want {
+			t.Errorf("%v: got %d %s", header, status, body)
+		}
+	}
+}
+
 func TestAParameterIsDecodedOnce(t *testing.T) {
 	for _, config := range []fiber.Config{{}, {UnescapePath: true}} {
 		for given, value := range map[string]string{"42": "42", "%61b": "ab", "%2561b": "%61b", "a%20b": "a b"} {

@@ -192,6 +192,16 @@ func TestACollectorGetsSpansAndMetricsOfEveryInstance(t *testing.T) {
 	}
 }
 
+func TestACollectorThatIsNotThereDelaysNobody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(nil)
+	server.Close()
+	if code, res := sell(t, "-otlp", server.URL, "-requests", "100", "-stock", "50", "-instances",
+		"2"); code != exitOK || res.Sold != 50 {
+		t.Errorf("exit status %d, %d sold", code, res.Sold)
+	}
+}
+
 // It is not parallel: while it runs, no other test reads Exporters.
 func TestABuildWithoutExportersSaysHowToHaveThem(t *testing.T) {
 	Exporters = nil
