@@ -28,7 +28,7 @@ func TestKey_SpellsEachPartInOneWay(t *testing.T) {
 		"a:b%3Ac":          guard.Key("a", "b:c"),
 		"100%25:true":      guard.Key("100%", true),
 		"%253A":            guard.Key("%3A"),
-		"x:-7:8:9":         guard.Key(sku("x"), int8(-7), uint64(8), userID(9)),
+		"x:-7:8:9:10":      guard.Key(sku("x"), int8(-7), uint64(8), userID(9), int64(10)),
 		"ip:%3A%3A1":       guard.Key("ip", addr),
 		"ip:%3A%3A1:again": guard.Key("ip", &addr, "again"),
 	} {

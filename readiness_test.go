@@ -29,10 +29,19 @@ func TestCheck_ReturnsWhatRefusesAndFindingsAll(t *testing.T) {
 	down := fmt.Errorf("%w: no route", guard.ErrUnavailable)
 	odd := errors.New("a locker of somebody else's says this")
 	for name, c := range map[string]struct {
-		err   error
-		check string // "" passes
-		found []string
+		err      error
+		accepted string
+		check    string // "" passes
+		found    []string
 	}{
+		"accepted": {
+			err: errors.Join(warn, refuse), accepted: "eviction",
+			found: []string{"messages warn", "eviction warn"},
+		},
+		"another one is accepted": {
+			err: refuse, accepted: "messages", check: "drops keys",
+			found: []string{"eviction refuse"},
+		},
 		"well":      {},
 		"a warning": {err: warn, found: []string{"messages warn"}},
 		"both": {
@@ -48,12 +57,15 @@ func TestCheck_ReturnsWhatRefusesAndFindingsAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGuard(t, examined{memlocker.New(), c.err})
+			if c.accepted != "" {
+				g = g.With(guard.WithAcceptedFindings(c.accepted))
+			}
 			err := g.Check(t.Context())
 			if got := fmt.Sprint(err); got != c.check && (err != nil || c.check != "") {
 				t.Errorf("Check: %q, want %q", got, c.check)
 			}
 			var f *guard.Finding
-			if errors.As(err, &f) != errors.Is(c.err, refuse) ||
+			if errors.As(err, &f) != strings.HasPrefix(c.check, "drops keys") ||
 				errors.Is(err, guard.ErrUnavailable) != errors.Is(c.err, down) {
 				t.Errorf("Check: %v", err)
 			}

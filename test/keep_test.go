@@ -3,10 +3,8 @@ package guard_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,9 +137,7 @@ func TestDo_MinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 			_, err := b.TryDo(ctx, key, func(context.Context) error { return own })
 			return err
 		}, false},
-		"several keys": {func(ctx context.Context,
-			b *bench,
-		) error {
+		"several keys": {func(ctx context.Context, b *bench) error {
 			return b.DoAll(ctx, []string{key, "z"}, nop)
 		}, true},
 		"several keys, failed": {func(ctx context.Context, b *bench) error {
@@ -153,14 +149,8 @@ func TestDo_MinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 				return nil
 			})
 		}, true},
-		"a lease": {func(ctx context.Context,
-			b *bench,
-		) error {
-			return must(b.Acquire(ctx, key)).Release(ctx)
-		}, true},
-		"and without": {func(ctx context.Context,
-			b *bench,
-		) error {
+		"a lease": {func(ctx context.Context, b *bench) error { return must(b.Acquire(ctx, key)).Release(ctx) }, true},
+		"and without": {func(ctx context.Context, b *bench) error {
 			return b.With(guard.WithMinHold(0)).Do(ctx, key, nop)
 		}, false},
 		"and whatever the result": {func(ctx context.Context, b *bench) error {
@@ -336,41 +326,6 @@ func TestDo_MinHoldCannotOutlastALeaseThatIsNotRenewed(t *testing.T) {
 		wantFree(t, start, 10*time.Second, b.other) // after the TTL, even though the lease is trusted for less
 		if n := b.spy.renewals.Load(); n != 0 {
 			t.Errorf("%d renewals", n)
-		}
-	})
-}
-
-// Calls that come, wait, leave and close while keys are kept.
-func TestDo_MinHoldUnderLoadRunsOneAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.WithMinHold(30*time.Millisecond), guard.WithTTL(time.Second))
-		var last atomic.Int64 // when the latest turn began
-		var turns atomic.Int64
-		fn := func(context.Context) error {
-			now := time.Now().UnixNano()
-			if before := last.Swap(now); now-before < int64(29*time.Millisecond) { // began counts from inside the verb
-				t.Errorf("a turn %v after the one before", time.Duration(now-before))
-			}
-			turns.Add(1)
-			return nil
-		}
-		var wg sync.WaitGroup
-		for i := range 40 {
-			g := b.Guard
-			if i%2 == 0 {
-				g = b.other
-			}
-			wg.Go(func() {
-				for range 25 {
-					ctx, cancel := context.WithTimeout(t.Context(), rand.N(3*time.Second))
-					_ = g.Do(ctx, key, fn)
-					cancel()
-				}
-			})
-		}
-		wg.Wait()
-		if turns.Load() < 100 {
-			t.Errorf("%d turns", turns.Load())
 		}
 	})
 }

@@ -2,7 +2,6 @@ package guard_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker"
-	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 const linger = 500 * time.Millisecond
@@ -232,25 +230,6 @@ func TestClose_FreesIdleKeys(t *testing.T) {
 	}
 }
 
-func TestLinger_AProcessThatDoesNotHearKeepsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := lingering(t)
-		mend := b.mem.Deafen(true)
-		synctest.Wait()
-		if b.idle(t) || must(b.mem.Inspect(t.Context(), key)).Held {
-			t.Error("it lingers though its process is deaf")
-		}
-		for range 5 {
-			ok(t, b.Do(t.Context(), key, nop))
-			if b.idle(t) {
-				t.Error("it lingers though its process is deaf")
-			}
-		}
-		mend()
-		b.settle(t, b.Guard)
-	})
-}
-
 func TestLinger_ALostMessageCostsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lingering(t)
@@ -322,19 +301,6 @@ func TestLinger_MaxHoldHoldsOnAnIdleKey(t *testing.T) {
 			wantErr(t, b.With(guard.WithMaxHold(30*time.Millisecond)).Do(t.Context(), key,
 				func(ctx context.Context) error { <-ctx.Done(); return nil }), guard.ErrMaxHold)
 		})
-	})
-}
-
-func TestForceRelease_EndsAnIdleKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := lingering(t)
-		s := must(b.mem.Inspect(t.Context(), key))
-		ok(t, b.mem.ForceRelease(t.Context(), key, s.Owner))
-		time.Sleep(10 * time.Millisecond)
-		if b.idle(t) {
-			t.Error("still idle here")
-		}
-		ok(t, b.Do(t.Context(), key, nop))
 	})
 }
 
@@ -447,153 +413,6 @@ func TestLead_DoesNotLinger(t *testing.T) {
 	})
 }
 
-func TestLinger_ALongFunctionIsRenewedAndDoesNotLinger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := lingering(t)
-		ok(t, b.Do(t.Context(), key, func(ctx context.Context) error {
-			for range 300 {
-				time.Sleep(100 * time.Millisecond)
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-		if b.idle(t) || must(b.mem.Inspect(t.Context(), key)).Held {
-			t.Error("it lingers with its full TTL")
-		}
-	})
-}
-
-func TestLinger_ARenewedGrantDoesNotLinger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := lingering(t)
-		ok(t, b.Do(t.Context(), key, sleeps(200*time.Millisecond)))
-		if b.spy.renewals.Load() != 1 || b.idle(t) || must(b.mem.Inspect(t.Context(), key)).Held {
-			t.Error("it lingers with its full TTL")
-		}
-	})
-}
-
-func TestLinger_ACallInLineOnOtherTermsDoesNotFindTheKeyIdle(t *testing.T) {
-	for name, o := range map[string]guard.Option{
-		"shared": guard.WithShared(), "TTL": guard.WithTTL(time.Minute), "fencing": guard.WithFencing(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := lingering(t)
-				var wg sync.WaitGroup
-				soon(t, "both", 5*time.Millisecond, func() {
-					ok(t, b.Do(t.Context(), key, func(context.Context) error {
-						wg.Go(func() { ok(t, b.With(o).Do(t.Context(), key, nop)) })
-						synctest.Wait()
-						time.Sleep(5 * time.Millisecond)
-						return nil
-					}))
-					wg.Wait()
-				})
-			})
-		})
-	}
-}
-
-func TestLinger_AnIdleGrantServesOnlyItsTerms(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := lingering(t)
-		var wg sync.WaitGroup
-		soon(t, "two readers", 10*time.Millisecond, func() {
-			for range 2 {
-				wg.Go(func() {
-					ok(t, b.With(guard.WithShared()).Do(t.Context(), key, func(context.Context) error {
-						time.Sleep(10 * time.Millisecond)
-						return nil
-					}))
-				})
-			}
-			wg.Wait()
-		})
-		b.settle(t, b.Guard)
-		fences := b.spy.fences.Load()
-		ok(t, b.With(guard.WithFencing()).Do(t.Context(), key, func(ctx context.Context) error {
-			_, err := guard.FencingToken(ctx)
-			return err
-		}))
-		if b.spy.fences.Load() != fences {
-			t.Error("a token of WithFencing was fetched")
-		}
-	})
-}
-
-func TestLinger_StopsWhereItDoesNotPay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.WithLinger(linger))
-		idle := 0
-		for range 10000 {
-			ok(t, b.Do(t.Context(), key, nop))
-			if b.idle(t) {
-				idle++
-			}
-			time.Sleep(time.Millisecond)
-			ok(t, b.other.Do(t.Context(), key, nop))
-			time.Sleep(time.Millisecond)
-		}
-		t.Logf("%d of 10000 calls lingered", idle)
-		if idle > 20 {
-			t.Error("too many")
-		}
-	})
-}
-
-func TestLinger_NoWaitIsLongerThanATenureOfTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memlocker.New()
-		gs := []*guard.Guard{
-			newGuard(t, store, guard.WithLinger(linger)), newGuard(t, store.Peer(), guard.WithLinger(linger)),
-			newGuard(t, store.Peer(), guard.WithLinger(linger)),
-		}
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		busy := map[string]int{}
-		var worst time.Duration
-		for n, g := range gs {
-			for c := range 4 {
-				wg.Go(func() {
-					for i := range 3000 {
-						k := fmt.Sprint("k", (i/50*(c+1)+n*7+i%3)%12)
-						start := time.Now()
-						err := g.Do(t.Context(), k, func(context.Context) error {
-							mu.Lock()
-							worst = max(worst, time.Since(start))
-							if busy[k]++; busy[k] != 1 {
-								t.Error("two at once")
-							}
-							mu.Unlock()
-							if i%7 == 0 {
-								time.Sleep(time.Duration(i%5) * 100 * time.Microsecond)
-							}
-							mu.Lock()
-							busy[k]--
-							mu.Unlock()
-							return nil
-						})
-						if err != nil && !errors.Is(err, context.Canceled) {
-							t.Error(err)
-						}
-						if i%11 == 0 {
-							time.Sleep(time.Duration(i%13) * 100 * time.Microsecond)
-						}
-					}
-				})
-			}
-		}
-		wg.Wait()
-		t.Log("the longest wait was", worst)
-		if worst > 300*time.Millisecond {
-			t.Errorf("a wait of %v", worst)
-		}
-	})
-}
-
 // A waits notes how waits ended.
 type waits struct {
 	guard.NopObserver
@@ -635,30 +454,6 @@ func TestLinger_ALossThatOnlyTheReleaseCouldNoticeIsNotTold(t *testing.T) {
 	})
 }
 
-// Without the option nothing is asked of the store that was not before, and no
-// claim lingers.
-func TestLinger_IsOffByDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		b.spy.set(func(s *spy) {
-			s.acquire = func(
-				_ context.Context, c *locker.Claim, next func() (locker.Answer, error),
-			) (locker.Answer, error) {
-				if c.Lingers || c.First() != c.TTL {
-					t.Errorf("a claim lingers: %+v", c)
-				}
-				return next()
-			}
-		})
-		for range 100 {
-			ok(t, b.Do(t.Context(), key, nop))
-		}
-		if a, r := b.spy.acquires.Load(), b.spy.releases.Load(); a != 100 || r != 100 {
-			t.Errorf("%d acquires and %d releases of 100 calls", a, r)
-		}
-	})
-}
-
 func TestLinger_ATurnLateInAShortLeaseIsRenewed(t *testing.T) {
 	for _, ttl := range []time.Duration{100 * time.Millisecond, 120 * time.Millisecond, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -679,45 +474,6 @@ func TestLinger_ACallThatEndsBeforeItsTurnLeavesTheKey(t *testing.T) {
 		if n := b.spy.claimsGivenUp(); n != 0 || !b.idle(t) {
 			t.Errorf("%d keys are given up", n)
 		}
-	})
-}
-
-func TestLinger_AProcessThatGoesDeafDuringATryKeepsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.WithLinger(linger))
-		mend := func() {}
-		b.spy.set(func(s *spy) {
-			s.acquire = func(
-				_ context.Context, c *locker.Claim, next func() (locker.Answer, error),
-			) (locker.Answer, error) {
-				if c.Lingers {
-					mend = b.mem.Deafen(true)
-				}
-				return next()
-			}
-		})
-		for range 5 {
-			ok(t, b.Do(t.Context(), key, nop))
-		}
-		if b.idle(t) {
-			t.Error("it lingers though its process is deaf")
-		}
-		mend()
-	})
-}
-
-func TestTryDo_IsNotToldOfAHolderWhileTheReleaseOfAnIdleKeyHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := lingering(t)
-		b.spy.set(func(s *spy) {
-			s.release = func(ctx context.Context, _ func() (locker.Released, error)) (locker.Released, error) {
-				<-ctx.Done()
-				return locker.Released{}, fmt.Errorf("%w: no answer", locker.ErrUnavailable)
-			}
-		})
-		time.Sleep(linger + time.Millisecond)
-		_, err := b.TryDo(t.Context(), key, nop)
-		wantErr(t, err, guard.ErrUnavailable)
 	})
 }
 

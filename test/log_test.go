@@ -249,29 +249,6 @@ func TestDo_ATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 	})
 }
 
-func TestDo_AnOutageSoonAfterAnotherIsLoggedLateButCountedFully(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, book := newLogged(t, guard.WithMaxWait(0))
-		fails := func(after time.Duration) {
-			time.Sleep(after)
-			wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
-		}
-		mend := b.mem.Break()
-		fails(0)
-		mend()
-		wantErr(t, b.Do(t.Context(), key, nop), nil)
-		book.want(t, downLine, upLine)
-		mend = b.mem.Break()
-		fails(5 * time.Second)
-		book.want(t)
-		fails(6 * time.Second)
-		book.want(t, downLine)
-		mend()
-		wantErr(t, b.Do(t.Context(), key, nop), nil)
-		book.want(t, upLine+"6s")
-	})
-}
-
 // A release logs nothing about outages, so the next call logs that one is over.
 func TestAnOutageLastsUntilTheFirstAnswerNotUntilTheNextCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -359,24 +336,6 @@ func TestDo_AnOutageEndsWithAnyClearAnswer(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A store may answer every other time, as a cluster without one of its shards
-// does. It must not fill the log.
-func TestDo_ALockerThatComesAndGoesIsLoggedSeldom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, book := newLogged(t, guard.WithMaxWait(0))
-		for range 600 { // for a minute
-			mend := b.mem.Break()
-			wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
-			mend()
-			wantErr(t, b.Do(t.Context(), key, nop), nil)
-			time.Sleep(100 * time.Millisecond)
-		}
-		if n := len(book.lines()); n != 12 {
-			t.Errorf("%d lines in a minute, want one outage every 10 s", n)
-		}
-	})
 }
 
 func TestDo_ACallerThatLeavesIsNoOutage(t *testing.T) {

@@ -196,13 +196,3 @@ func sleeps(d time.Duration) func(context.Context) error {
 		return nil
 	}
 }
-
-// closes closes g within a second, whatever its store does.
-func closes(t *testing.T, g *guard.Guard) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := g.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Close: %v", err)
-	}
-}

@@ -57,17 +57,6 @@ func TestTwoRoutesShareOneKey(t *testing.T) {
 	}
 }
 
-func TestAPanicLeavesTheKeyFree(t *testing.T) {
-	g := guardtest.New(t, guard.WithMaxWait(0))
-	status, body := post(t, g, func(*echo.Context) error { panic("own") }, "/skus/42/deduct")
-	if status != http.StatusInternalServerError {
-		t.Errorf("got %d %s", status, body)
-	}
-	if status, body := post(t, g, deduct, "/skus/42/deduct"); status != http.StatusNoContent {
-		t.Errorf("after it: got %d %s", status, body)
-	}
-}
-
 func TestAStreamLearnsOfTheLoss(t *testing.T) {
 	g := guardtest.New(t, guard.WithTTL(3*time.Second))
 	status, body := post(t, g, func(c *echo.Context) error {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -26,22 +25,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The names of rows that several faults must fail.
 const (
 	againRow   = "a request that comes again gets the answer"
-	headersRow = "which headers are kept"
 	answersRow = "which answers are kept"
 	badRow     = "a bad key"
-	startRow   = "constructors refuse what cannot work"
-	marksRow   = "at most once: nothing runs again that may have been done"
-	goneRow    = "an answer that was flushed"
-	endRow     = "an answer has its TTL"
-	panicRow   = "a panic keeps nothing"
 	refusalRow = "a refusal of a lock inside is no answer"
-	anyRow     = "a key from another place"
-	badAnyRow  = "a bad key from another place"
 	anyOptRow  = "requests without a key from another place pass with the option"
 	chosenRow  = "values that alone tell requests apart"
-	aloneRow   = "a key that alone tells requests apart"
-	hookRow    = "the hook is told of replays"
-	outerRow   = "headers of a middleware outside are not kept"
 )
 
 var faults = slices.Concat(runFaults, keptFaults, keyFaults, sameFaults, sentFaults)
@@ -67,10 +55,6 @@ var runFaults = []fault{
 		guard: func(g *guard.Guard) *guard.Guard { return g.With(guard.WithMaxWait(0)) },
 	},
 	{
-		name: "runs without the lease", caughtBy: []string{"the handler runs under a lease"},
-		inside: noLease,
-	},
-	{
 		name: "runs while the store is away", caughtBy: []string{"the store is away"},
 		outside: answered(func(w *httptest.ResponseRecorder) {
 			if w.Code == http.StatusServiceUnavailable {
@@ -83,17 +67,15 @@ var runFaults = []fault{
 		outside: runsAgain("lock_lost"),
 	},
 	{
-		name: "runs again where it may have been done", caughtBy: []string{marksRow},
+		name: "runs again where it may have been done", caughtBy: []string{
+			"at most once: nothing runs again that may have been done",
+		},
 		outside: runsAgain("idempotency_interrupted"),
 	},
 	{
 		name:     "runs again after an answer that is gone",
-		caughtBy: []string{goneRow, "one byte over the limit"},
+		caughtBy: []string{"an answer that was flushed", "one byte over the limit"},
 		outside:  runsAgain("idempotency_answer_gone"),
-	},
-	{
-		name: "stops a panic", caughtBy: []string{panicRow},
-		inside: stopsPanics,
 	},
 	{
 		name: "stops a Goexit", caughtBy: []string{"a Goexit keeps nothing"},
@@ -126,18 +108,6 @@ var keptFaults = []fault{
 		}),
 	},
 	{
-		name: "does not mark a replay", caughtBy: []string{againRow, "errors of the handler's own are answers"},
-		outside: answered(func(w *httptest.ResponseRecorder) { w.Header().Del("Idempotency-Replayed") }),
-	},
-	{
-		name: "forgets a header", caughtBy: []string{headersRow},
-		outside: answered(func(w *httptest.ResponseRecorder) {
-			if replayed(w) {
-				w.Header().Del("Location")
-			}
-		}),
-	},
-	{
 		name: "forgets how an answer is encoded", caughtBy: []string{"a compressed answer"},
 		outside: answered(func(w *httptest.ResponseRecorder) {
 			if replayed(w) {
@@ -146,36 +116,14 @@ var keptFaults = []fault{
 		}),
 	},
 	{
-		name: "keeps cookies", caughtBy: []string{headersRow},
-		outside: answered(func(w *httptest.ResponseRecorder) {
-			if replayed(w) {
-				w.Header().Set("Set-Cookie", "s=1")
-			}
-		}),
-	},
-	{
-		name: "keeps no headers of the user's", caughtBy: []string{headersRow, startRow},
+		name: "keeps no headers of the user's", caughtBy: []string{
+			"which headers are kept", "constructors refuse what cannot work",
+		},
 		lock: func(l *lockmwtest.Lock) { l.KeptHeaders = nil },
-	},
-	{
-		name: "keeps a 4xx with Retry-After", caughtBy: []string{answersRow, marksRow},
-		outside: keepsToo(func(w *httptest.ResponseRecorder) bool {
-			return w.Code == http.StatusConflict && w.Header().Get("Retry-After") != ""
-		}),
-	},
-	{
-		name: "keeps a 429", caughtBy: []string{answersRow, marksRow},
-		outside: keepsToo(func(w *httptest.ResponseRecorder) bool { return w.Code == http.StatusTooManyRequests }),
 	},
 	{
 		name: "keeps server errors", caughtBy: []string{answersRow},
 		outside: keepsToo(func(w *httptest.ResponseRecorder) bool { return w.Code >= 500 }),
-	},
-	{
-		name: "keeps refusals of locks inside", caughtBy: []string{refusalRow},
-		outside: keepsToo(func(w *httptest.ResponseRecorder) bool {
-			return strings.Contains(w.Body.String(), "lock_held")
-		}),
 	},
 	{
 		name:     "takes a lock inside for the handler",
@@ -191,27 +139,8 @@ var keptFaults = []fault{
 		inside: refusals(func(*ctxkey.Refusal) *ctxkey.Refusal { return nil }),
 	},
 	{
-		name: "takes whatever follows a refusal for one", caughtBy: []string{refusalRow},
-		inside: refusals(func(r *ctxkey.Refusal) *ctxkey.Refusal {
-			r.Answered(true)
-			return r
-		}),
-	},
-	{
-		name: "keeps no 404", caughtBy: []string{answersRow},
-		outside: forgets(func(w *httptest.ResponseRecorder) bool { return w.Code == http.StatusNotFound }),
-	},
-	{
-		name: "keeps an answer for too long", caughtBy: []string{endRow},
+		name: "keeps an answer for too long", caughtBy: []string{"an answer has its TTL"},
 		lock: func(l *lockmwtest.Lock) { l.TTL *= 2 },
-	},
-	{
-		name: "keeps an answer for too short a time", caughtBy: []string{endRow},
-		lock: func(l *lockmwtest.Lock) { l.TTL = l.TTL / 2 },
-	},
-	{
-		name: "keeps what is over the limit", caughtBy: []string{"one byte over the limit"},
-		guard: func(g *guard.Guard) *guard.Guard { return g.With(guard.WithResultLimit(10_000)) },
 	},
 }
 
@@ -239,41 +168,12 @@ var keyFaults = []fault{
 		},
 	},
 	{
-		name: "joins scope and key", caughtBy: []string{"each scope has its own keys"},
-		lock: func(l *lockmwtest.Lock) { l.Scope = everybody },
-		outside: asked(func(r *http.Request) {
-			if names := r.Header["Idempotency-Key"]; len(names) == 1 {
-				r.Header["Idempotency-Key"] = []string{r.Header.Get("X-User") + ":" + names[0]}
-			}
-		}),
-	},
-	{
-		name: "has a scope of its own", caughtBy: []string{startRow},
-		lock: func(l *lockmwtest.Lock) {
-			if l.Scope == nil {
-				l.Scope = everybody
-			}
-		},
-	},
-	{
-		name: "takes any TTL", caughtBy: []string{startRow},
-		lock: func(l *lockmwtest.Lock) { l.TTL = max(l.TTL, time.Millisecond) },
-	},
-	{
 		name: "needs no key", caughtBy: []string{badRow},
 		lock: func(l *lockmwtest.Lock) { l.OptionalKey = l.Once == nil },
 	},
 	{
 		name: "always needs a key", caughtBy: []string{"requests without a key pass with the option", anyOptRow},
 		lock: func(l *lockmwtest.Lock) { l.OptionalKey = false },
-	},
-	{
-		name: "takes the first of two keys", caughtBy: []string{badRow},
-		outside: asked(func(r *http.Request) {
-			if names := r.Header["Idempotency-Key"]; len(names) > 1 {
-				r.Header["Idempotency-Key"] = names[:1]
-			}
-		}),
 	},
 	{
 		name: "cuts long keys", caughtBy: []string{badRow},
@@ -300,10 +200,6 @@ var keyFaults = []fault{
 		}),
 	},
 	{
-		name: "has another limit of bodies", caughtBy: []string{"a body that is too large, and one that is not"},
-		lock: func(l *lockmwtest.Lock) { l.BodyLimit *= 2 },
-	},
-	{
 		name: "cuts the body", caughtBy: []string{
 			"the handler runs under a lease", "a body that is too large, and one that is not",
 		},
@@ -322,16 +218,11 @@ var keyFaults = []fault{
 
 var sameFaults = []fault{
 	{
-		name: "looks at the header alone", caughtBy: []string{anyRow, badAnyRow, anyOptRow, aloneRow},
+		name: "looks at the header alone", caughtBy: []string{
+			"a key from another place", "a bad key from another place", anyOptRow,
+			"a key that alone tells requests apart",
+		},
 		lock: func(l *lockmwtest.Lock) { l.IdempotencyKey = nil },
-	},
-	{
-		name: "cuts long keys from another place", caughtBy: []string{badAnyRow},
-		lock: keyed(func(v string, err error) (string, error) { return v[:min(len(v), 255)], err }),
-	},
-	{
-		name: "takes no key for a key", caughtBy: []string{badAnyRow, anyOptRow},
-		lock: keyed(func(v string, _ error) (string, error) { return v + "none", nil }),
 	},
 	{
 		name: "takes two keys for none", caughtBy: []string{anyOptRow},
@@ -367,52 +258,12 @@ var sameFaults = []fault{
 		},
 	},
 	{
-		name: "sorts values", caughtBy: []string{chosenRow},
-		lock: func(l *lockmwtest.Lock) {
-			if f := l.Fingerprint; len(f) == 2 {
-				l.Fingerprint = []keyfunc.Func{func(r *http.Request) (string, error) {
-					a, bad := f[0](r)
-					b, err := f[1](r)
-					return min(a, b) + ":" + max(a, b), errors.Join(bad, err)
-				}}
-			}
-		},
-	},
-	{
-		name: "takes a missing value for an empty one", caughtBy: []string{chosenRow},
-		lock: func(l *lockmwtest.Lock) {
-			for i, f := range l.Fingerprint {
-				if f != nil {
-					l.Fingerprint[i] = func(r *http.Request) (string, error) {
-						v, _ := f(r)
-						return v, nil
-					}
-				}
-			}
-		},
-	},
-	{
-		name: "compares requests although the key is enough", caughtBy: []string{aloneRow},
-		lock: func(l *lockmwtest.Lock) { l.NoFingerprint = false },
-	},
-	{
 		name: "has no transaction", caughtBy: []string{"an answer is committed with the work, or neither is"},
 		lock: func(l *lockmwtest.Lock) { l.Once = nil },
 	},
 	{
-		name: "tells nobody of replays", caughtBy: []string{hookRow},
+		name: "tells nobody of replays", caughtBy: []string{"the hook is told of replays"},
 		lock: func(l *lockmwtest.Lock) { l.ReplayHook = nil },
-	},
-	{
-		name: "tells of every request", caughtBy: []string{hookRow},
-		lock: func(l *lockmwtest.Lock) {
-			if hook, scope := l.ReplayHook, l.Scope; hook != nil {
-				l.Scope = func(r *http.Request) (string, error) {
-					hook()
-					return scope(r)
-				}
-			}
-		},
 	},
 }
 
@@ -427,7 +278,9 @@ func keyed(change func(v string, err error) (string, error)) func(*lockmwtest.Lo
 
 var sentFaults = []fault{
 	{
-		name: "sends an answer before it is kept", caughtBy: []string{"nothing is sent before it is kept", panicRow},
+		name: "sends an answer before it is kept", caughtBy: []string{
+			"nothing is sent before it is kept", "a panic keeps nothing",
+		},
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return eager{w} }),
 	},
 	{
@@ -442,10 +295,6 @@ var sentFaults = []fault{
 			context.AfterFunc(r.Context(), leave)
 			*r = *r.WithContext(ctx)
 		}),
-	},
-	{
-		name: "keeps what it has flushed of a stream", caughtBy: []string{goneRow},
-		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return eventless{w} }),
 	},
 	{
 		name: "takes silence for success", caughtBy: []string{"the client has gone meanwhile"},
@@ -474,12 +323,9 @@ var sentFaults = []fault{
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return endless{w} }),
 	},
 	{
-		name: "keeps what a middleware outside has set", caughtBy: []string{outerRow},
-		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return setting{w} }),
-	},
-	{
-		name: "loses what is copied", caughtBy: []string{"an answer that is copied from a reader"},
-		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return forgetful{w} }),
+		name:     "keeps what a middleware outside has set",
+		caughtBy: []string{"headers of a middleware outside are not kept"},
+		inside:   writers(func(w http.ResponseWriter) http.ResponseWriter { return setting{w} }),
 	},
 }
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/ctxkey"
@@ -268,14 +267,6 @@ func (w deep) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.server).Hijack()
 }
 
-// eventless takes a stream of events for any other answer.
-type eventless struct{ http.ResponseWriter }
-
-func (w eventless) Flush() {
-	w.Header().Set("Content-Type", "text/plain")
-	w.ResponseWriter.(http.Flusher).Flush()
-}
-
 // endless announces no length.
 type endless struct{ http.ResponseWriter }
 
@@ -309,22 +300,6 @@ func refusals(change func(r *ctxkey.Refusal) *ctxkey.Refusal) func(http.Handler)
 	}
 }
 
-// forgetful takes what io.Copy gives it, and keeps nothing of it.
-type forgetful struct{ http.ResponseWriter }
-
-func (w forgetful) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
-
-func (w forgetful) ReadFrom(r io.Reader) (int64, error) { return io.Copy(io.Discard, r) }
-
-// noLease gives the handler a context of its own, which no loss ends.
-func noLease(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
 // stopsGoexit runs the handler in a goroutine, so a Goexit ends only that.
 func stopsGoexit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -338,17 +313,6 @@ func stopsGoexit(next http.Handler) http.Handler {
 		if <-done; raised != nil {
 			panic(raised)
 		}
-	})
-}
-
-func stopsPanics(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if recover() != nil {
-				w.WriteHeader(http.StatusInternalServerError)
-			}
-		}()
-		next.ServeHTTP(w, r)
 	})
 }
 

@@ -161,6 +161,60 @@ func TestAGrantThatMayNotBeIdleIsReleased(t *testing.T) {
 	}
 }
 
+// A call that asks for more than an idle grant has gets a grant of its own, and
+// no key is idle while such a call is in line.
+func TestAnIdleGrantServesOnlyItsTerms(t *testing.T) {
+	long, fenced := settings(), settings()
+	long.TTL *= 2
+	fenced.Fencing = true
+	for name, s := range map[string]Settings{"shared": limited(locker.NoLimit), "TTL": long, "fencing": fenced} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := open(t, memlocker.New())
+				take := func(s Settings, old *grant) {
+					turn, err := new(party).take(t.Context(), e, "k", s)
+					if err != nil || turn.grant == old {
+						t.Errorf("%v, or it has the idle grant", err)
+						return
+					}
+					mustEnd(t, turn)
+				}
+				take(s, settle(t, e))
+				time.Sleep(time.Minute) // the key may linger again
+				gr := settle(t, e)
+				turn, err := new(party).take(t.Context(), e, "k", lingering())
+				if err != nil {
+					t.Fatal(err)
+				}
+				var next sync.WaitGroup
+				next.Go(func() { take(s, gr) })
+				synctest.Wait()
+				start := time.Now()
+				mustEnd(t, turn)
+				next.Wait()
+				if took := time.Since(start); took > 0 {
+					t.Errorf("the call in line waited for %v more", took)
+				}
+				closed(t, e)
+			})
+		})
+	}
+}
+
+func TestWithoutLingerNoClaimLingers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		for range 2 * lingerRow {
+			turn := mustTake(t, e, settings())
+			if turn.grant.bid.claim.Lingers {
+				t.Error("a claim lingers")
+			}
+			mustEnd(t, turn)
+		}
+		closed(t, e)
+	})
+}
+
 // A grant that came by way of the store's queue is never idle, whether it was
 // handed over or the key was lost.
 func TestAGrantByQueueIsNeverIdle(t *testing.T) {

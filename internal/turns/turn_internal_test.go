@@ -16,9 +16,7 @@ func TestACooldownLeavesNothingBehind(t *testing.T) {
 	const key = "k"
 	for name, until := range map[string]func(ctx context.Context, e *Engine, mem *memlocker.Locker){
 		"in time": func(context.Context, *Engine, *memlocker.Locker) { time.Sleep(time.Minute) },
-		"by a loss": func(_ context.Context, _ *Engine,
-			mem *memlocker.Locker,
-		) {
+		"by a loss": func(_ context.Context, _ *Engine, mem *memlocker.Locker) {
 			mem.Lose(key)
 			time.Sleep(5 * time.Second)
 		},

@@ -232,11 +232,3 @@ func TestAnErrorOfAKeyFunctionDoesNotReachTheClient(t *testing.T) {
 		}
 	}
 }
-
-func TestErrorOnAnUnguardedRouteHasTheWholeAnswer(t *testing.T) {
-	status, body := do(t, fiber.Config{}, "/stock/42", nil,
-		func(c fiber.Ctx) error { return lockmw.Error(c, &guard.HeldError{}) })
-	if status != http.StatusConflict || !strings.Contains(body, "lock_held") {
-		t.Errorf("got %d %s", status, body)
-	}
-}

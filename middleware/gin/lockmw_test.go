@@ -92,21 +92,6 @@ func never(t *testing.T) gin.HandlerFunc {
 	return func(*gin.Context) { t.Error("the handler ran") }
 }
 
-func TestTheKeyIsThatOfTheDecodedParameter(t *testing.T) {
-	for _, sku := range []string{"42", "a:b", "100%", "ä"} {
-		w := serve(buy(strings.ReplaceAll(sku, "%", "%25")), lockmw.Key(newGuard(t), "stock:{sku}"),
-			func(c *gin.Context) {
-				l, _ := guard.LeaseFrom(c.Request.Context())
-				if want := guard.Key("stock", c.Param("sku")); c.Param("sku") != sku || l.Key() != want {
-					t.Errorf("got %s, want %s", l.Key(), want)
-				}
-			})
-		if w.Code != http.StatusOK {
-			t.Errorf("%s: got %d", sku, w.Code)
-		}
-	}
-}
-
 func TestTheContextItselfCarriesTheLease(t *testing.T) {
 	g := newGuard(t, guard.WithMaxWait(0))
 	middleware := lockmw.Key(g, "stock:{sku}")
@@ -125,13 +110,6 @@ func TestTheContextItselfCarriesTheLease(t *testing.T) {
 	})
 	if !ran {
 		t.Error("the service did not run")
-	}
-}
-
-func TestAnEmptyPathParameterIsTheClientsMistake(t *testing.T) {
-	w := serve(buy(""), lockmw.Key(newGuard(t), "stock:{sku}"), never(t))
-	if w.Code != http.StatusBadRequest {
-		t.Errorf("got %d %s, want 400", w.Code, w.Body)
 	}
 }
 

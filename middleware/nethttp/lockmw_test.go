@@ -111,9 +111,7 @@ func TestAKeyFunctionsOwnErrorIsAPlain500(t *testing.T) {
 func TestALockAroundAMux(t *testing.T) {
 	g := newGuard(t)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /stock/{sku}", func(w http.ResponseWriter,
-		_ *http.Request,
-	) {
+	mux.HandleFunc("POST /stock/{sku}", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

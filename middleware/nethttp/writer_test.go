@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/httpopt"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -54,18 +56,14 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 		body   string // "" means a problem
 	}{
 		"nothing": {func(http.ResponseWriter, *http.Request) {}, 500, ""},
-		"headers": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"headers": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1")
 		}, 500, ""},
 		"early hints": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }, 500, ""},
 		"no deadline": {func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		}, 500, ""},
-		"empty copy": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"empty copy": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.Copy(w, iotest.ErrReader(io.EOF))
 		}, 500, ""},
 		"WriteHeader": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }, 202, "-"},
@@ -77,19 +75,13 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 		}, 200, "done"},
 		"ServeFile": {func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }, 200, "done"},
 		"Flush":     {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, "-"},
-		"flush by rc": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"flush by rc": {func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 		}, 200, "-"},
-		"wrapped": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"wrapped": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(unwrapper{w}, "done")
 		}, 200, "done"},
-		"rc, wrapped": {func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"rc, wrapped": {func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(unwrapper{w}).Flush()
 		}, 200, "-"},
 		"Hijack": {hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter,
@@ -146,6 +138,59 @@ func TestReadTimeoutFreesTheKeyOfAClientThatSendsNothing(t *testing.T) {
 	}
 	if err := g.Do(t.Context(), "all", func(context.Context) error { return nil }); err != nil {
 		t.Error(err)
+	}
+}
+
+// A middleware outside whose writer knows only where it passes on hides that a
+// connection can be taken over, but not from a controller.
+func TestAHijackThroughAWrapperOutsideIsNotRepeated(t *testing.T) {
+	runs := 0
+	pay := lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour)(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			runs++
+			hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
+				return http.NewResponseController(w).Hijack()
+			})(w, r)
+		}))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pay.ServeHTTP(unwrapper{w}, r)
+	}))
+	defer s.Close()
+	for _, status := range []int{http.StatusOK, http.StatusConflict} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Idempotency-Key", "k")
+		res, err := s.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != status || runs != 1 {
+			t.Errorf("got %d, want %d; %d runs", res.StatusCode, status, runs)
+		}
+	}
+}
+
+func TestTrailersUnderIdempotentAreSentOnceAndNotKept(t *testing.T) {
+	s := httptest.NewServer(lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour,
+		httpopt.WithIdempotencyKey(keyfunc.Static("k")))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		_, _ = io.WriteString(w, "done")
+		w.Header().Set("X-Sum", "1")
+	})))
+	defer s.Close()
+	for _, sum := range []string{"1", ""} {
+		res, err := s.Client().Post(s.URL, "text/plain", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body) // the trailers follow
+		_ = res.Body.Close()
+		if string(body) != "done" || res.Trailer.Get("X-Sum") != sum || sum == "" && res.Header.Get("X-Sum") != "" {
+			t.Errorf("got %q, trailers %v, want %q", body, res.Trailer, sum)
+		}
 	}
 }
 

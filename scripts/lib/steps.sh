@@ -131,8 +131,7 @@ step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5
 
 step_single() {
   local paths='HandedOver|Offer|Grant|Tenure|Renewal|Panic|Close|Sibling|DoAll_IsBounded' # through all locks
-  GOMAXPROCS=1 go test -race -vet=off -short -shuffle=on -timeout 5m \
-    -skip 'MemoryIsBounded|DieSilently|AcrossProcesses' . ./test
+  GOMAXPROCS=1 go test -race -vet=off -short -shuffle=on -timeout 5m . ./test
   go test -race -vet=off -tags lockorder -timeout 5m -skip Allocates ./internal/lockorder ./internal/turns # the check allocates
   go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . ./test # not all, because the check is slow
 }

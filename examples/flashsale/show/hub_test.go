@@ -6,47 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
-
-func TestFiftyTabsHearTheSame(t *testing.T) {
-	t.Parallel()
-	p := servePage(t)
-	const tabs = 50
-	heard := make([][]string, tabs)
-	var wg sync.WaitGroup
-	for i := range tabs {
-		wg.Go(func() {
-			var err error
-			if heard[i], err = p.listen(t.Context(), hasEnded); err != nil {
-				t.Errorf("tab %d: %v", i, err)
-			}
-		})
-	}
-	if status, text := p.post(t, "start",
-		`{"mode": "fence", "stock": 20, "requests": 60, "buyers": 10, "think": 2000000}`); status != http.StatusNoContent {
-		t.Fatalf("status %d %s", status, text)
-	}
-	wg.Wait()
-	late, err := p.listen(t.Context(), hasEnded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Join(late, "\n")
-	for i, h := range heard {
-		// those from the beginning have heard of the empty stage too
-		if got := strings.Join(h, "\n"); !strings.HasSuffix(got, want) {
-			t.Errorf("tab %d heard %d bytes, the one that came late %d", i, len(got), len(want))
-		}
-	}
-	for _, secret := range []string{"flashsale:", "stock:lamp", p.token} {
-		if strings.Contains(want, secret) {
-			t.Errorf("pages are told %q", secret)
-		}
-	}
-}
 
 func TestATabThatNeverReadsBlocksNobodyAndIsDropped(t *testing.T) {
 	t.Parallel()

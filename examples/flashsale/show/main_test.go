@@ -102,17 +102,6 @@ func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
 	}
 }
 
-func TestMoreStockThanRequestsSellsOneToEach(t *testing.T) {
-	t.Parallel()
-	code, res := sell(t, "-requests", "60", "-stock", "100", "-concurrency", "20")
-	if code != exitOK || res.Sold != 60 || res.Refused != 0 {
-		t.Errorf("exit status %d, %d sold, %d refused of 60", code, res.Sold, res.Refused)
-	}
-	if res.Redis != "embedded" || !res.EmbeddedRedis {
-		t.Errorf("Redis is %q", res.Redis)
-	}
-}
-
 func TestNoLockOversellsOrLosesUpdates(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"", redistest.Start(t).Addr} {

@@ -8,34 +8,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 	"github.com/go-lockguard/guard/guardtest"
-	"github.com/go-lockguard/guard/internal/redistest"
 )
-
-func TestAGuardAroundTheStepKeepsWhatOneOnTheRouteKeeps(t *testing.T) {
-	t.Parallel()
-	for _, how := range []string{"wrap", "generated"} {
-		for _, mode := range []string{"lock", "fence"} {
-			t.Run(how+" "+mode, func(t *testing.T) {
-				t.Parallel()
-				server := redistest.Start(t)
-				code, res := sell(t, "-style", how, "-mode", mode, "-redis", server.Addr, "-requests",
-					"800", "-stock", "200")
-				if code != exitOK {
-					t.Errorf("exit status %d", code)
-				}
-				if res.Sold != 200 || res.Orders != 200 || res.Oversold != 0 ||
-					res.LostUpdates != 0 || res.Errors != 0 {
-					t.Errorf("%d sold, %d orders, %d oversold, %d lost updates, %d errors; want 200, 200, 0, 0, 0",
-						res.Sold, res.Orders, res.Oversold, res.LostUpdates, res.Errors)
-				}
-				if res.Style != shop.Style(how) || res.HoldP50 <= 0 {
-					t.Errorf("style %q, hold %v ms: who held the key?", res.Style, res.HoldP50)
-				}
-				wantEmpty(t, server.Addr)
-			})
-		}
-	}
-}
 
 // sellerFunc is a seller.
 type sellerFunc func(ctx context.Context) error

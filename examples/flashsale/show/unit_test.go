@@ -33,39 +33,6 @@ func testBook(t *testing.T) *shop.RedisBook {
 	return st.book
 }
 
-func TestWriteIsRefusedIfItsTokenIsLowerThanOneSeen(t *testing.T) {
-	b := testBook(t)
-	for i, c := range []struct {
-		token   uint64
-		refused bool
-	}{
-		{1795165495785562, false},
-		{1795165495785562, false}, // the same lease may write twice
-		{1795165495785561, true},
-		{9, true},
-		{1795165495785563, false},
-		{1795165495785562, true},
-	} {
-		before, orders, err := b.Glance(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = b.Place(t.Context(), shop.SKU, strconv.Itoa(i), before-1, c.token)
-		if errors.Is(err, fence.ErrLateWrite) != c.refused || (err != nil) != c.refused {
-			t.Errorf("token %d: %v", c.token, err)
-		}
-		wrote := 1
-		if c.refused {
-			wrote = 0
-		}
-		after, ordersAfter, err := b.Glance(t.Context())
-		if err != nil || after != before-wrote || ordersAfter != orders+wrote {
-			t.Errorf("token %d: stock %d -> %d, %d -> %d orders, %v", c.token, before, after,
-				orders, ordersAfter, err)
-		}
-	}
-}
-
 // Else somebody who was overtaken writes between the read and the write of the
 // next one, who overwrites that.
 func TestNobodyWritesLateOverWhatWasRead(t *testing.T) {

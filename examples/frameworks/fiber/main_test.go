@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -77,41 +76,6 @@ func TestTwoRoutesShareOneKey(t *testing.T) {
 			t.Errorf("%s, held: got %d %s", path, status, body)
 		}
 		release()
-	}
-}
-
-func TestAPanicLeavesTheKeyFree(t *testing.T) {
-	g := guardtest.New(t, guard.WithMaxWait(0))
-	broken := true
-	addr := serve(t, g, func(c fiber.Ctx) error {
-		if broken {
-			panic("own")
-		}
-		return deduct(c)
-	})
-	if status, body := post(t, addr, "/skus/42/deduct"); status != http.StatusInternalServerError {
-		t.Errorf("got %d %s", status, body)
-	}
-	broken = false
-	if status, body := post(t, addr, "/skus/42/deduct"); status != http.StatusNoContent {
-		t.Errorf("after it: got %d %s", status, body)
-	}
-}
-
-func TestALostLeaseIsAlwaysAnswered(t *testing.T) {
-	g := guardtest.New(t, guard.WithTTL(3*time.Second))
-	addr := serve(t, g, func(c fiber.Ctx) error {
-		_, _ = io.WriteString(c, "done")
-		g.Lose(key)
-		<-c.Context().Done()
-		if !errors.Is(context.Cause(c.Context()), guard.ErrLeaseLost) {
-			t.Errorf("it ended with %v", context.Cause(c.Context()))
-		}
-		return nil
-	})
-	if status, body := post(t, addr, "/skus/42/deduct"); status != http.StatusInternalServerError ||
-		!strings.Contains(body, "lock_lost") {
-		t.Errorf("got %d %s", status, body)
 	}
 }
 

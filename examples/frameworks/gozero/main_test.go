@@ -233,22 +233,6 @@ func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
 	<-w.ended
 }
 
-// One request contends for the key, one is in line, and one is too many.
-func TestOfThreeRequestsOneFindsTheQueueFull(t *testing.T) {
-	g := guardtest.New(t, guard.WithMaxWait(time.Hour), guard.WithMaxWaiters(1), quiet)
-	base := serve(t, g, 2*time.Hour, deduct)
-	release := g.Hold(key)
-	answers := make(chan answer)
-	for range 3 {
-		go func() { answers <- post(t.Context(), t, base+"/skus/42/deduct") }() // ends with release
-	}
-	want(t, "the third", <-answers, http.StatusTooManyRequests, "lock_queue_full")
-	release()
-	for range 2 {
-		want(t, "the others", <-answers, http.StatusNoContent, "")
-	}
-}
-
 // go-zero answers when the time is over. A handler that does not heed its
 // context goes on, and is still alone with the key.
 func TestAHandlerThatOutlivesItsAnswerKeepsTheKey(t *testing.T) {
