@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/jobguard/jobtest"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testsize"
 	asynqlock "github.com/go-lockguard/guard/jobs/asynq"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -108,4 +110,50 @@ func TestTasksOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	ledger.Start(t, t.Name(), "third", env)           // looks for dead workers when it starts
 	ledger.Await(t, "each task is done", func(done map[string]int) bool { return len(done) == all })
 	ledger.Check(t)
+}
+
+// A server with the settings of the documentation runs tasks of two users.
+func TestTasksOfFewKeysDoNotComeBackOneByOne(t *testing.T) {
+	t.Parallel() // it mostly waits
+	const tasks, users, turn = 12, 2, 300 * time.Millisecond
+	server := redistest.Start(t)
+	rdb := redistest.Client(t, server.Addr)
+	g := testguard.New(t, redislocker.New(rdb), quiet)
+	client := asynq.NewClientFromRedisClient(rdb)
+	for i := range tasks {
+		task := asynq.NewTask("order:pay", fmt.Append(nil, i%users))
+		if _, err := client.Enqueue(task, asynq.Timeout(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	srv := asynq.NewServer(asynq.RedisClientOpt{Addr: server.Addr}, asynq.Config{
+		Concurrency: tasks, LogLevel: asynq.FatalLevel,
+		IsFailure: asynqlock.IsFailure, RetryDelayFunc: asynqlock.RetryDelay,
+	})
+	var tries, ended atomic.Int32
+	all := make(chan struct{})
+	mux := asynq.NewServeMux()
+	mux.Use(func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			tries.Add(1)
+			return next.ProcessTask(ctx, task)
+		})
+	}, asynqlock.Key(g, key))
+	mux.HandleFunc("order:pay", func(context.Context, *asynq.Task) error {
+		time.Sleep(turn)
+		if ended.Add(1) == tasks {
+			close(all)
+		}
+		return nil
+	})
+	start := time.Now()
+	if err := srv.Start(mux); err != nil {
+		t.Fatal(err)
+	}
+	<-all
+	t.Logf("%d tasks took %v, in %d tries; ideal: %v", tasks, time.Since(start), tries.Load(), tasks/users*turn)
+	srv.Shutdown()
+	if tries.Load() > 3*tasks { // more than 2 tries for each if the machine stands still during the waits
+		t.Errorf("%d tasks needed %d tries", tasks, tries.Load())
+	}
 }

@@ -18,8 +18,6 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-const redisEnv = "GUARD_JOBTEST_REDIS"
-
 // tickProcess is a process with a job that ticks every second.
 func tickProcess(t *testing.T) {
 	t.Helper()

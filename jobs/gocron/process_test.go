@@ -2,6 +2,7 @@ package gocronlock_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -88,5 +89,50 @@ func TestTicksOfProcessesRunOneAtATimeAndGoOnAfterADeath(t *testing.T) {
 			})
 			ledger.Check(t)
 		})
+	}
+}
+
+// Nobody is there for some ticks. The instance that starts then runs them.
+func TestAddTick_OnRedisEachTickRunsOnce(t *testing.T) {
+	t.Parallel() // it mostly waits
+	server, ran := redistest.Start(t), &jobtest.Ticked{TickOf: gocronlock.TickOf}
+	start := func() (stop func()) {
+		s, err := gocron.NewScheduler()
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := guard.New(redislocker.New(redistest.Client(t, server.Addr)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gocronlock.AddTick(s, "@every 1s", g, "report", ran.Work, gocronlock.WithCatchUp(60)); err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		return func() {
+			if err := errors.Join(s.Shutdown(), g.Close(context.WithoutCancel(t.Context()))); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	await := func(n int) (ticks []time.Time) {
+		for ; len(ticks) < n; time.Sleep(10 * time.Millisecond) {
+			ticks = ran.Ticks(t)
+		}
+		return ticks
+	}
+	one, two := start(), start()
+	await(3)
+	one()
+	two()
+	time.Sleep(2 * time.Second)
+	one, two = start(), start()
+	ticks := await(8)
+	one()
+	two()
+	for i, at := range ticks {
+		if !at.Equal(ticks[0].Add(time.Duration(i) * time.Second)) {
+			t.Errorf("tick %d of %v comes late or early", i, ticks)
+		}
 	}
 }
