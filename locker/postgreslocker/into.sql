@@ -4,4 +4,4 @@ SELECT $1, n.now, n.now, n.now + $2::bigint, $3::bytea FROM (SELECT {NOW} AS now
 WHERE NOT EXISTS (SELECT FROM {T} AS f WHERE f.k = $1 AND ($5 OR f.value <> ''))
 ON CONFLICT (k) DO UPDATE SET version = greatest(t.version + 1, {NOW}), written = {NOW}, ends = {NOW} + $2, value = $3
 WHERE t.value = ''
-RETURNING t.version, t.written, t.tickets, {COMMIT}, NULL
+RETURNING t.version, t.written, {COMMIT}, NULL

@@ -5,4 +5,4 @@ WHERE t.k = $1 AND t.value <> '' AND {FREE} AND CASE
   WHEN NOT $7 THEN get_byte(t.value, 0) NOT IN (33, 47) -- it begins with an owner id
   ELSE get_byte(t.value, 0) = 33 AND (NOT $8 OR EXISTS (
     SELECT FROM unnest(t.tickets) AS e WHERE split_part(e, '/', 2) = $6)) END
-RETURNING coalesce({LAST}, {NOW}), {NOW}, t.tickets, {COMMIT}, {NOTIFY}
+RETURNING coalesce({LAST}, {NOW}), {NOW}, {COMMIT}, {NOTIFY}

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +23,6 @@ type rows struct {
 	server *server
 	ears   ears
 	pulse  atomic.Pointer[pulse]
-	news   sync.WaitGroup // messages on their way, until Close
 }
 
 var (
@@ -57,10 +55,7 @@ func (r *rows) Open() error {
 }
 
 // Close closes the connections.
-func (r *rows) Close() {
-	r.news.Wait()
-	r.server.close()
-}
+func (r *rows) Close() { r.server.close() }
 
 // scanned returns the row of a SELECT of rowSQL.
 func scanned(from pgx.CollectableRow) (row rowlocker.Row, err error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
@@ -75,27 +76,32 @@ func isSingle(c *rowlocker.Change) bool {
 }
 
 // write sends changes in one request, which is one transaction, and fills in
-// what became of those that were done, or the error.
+// what became of those that were done, or the error. Messages travel in the
+// transaction if that does not wait for the disk, or in another behind it.
 func (r *rows) write(ctx context.Context, changes []*rowlocker.Change, free bool) {
 	if len(changes) == 0 {
 		return
 	}
 	firm := slices.ContainsFunc(changes, func(c *rowlocker.Change) bool { return !c.Loose })
-	answers := make([]written, len(changes))
-	err := r.server.send(ctx, r.server.calls, func(conn *pgxpool.Conn) (err error) {
-		b := &pgx.Batch{}
-		for _, c := range changes {
+	answers, later := make([]written, len(changes)), later(changes, firm)
+	err := r.server.send(ctx, r.server.calls, func(conn *pgxpool.Conn) error {
+		b, ended := &pgx.Batch{}, false
+		if later != nil {
+			b.Queue("BEGIN")
+		}
+		for i, c := range changes {
 			sql, args := r.statement(c, free, firm)
-			b.Queue(sql, args...)
+			b.Queue(sql, args...).Query(answers[i].read)
 		}
-		from := conn.SendBatch(ctx, b)
-		defer func() { err = errors.Join(err, from.Close()) }()
-		for i := range answers {
-			if err = answers[i].read(from); err != nil {
-				return err
-			}
+		if later != nil {
+			b.Queue("COMMIT").Exec(func(pgconn.CommandTag) error { ended = true; return nil })
+			b.Queue(r.sql.after, later...)
 		}
-		return nil
+		err := conn.SendBatch(ctx, b).Close()
+		if ended { // a message is a hint
+			return nil
+		}
+		return err
 	})
 	for i, c := range changes {
 		switch a := &answers[i]; {
@@ -103,37 +109,48 @@ func (r *rows) write(ctx context.Context, changes []*rowlocker.Change, free bool
 			c.Err = translate(err)
 		case a.version > 0:
 			c.Done, c.Version, c.Written = true, a.version, a.written
-			c.Current = []rowlocker.Row{{Tickets: ticketsOf(a.tickets)}}
 		}
 	}
-	r.tell(changes, firm)
+}
+
+// later returns the arguments of afterSQL, or nil.
+func later(changes []*rowlocker.Change, firm bool) []any {
+	var keys [][]byte
+	var old []int64
+	var tickets, instances []string
+	for _, c := range changes {
+		if !firm && isSingle(c) {
+			continue
+		}
+		if j := c.Join; j != nil && j.To != "" {
+			keys, old = append(keys, []byte(j.Key)), append(old, -1)
+			tickets, instances = append(tickets, j.Name), append(instances, j.To)
+		}
+		for _, m := range c.Tell {
+			row := &c.Rows[m.Row]
+			keys, old = append(keys, []byte(row.Key)), append(old, row.Version)
+			tickets, instances = append(tickets, ""), append(instances, m.To)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return []any{keys, old, tickets, instances}
 }
 
 // written is what a statement says that was done: nothing, if the version is 0.
-type written struct {
-	version, written int64
-	tickets          []string // that are left
+type written struct{ version, written int64 }
+
+// read reads the answer of a statement.
+func (w *written) read(rs pgx.Rows) error {
+	if *w = (written{}); rs.Next() {
+		return rs.Scan(&w.version, &w.written, nil, nil)
+	}
+	return nil
 }
 
-// read reads the answer of the next statement.
-func (w *written) read(from pgx.BatchResults) error {
-	rs, err := from.Query()
-	if err != nil {
-		return err
-	}
-	defer rs.Close()
-	*w = written{}
-	if rs.Next() {
-		if err := rs.Scan(&w.version, &w.written, &w.tickets, nil, nil); err != nil {
-			return err
-		}
-	}
-	rs.Close()
-	return rs.Err()
-}
-
-// statement returns what carries out a change. Messages travel along if it does
-// not wait for the disk: transactions that notify wait for one another.
+// statement returns what carries out a change, and tells it if it does not wait
+// for the disk.
 func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args []any) {
 	along := ""
 	if !firm {
@@ -144,9 +161,8 @@ func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args
 		if j.Open { // the one that is there is replaced
 			keep, goes = j.KeepFor.Microseconds(), j.Name
 		}
-		head, tail := newsOfTicket(j)
 		return r.sql.join, []any{
-			[]byte(j.Key), keep, ticketOf(j), firm, free, goes, j.Open, j.Held, along, head, tail,
+			[]byte(j.Key), keep, ticketOf(j), firm, free, goes, j.Open, j.Held, along,
 		}
 	}
 	if !isSingle(c) {
@@ -162,8 +178,7 @@ func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args
 		return r.sql.over, args
 	}
 	drops, above, below := besides(row)
-	head, tail := newsOf(row)
-	return r.sql.told, append(args, drops, above, below, commas(must(c)), along, head, tail)
+	return r.sql.told, append(args, drops, above, below, commas(must(c)), along)
 }
 
 // argsOfAll are the arguments of all.sql.
@@ -206,7 +221,7 @@ func ticketOf(j *rowlocker.Join) string {
 	if j.Leave {
 		return ""
 	}
-	return j.Name + "/" + encoded(j.Value)
+	return j.Name + "/" + base64.StdEncoding.EncodeToString(j.Value)
 }
 
 // must returns the processes that must hear of a change.
@@ -232,8 +247,6 @@ func hearers(c *rowlocker.Change) (instances []string) {
 
 // commas joins names, which have none.
 func commas(names []string) string { return strings.Join(names, ",") }
-
-func encoded(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
 // refused fills in what has refused those of changes that were not done. It
 // returns those that what is there now would not refuse.
