@@ -26,17 +26,21 @@ import (
 func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 	sorted := slices.Clone(changes) // two transactions lock rows in one order
 	slices.SortFunc(sorted, func(a, b *rowlocker.Change) int { return strings.Compare(keyOf(a), keyOf(b)) })
-	var single []*rowlocker.Change
+	var single, several, left []*rowlocker.Change
 	for _, c := range sorted {
 		if c.Done, c.Err, c.Current = false, nil, nil; isSingle(c) {
 			single = append(single, c)
+		} else {
+			several = append(several, c)
 		}
 	}
 	free := len(changes) > 1
 	r.write(ctx, single, free)
-	left := r.refused(ctx, single)
-	if len(left) == 0 && len(single) == len(changes) {
-		return nil
+	r.explain(ctx, single)
+	for _, c := range single {
+		if free && c.Current != nil && (c.Join != nil || c.Current[0].Version == c.Rows[0].Version) {
+			left = append(left, c)
+		}
 	}
 	if end, ok := ctx.Deadline(); ok && free { // the callers of the others wait too
 		limited, cancel := context.WithTimeout(ctx, time.Until(end)/2)
@@ -44,20 +48,12 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		ctx = limited
 	}
 	r.write(ctx, left, false)
-	for _, c := range sorted {
-		if !isSingle(c) {
-			left = append(left, c)
-			r.write(ctx, []*rowlocker.Change{c}, false)
-		}
+	for i := range several {
+		r.write(ctx, several[i:i+1], false)
 	}
-	for _, c := range r.refused(ctx, left) {
-		c.Err = errChanging
-	}
+	r.explain(ctx, append(left, several...))
 	return nil
 }
-
-var errChanging = errors.Join(locker.ErrUnavailable, locker.ErrUnsent,
-	errors.New("postgreslocker: what has refused the change is gone"))
 
 func keyOf(c *rowlocker.Change) string {
 	if c.Join != nil {
@@ -152,14 +148,13 @@ func (w *written) read(rs pgx.Rows) error {
 // statement returns what carries out a change, and tells it if it does not wait
 // for the disk.
 func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args []any) {
-	along := ""
-	if !firm {
-		along = commas(hearers(c))
-	}
 	if j := c.Join; j != nil {
-		keep, goes := int64(0), ""
+		keep, goes, along := int64(0), "", j.To
 		if j.Open { // the one that is there is replaced
 			keep, goes = j.KeepFor.Microseconds(), j.Name
+		}
+		if firm {
+			along = ""
 		}
 		return r.sql.join, []any{
 			[]byte(j.Key), keep, ticketOf(j), firm, free, goes, j.Open, j.Held, along,
@@ -178,7 +173,11 @@ func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args
 		return r.sql.over, args
 	}
 	drops, above, below := besides(row)
-	return r.sql.told, append(args, drops, above, below, commas(must(c)), along)
+	along := ""
+	if !firm {
+		along = commas(hearers(c, false))
+	}
+	return r.sql.told, append(args, drops, above, below, commas(hearers(c, true)), along)
 }
 
 // argsOfAll are the arguments of all.sql.
@@ -191,7 +190,7 @@ func argsOfAll(c *rowlocker.Change, firm bool) []any {
 		keys[i], keep[i], values[i], old[i] = []byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), row.Version
 		drops[i], beside[i], behind[i] = besides(row)
 	}
-	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(must(c))}
+	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(hearers(c, true))}
 }
 
 // valueOf returns the value of a row that is written. Empty is none.
@@ -224,23 +223,13 @@ func ticketOf(j *rowlocker.Join) string {
 	return j.Name + "/" + base64.StdEncoding.EncodeToString(j.Value)
 }
 
-// must returns the processes that must hear of a change.
-func must(c *rowlocker.Change) (instances []string) {
+// hearers returns the processes that a change of rows is told to, or only those
+// that must hear of it.
+func hearers(c *rowlocker.Change, must bool) (instances []string) {
 	for _, m := range c.Tell {
-		if m.Must {
+		if m.Must || !must {
 			instances = append(instances, m.To)
 		}
-	}
-	return instances
-}
-
-// hearers returns the processes that a change is told to.
-func hearers(c *rowlocker.Change) (instances []string) {
-	if c.Join != nil && c.Join.To != "" {
-		return []string{c.Join.To}
-	}
-	for _, m := range c.Tell {
-		instances = append(instances, m.To)
 	}
 	return instances
 }
@@ -248,25 +237,21 @@ func hearers(c *rowlocker.Change) (instances []string) {
 // commas joins names, which have none.
 func commas(names []string) string { return strings.Join(names, ",") }
 
-// refused fills in what has refused those of changes that were not done. It
-// returns those that what is there now would not refuse.
-func (r *rows) refused(ctx context.Context, changes []*rowlocker.Change) (left []*rowlocker.Change) {
+// explain fills in what has refused those of changes that were not done.
+func (r *rows) explain(ctx context.Context, changes []*rowlocker.Change) {
 	var keys, ears []string
 	var which []*rowlocker.Change
 	for _, c := range changes {
 		if c.Done || c.Err != nil {
 			continue
 		}
-		which, ears = append(which, c), append(ears, must(c)...)
-		if c.Join != nil {
-			keys = append(keys, c.Join.Key)
-		}
-		for _, row := range c.Rows {
-			keys = append(keys, row.Key)
+		which, keys, ears = append(which, c), append(keys, keyOf(c)), append(ears, hearers(c, true)...)
+		for i := 1; i < len(c.Rows); i++ {
+			keys = append(keys, c.Rows[i].Key)
 		}
 	}
 	if len(which) == 0 {
-		return nil
+		return
 	}
 	found, err := r.Load(ctx, keys)
 	var dead []string
@@ -280,44 +265,6 @@ func (r *rows) refused(ctx context.Context, changes []*rowlocker.Change) (left [
 		}
 		n := max(len(c.Rows), 1)
 		c.Current, found = found[:n], found[n:]
-		c.Dead = nil
-		for _, to := range must(c) {
-			if slices.Contains(dead, to) {
-				c.Dead = append(c.Dead, to)
-			}
-		}
-		if len(c.Dead) == 0 && fits(c) {
-			left = append(left, c)
-		}
+		c.Dead = slices.DeleteFunc(hearers(c, true), func(to string) bool { return !slices.Contains(dead, to) })
 	}
-	return left
-}
-
-// fits reports whether a change would be done on its Current.
-func fits(c *rowlocker.Change) bool {
-	if j := c.Join; j != nil {
-		now := &c.Current[0]
-		has := func(t rowlocker.Ticket) bool { return t.Name == j.Name }
-		switch {
-		case now.Version == 0:
-			return false
-		case !j.Open:
-			return now.Value[0] != '/' && now.Value[0] != '!'
-		}
-		return now.Value[0] == '!' && (!j.Held || slices.ContainsFunc(now.Tickets, has))
-	}
-	for i := range c.Rows {
-		row, now := &c.Rows[i], &c.Current[i]
-		if row.Version != rowlocker.Any && row.Version != now.Version {
-			return false
-		}
-		_, above, below := besides(row)
-		for _, t := range now.Tickets {
-			goes := slices.ContainsFunc(row.Drop, func(d rowlocker.Ticket) bool { return d.Name == t.Name })
-			if !goes && (t.Version > above || t.Version < below && !strings.HasPrefix(t.Name, "m.")) {
-				return false
-			}
-		}
-	}
-	return true
 }

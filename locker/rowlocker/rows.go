@@ -188,10 +188,9 @@ type Change struct {
 	Version int64
 	Written int64
 	// Current is, if not Done, what is there in place of each of Rows, or the
-	// row of Join.Key: never a row that the Change would have been done on. If
-	// a read shows such a row, because what has refused the Change is still
-	// under way or has gone, do the Change again, or say [locker.ErrUnsent] in
-	// Err.
+	// row of Join.Key. If what has refused the Change is still under way or has
+	// gone, that may be a row on which it would be done: the Locker then sends
+	// it again after a moment.
 	Current []Row
 	// Dead are, if not Done, processes without a pulse that must hear.
 	Dead []string

@@ -37,7 +37,8 @@ import (
 //	anything else                       the row                 see above
 //
 // From its second refusal on, a task that only acquires steps back, so that it
-// does not get in the way of who hands the key over.
+// does not get in the way of who hands the key over. So does one that was
+// refused though its row is as it was.
 type task struct {
 	key   string
 	calls []*call
@@ -86,12 +87,12 @@ func (t *task) asks(owner string) bool {
 }
 
 // stepBack puts off a task that was refused after a request that took so long.
-func (t *task) stepBack(took time.Duration) {
-	if t.tries < 2 || !t.acquires() {
+func (t *task) stepBack(took time.Duration, unchanged bool) {
+	if t.tries < 2 || !unchanged && !t.acquires() {
 		return
 	}
 	t.after = time.Now().Add(limits.Jitter(took<<min(t.tries-1, 4) + 1))
-	t.have = false // what the refusal told will be old
+	t.have = unchanged // else what the refusal told will be old
 }
 
 // done answers the calls.
@@ -188,8 +189,10 @@ func (d *desk) swap(ctx context.Context, sent []*task) (rest []*task) {
 		default:
 			d.died(c)
 			t.refused = c.Join != nil
-			d.knows(t, c.Current[0])
-			t.stepBack(time.Since(began))
+			old, now := t.src, c.Current[0]
+			d.knows(t, now)
+			t.stepBack(time.Since(began),
+				now.Version == old.Version && len(now.Tickets) == len(old.Tickets) && len(c.Dead) == 0)
 			rest = append(rest, t)
 		}
 	}
