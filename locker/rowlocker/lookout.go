@@ -147,7 +147,7 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 			l.waker.Granted(key, s.Owner, o)
 		}
 	}
-	l.tellFinders(map[string]*row{key: r})
+	l.tellFinders(key, r)
 }
 
 // left returns how much of an offer is sure to be left when w was last seen to
@@ -205,38 +205,31 @@ func (l *lookout) look(keys []string) {
 	if err != nil {
 		return
 	}
-	rows := make(map[string]*row, len(found))
-	for i := range found {
-		if found[i].Version > 0 {
-			rows[found[i].Key] = l.desk.decode(&found[i])
+	for i, key := range keys {
+		if found[i].Version == 0 {
+			continue
 		}
-	}
-	l.tellFinders(rows)
-	for _, key := range keys {
-		if r := rows[key]; r != nil {
-			for _, own := range r.owners {
-				l.tell(key, r, own, sent)
-			}
+		r := l.desk.decode(&found[i])
+		l.tellFinders(key, r)
+		for _, own := range r.owners {
+			l.tell(key, r, own, sent)
 		}
 	}
 }
 
 // tellFinders tells the guard of claims that waited here and will find a
 // record now.
-func (l *lookout) tellFinders(rows map[string]*row) {
-	recorded := false
-	for _, r := range rows {
-		recorded = recorded || r.counting() != nil
-	}
-	if !recorded {
+func (l *lookout) tellFinders(key string, r *row) {
+	found := r.counting()
+	if found == nil {
 		return
 	}
-	for _, c := range l.book.finders(rows) {
-		found := rows[c.Key].record
-		if int64(len(found.Value)) < found.Size { // it stands in a row of its own
-			found.Value = nil
-		}
-		l.waker.Recorded(c.Key, c.Owner, string(found.Value))
+	value := string(found.Value)
+	if int64(len(value)) < found.Size { // it stands in a row of its own
+		value = ""
+	}
+	for _, owner := range l.book.finders(key, r) {
+		l.waker.Recorded(key, owner, value)
 	}
 }
 
