@@ -350,7 +350,8 @@ func (s *rowStore) beats(who string) bool { return time.Now().Before(s.pulses[wh
 
 func (k *rowKind) traits() rowlocker.Traits {
 	t := rowlocker.Traits{
-		Name: k.name, Clock: k.clock, Blind: k.blind, Single: k.single, Members: k.membership, Workers: 2, Batch: 8,
+		Name: k.name, Clock: k.clock, Blind: k.blind, Single: k.single, Tickets: k.tickets, Members: k.membership,
+		Workers: 2, Batch: 8,
 	}
 	if k.clock {
 		t.Grain = time.Microsecond

@@ -26,25 +26,22 @@ type rows struct {
 }
 
 var (
-	_ rowlocker.Ears      = (*rows)(nil)
-	_ rowlocker.Pulse     = (*rows)(nil)
-	_ rowlocker.Ticketing = (*rows)(nil)
-	_ rowlocker.Worker    = (*rows)(nil)
+	_ rowlocker.Ears   = (*rows)(nil)
+	_ rowlocker.Pulse  = (*rows)(nil)
+	_ rowlocker.Worker = (*rows)(nil)
 )
 
 // batchMax is the number of changes in a request.
 const batchMax = 256
 
+// Traits tell what PostgreSQL can do. A ticket is added to its row, under its
+// lock, and leaves the version as it is.
 func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
-		Name: "postgreslocker", Clock: true, Grain: time.Microsecond, Blind: true, Members: true,
+		Name: "postgreslocker", Clock: true, Grain: time.Microsecond, Blind: true, Tickets: true, Members: true,
 		Workers: workers, Batch: batchMax, Findings: findings,
 	}
 }
-
-// Tickets says that the rows have tickets: a join adds to the row, under its
-// lock, and leaves its version as it is.
-func (*rows) Tickets() {}
 
 // Open checks the settings and makes the pool.
 func (r *rows) Open() error {

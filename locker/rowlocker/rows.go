@@ -75,8 +75,10 @@ type Traits struct {
 	// keys one after the other.
 	Single bool
 
-	// Members says that Join.Open works. The Rows are then [Ticketing].
-	Members bool
+	// Tickets says that claims can queue up beside a row by a [Join], so that
+	// those who come get in nobody's way. There should be a [Pulse]. Members
+	// says that Join.Open works, too.
+	Tickets, Members bool
 
 	// Limits and Findings are those of [locker.Capabilities].
 	Limits   locker.Limits
@@ -249,10 +251,6 @@ type Pulse interface {
 	// Dead returns those of instances that have no pulse.
 	Dead(ctx context.Context, instances []string) ([]string, error)
 }
-
-// Ticketing are Rows beside which claims can queue up by a [Join], so that
-// those who come get in nobody's way. They should have a [Pulse].
-type Ticketing interface{ Tickets() }
 
 // Glancing are Rows with tickets that cost requests of their own.
 type Glancing interface {

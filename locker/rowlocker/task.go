@@ -273,8 +273,7 @@ func (d *desk) owns(q *request) bool {
 // gets in nobody's way if the row that is known is old.
 func (d *desk) joinable(q *request) bool {
 	known, ok := d.memory.known(q.key)
-	_, tickets := d.rows.(Ticketing)
-	return ok && tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone() != nil
+	return ok && d.traits.Tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone() != nil
 }
 
 // decode returns what src says.
