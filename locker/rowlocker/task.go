@@ -86,13 +86,20 @@ func (t *task) asks(owner string) bool {
 	return slices.ContainsFunc(t.qs, func(q *request) bool { return q.verb == acquire && q.owner == owner })
 }
 
+// againMost is the longest pause before a change is sent again that nothing
+// seems to refuse.
+const againMost = 50 * time.Millisecond
+
 // stepBack puts off a task that was refused after a request that took so long.
 func (t *task) stepBack(took time.Duration, unchanged bool) {
 	if t.tries < 2 || !unchanged && !t.acquires() {
 		return
 	}
-	t.after = time.Now().Add(limits.Jitter(took<<min(t.tries-1, 4) + 1))
-	t.have = unchanged // else what the refusal told will be old
+	pause := took << min(t.tries-1, 4)
+	if t.have = unchanged; unchanged { // else what the refusal told will be old
+		pause = min(pause, againMost)
+	}
+	t.after = time.Now().Add(limits.Jitter(pause + 1))
 }
 
 // done answers the calls.
