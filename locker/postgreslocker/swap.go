@@ -97,6 +97,9 @@ func (r *rows) write(ctx context.Context, changes []*rowlocker.Change, free bool
 		if ended { // a message is a hint
 			return nil
 		}
+		if later != nil && code(err) != "" { // or the pool closes the connection
+			_, _ = conn.Exec(ctx, "ROLLBACK")
+		}
 		return err
 	})
 	for i, c := range changes {
