@@ -42,7 +42,9 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		left = left[n:]
 	}
 	refused := slices.DeleteFunc(all, func(p *pending) bool { return p.change.Done || p.change.Err != nil })
-	_ = lockerkit.Each(len(refused), flights, func(i int) error { return refused[i].fail(unsent(r.reread(ctx, refused[i]))) })
+	_ = lockerkit.Each(len(refused), flights, func(i int) error {
+		return refused[i].fail(unsent(r.reread(ctx, refused[i])))
+	})
 	if len(changes) == 1 {
 		return changes[0].Err
 	}
