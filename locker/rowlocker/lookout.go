@@ -45,10 +45,13 @@ func (l *lookout) listen(ears Ears) {
 		now := time.Now()
 		return l.deaf.CompareAndSwap(nil, &now)
 	}
-	for {
+	for again := false; ; again = true {
 		ears.Listen(l.life.Context(), l.desk.instance, l.heard, func() {
 			l.deaf.Store(nil)
 			l.waker.WakeAll()
+			if again { // what was missed nobody tells again
+				l.lookAll()
+			}
 		})
 		if lost() {
 			l.book.bell.Ring()
@@ -171,7 +174,7 @@ func (l *lookout) mind() {
 }
 
 // poll looks until the locker ends.
-func (l *lookout) poll() { l.book.bell.Look(l.life.Context().Done(), l.pause, l.lookAll) }
+func (l *lookout) poll() { l.book.bell.Look(l.life.Context().Done(), l.pause, l.lookDeaf) }
 
 // pause returns the pause after a look that took so long. Processes that began
 // together drift apart.
@@ -183,11 +186,17 @@ func (l *lookout) pause(took time.Duration) time.Duration {
 	return max(floor, min(pollShare*took, pollCeil)) + limits.Jitter(floor/4)
 }
 
-// lookAll looks at all keys of this process, and reports whether to look again.
-func (l *lookout) lookAll() (again bool) {
+// lookDeaf looks at all keys of this process if no message tells of them, and
+// reports whether to look again.
+func (l *lookout) lookDeaf() (again bool) {
 	if !l.polls() {
 		return !l.hears()
 	}
+	return l.lookAll()
+}
+
+// lookAll looks at all keys of this process, and reports whether there are any.
+func (l *lookout) lookAll() bool {
 	keys := l.book.watched()
 	for page := range slices.Chunk(keys, pollPage) {
 		l.look(page)
