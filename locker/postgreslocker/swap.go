@@ -169,31 +169,32 @@ func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args
 	row := &c.Rows[0]
 	args = []any{[]byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), firm, free}
 	if row.Version == 0 {
-		return r.sql.into, args
+		return r.sql.into, append(args, row.Waits)
 	}
 	args = append(args, row.Version)
 	if len(c.Tell) == 0 && len(row.Drop) == 0 && row.Beside == 0 && c.Current == nil {
-		return r.sql.over, args
+		return r.sql.over, append(args, row.Waits)
 	}
 	drops, above, below := besides(row)
 	along := ""
 	if !firm {
 		along = commas(hearers(c, false))
 	}
-	return r.sql.told, append(args, drops, above, below, commas(hearers(c, true)), along)
+	return r.sql.told, append(args, drops, above, below, commas(hearers(c, true)), along, row.Waits)
 }
 
 // argsOfAll are the arguments of all.sql.
 func argsOfAll(c *rowlocker.Change, firm bool) []any {
 	n := len(c.Rows)
-	keys, values, drops := make([][]byte, n), make([][]byte, n), make([]string, n)
+	keys, values, drops, waits := make([][]byte, n), make([][]byte, n), make([]string, n), make([]bool, n)
 	keep, old, beside, behind := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for i := range c.Rows {
 		row := &c.Rows[i]
 		keys[i], keep[i], values[i], old[i] = []byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), row.Version
 		drops[i], beside[i], behind[i] = besides(row)
+		waits[i] = row.Waits
 	}
-	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(hearers(c, true))}
+	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(hearers(c, true)), waits}
 }
 
 // valueOf returns the value of a row that is written. Empty is none.

@@ -147,6 +147,10 @@ type Row struct {
 	Alone  bool
 	Beside int64
 
+	// Waits says of a Row that is written that claims wait in it. Its owners
+	// know that, see [Join].
+	Waits bool
+
 	// Marks are owners with a limit above 1 that became owners by this write,
 	// were renewed, or are no owners any more. A store may keep them for users
 	// who compare owners in transactions of their own, see [locker.Hold]. Other
@@ -215,7 +219,7 @@ type Join struct {
 	Key    string
 	Tag    string // of the row that is known
 	Ticket        // Version is set by Swap
-	To     string // instance that is told of the ticket, or ""
+	To     string // instance that is told of the ticket, unless others wait in the row or beside it; or ""
 
 	// Open, only with Members, says that the ticket is a share of the key. The
 	// step is then refused unless the Value of the row begins with "!/". Held
