@@ -102,8 +102,9 @@ func (t *table) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error
 	for i, k := range keys {
 		args[i] = []byte(k)
 	}
-	where := "WHERE k IN (" + commas("?", len(keys)) + ") UNION ALL SELECT NULL, 0, 0, NULL, " + t.Now + ", " + t.ReadOnly
-	if err := t.scan(ctx, where, args, func(r rowlocker.Row) { found[r.Key] = r }); err != nil {
+	these := "WHERE k IN (" + commas("?", len(keys)) + ")"
+	now := " UNION ALL SELECT NULL, 0, 0, NULL, " + t.Now + ", " + t.ReadOnly
+	if err := t.scan(ctx, these+now, args, func(r rowlocker.Row) { found[r.Key] = r }); err != nil {
 		return nil, err
 	}
 	rows := make([]rowlocker.Row, len(keys))
