@@ -73,8 +73,6 @@ func (n *rowNet) locker(p *process) locker.Locker {
 	switch k := n.store.kind; {
 	case k.membership && !k.tickets, k.tickets && !k.pulse, k.pulse && !k.ears:
 		panic(k.name + ": members need tickets, tickets a pulse, a pulse ears; see deaf")
-	case k.tickets:
-		return rowlocker.New(rowTickets{rowPulse{rowEars{l}}})
 	case k.pulse:
 		return rowlocker.New(rowPulse{rowEars{l}})
 	case k.ears:
@@ -413,9 +411,3 @@ func (l rowPulse) Dead(ctx context.Context, instances []string) (dead []string, 
 	}
 	return dead, nil
 }
-
-// rowTickets are Rows beside which claims queue up.
-type rowTickets struct{ rowPulse }
-
-// Tickets implements [rowlocker.Ticketing].
-func (rowTickets) Tickets() {}

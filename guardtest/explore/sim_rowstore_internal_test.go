@@ -241,6 +241,10 @@ func (s *rowStore) join(process string, c *rowlocker.Change) {
 		c.Version = s.place
 	}
 	e.tickets = slices.DeleteFunc(e.tickets, func(t rowTicket) bool { return t.Name == j.Name && j.Open })
+	waits := func(t rowTicket) bool { return !strings.HasPrefix(t.Name, "m.") }
+	if s.kind.clock && (e.Waits || slices.ContainsFunc(e.tickets, waits)) {
+		j.To = "" // the owner knows that others wait
+	}
 	if !j.Leave {
 		j.Version = c.Version
 		e.tickets = append(e.tickets, rowTicket{j.Ticket, process, s.now().Add(j.KeepFor), j.Open})
@@ -258,7 +262,9 @@ func (s *rowStore) write(process string, c *rowlocker.Change, row rowlocker.Row,
 		if row.KeepFor <= 0 {
 			panic("a row that is kept for no time")
 		}
-		e.Row = rowlocker.Row{Key: row.Key, Version: c.Version, Written: c.Written, Value: row.Value}
+		e.Row = rowlocker.Row{
+			Key: row.Key, Version: c.Version, Written: c.Written, Value: row.Value, Waits: row.Waits,
+		}
 		e.held, e.kept = now.Add(row.HeldFor), now.Add(min(row.KeepFor, 100*time.Hour))
 		if row.RecordFor > 0 {
 			e.recorded = now.Add(row.RecordFor)
@@ -350,7 +356,8 @@ func (s *rowStore) beats(who string) bool { return time.Now().Before(s.pulses[wh
 
 func (k *rowKind) traits() rowlocker.Traits {
 	t := rowlocker.Traits{
-		Name: k.name, Clock: k.clock, Blind: k.blind, Single: k.single, Members: k.membership, Workers: 2, Batch: 8,
+		Name: k.name, Clock: k.clock, Blind: k.blind, Single: k.single, Tickets: k.tickets, Members: k.membership,
+		Workers: 2, Batch: 8,
 	}
 	if k.clock {
 		t.Grain = time.Microsecond

@@ -27,8 +27,7 @@ type Dialect struct {
 
 	// Upsert stands behind the Values of an INSERT. Upsert replaces a row whose
 	// version is one less than the new one. For any other row it makes the
-	// whole statement fail, with an error that Judge calls Again. The column
-	// record stays as it is if the new one is NULL.
+	// whole statement fail, with an error that Judge calls Again.
 	Upsert string
 
 	// Bound returns what stands in front of a statement that writes. The server

@@ -94,37 +94,27 @@ func (t *table) Traits() rowlocker.Traits {
 
 const batchMax = 128
 
-// Load returns the rows of keys.
+// Load returns the rows of keys. The last row of the answer has the time only,
+// for keys that have no row.
 func (t *table) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
-	rows, err := t.load(ctx, keys)
-	if err != nil {
-		return nil, t.failed(err, true)
-	}
-	return rows, nil
-}
-
-func (t *table) load(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
 	args := make([]any, len(keys))
-	at := make(map[string]int, len(keys))
+	found := make(map[string]rowlocker.Row, len(keys)+1)
+	for i, k := range keys {
+		args[i] = []byte(k)
+	}
+	these := "WHERE k IN (" + commas("?", len(keys)) + ")"
+	now := " UNION ALL SELECT NULL, 0, 0, NULL, " + t.Now + ", " + t.ReadOnly
+	if err := t.scan(ctx, these+now, args, func(r rowlocker.Row) { found[r.Key] = r }); err != nil {
+		return nil, err
+	}
 	rows := make([]rowlocker.Row, len(keys))
 	for i, k := range keys {
-		args[i], at[k], rows[i].Key = []byte(k), i, k
-	}
-	n := 0
-	err := t.scan(ctx, "WHERE k IN ("+commas("?", len(keys))+")", args, func(r rowlocker.Row) {
-		rows[at[r.Key]] = r
-		n++
-	})
-	if err != nil || n == len(keys) {
-		return rows, err
-	}
-	now, err := t.now(ctx)
-	for i := range rows {
-		if rows[i].Version == 0 {
-			rows[i].Now = now
+		var there bool
+		if rows[i], there = found[k]; !there {
+			rows[i] = rowlocker.Row{Key: k, Now: found[""].Now}
 		}
 	}
-	return rows, err
+	return rows, nil
 }
 
 // Scan returns rows behind after.
@@ -132,15 +122,12 @@ func (t *table) Scan(ctx context.Context, after string, n int) (rows []rowlocker
 	err = t.scan(ctx, "WHERE k > ? ORDER BY k LIMIT ?", []any{[]byte(after), n}, func(r rowlocker.Row) {
 		rows = append(rows, r)
 	})
-	if err != nil {
-		return nil, t.failed(err, true)
-	}
-	return rows, nil
+	return rows, err
 }
 
 func (t *table) scan(ctx context.Context, where string, args []any, each func(rowlocker.Row)) error {
 	query := "SELECT k, version, written, value, " + t.Now + ", " + t.ReadOnly + " FROM " + t.name + " " + where
-	return t.each(ctx, query, args, func(rows *sql.Rows) error {
+	err := t.each(ctx, query, args, func(rows *sql.Rows) error {
 		var r rowlocker.Row
 		var key []byte
 		var readOnly bool
@@ -154,6 +141,10 @@ func (t *table) scan(ctx context.Context, where string, args []any, each func(ro
 		each(r)
 		return nil
 	})
+	if err != nil {
+		return t.failed(err, true)
+	}
+	return nil
 }
 
 // Swap writes the rows of all changes in one statement. If that fails because
@@ -184,10 +175,8 @@ func (t *table) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 	for i, r := range c.Rows {
 		keys[i] = r.Key
 	}
-	if c.Current, err = t.load(ctx, keys); err != nil {
-		return t.failed(err, true)
-	}
-	return nil
+	c.Current, err = t.Load(ctx, keys)
+	return err
 }
 
 // write writes rows in one statement, in the order of their keys, so that two
@@ -325,18 +314,6 @@ func (l *Locker) Migrate(ctx context.Context) error {
 		return t.sorted(err)
 	}
 	return nil
-}
-
-// now returns the server's time.
-func (t *table) now(ctx context.Context) (now int64, err error) {
-	err = t.each(ctx, "SELECT "+t.Now+", "+t.ReadOnly, nil, func(rows *sql.Rows) error {
-		var readOnly bool
-		if err := rows.Scan(&now, &readOnly); err != nil || !readOnly {
-			return err
-		}
-		return errReadOnly
-	})
-	return now, err
 }
 
 const (

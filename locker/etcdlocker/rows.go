@@ -58,7 +58,6 @@ type rows struct {
 }
 
 var _ interface {
-	rowlocker.Ticketing
 	rowlocker.Pulse
 	rowlocker.Worker
 	rowlocker.Explaining
@@ -79,7 +78,7 @@ const (
 
 func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
-		Name: store, Blind: true, Members: true, Workers: 2, Batch: batchMax,
+		Name: store, Blind: true, Tickets: true, Members: true, Workers: 2, Batch: batchMax,
 		Limits: limits, Findings: findings,
 	}
 }
@@ -91,8 +90,6 @@ func (r *rows) Open() error {
 	}
 	return r.servers.open()
 }
-
-func (*rows) Tickets() {}
 
 func (r *rows) rowKey(key string) string          { return r.prefix + "{" + key + "}" }
 func (r *rows) ownedKey(key string) string        { return r.rowKey(key) + "/h" }

@@ -1,7 +1,6 @@
 package natslocker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,10 +31,10 @@ func New(nc *nats.Conn, bucket string) *Locker {
 }
 
 const (
-	margin   = time.Second           // by which the clocks of two servers may differ
-	held     = "Guard-Held"          // header: for how long the key may be owned
-	waitMost = 50 * time.Millisecond // the longest pause before a write is tried again
-	underWay = 10164                 // code of a refusal by a write that is under way
+	margin   = time.Second  // by which the clocks of two servers may differ
+	held     = "Guard-Held" // header: for how long the key may be owned
+	underWay = 10164        // code of a refusal by a write that is under way
+	flights  = 128          // requests for one call at a time
 
 	connectPause = 5 * time.Millisecond // between two looks whether there is a connection
 )
@@ -193,19 +191,13 @@ func (r *rows) load(ctx context.Context, key string) (row rowlocker.Row, err err
 	return row, err
 }
 
-// all calls f for 0 to n-1, at once, and waits.
-func all(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { f(i) })
-	}
-	wg.Wait()
-}
-
 func (r *rows) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
-	found, errs := make([]rowlocker.Row, len(keys)), make([]error, len(keys))
-	all(len(keys), func(i int) { found[i], errs[i] = r.load(ctx, keys[i]) })
-	return found, cmp.Or(errs...)
+	found := make([]rowlocker.Row, len(keys))
+	err := lockerkit.Each(len(keys), flights, func(i int) (err error) {
+		found[i], err = r.load(ctx, keys[i])
+		return err
+	})
+	return found, err
 }
 
 func (r *rows) Scan(ctx context.Context, after string, n int) ([]rowlocker.Row, error) {
@@ -228,15 +220,25 @@ func (r *rows) Scan(ctx context.Context, after string, n int) ([]rowlocker.Row, 
 }
 
 func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
-	all(len(changes), func(i int) { r.swap(ctx, changes[i]) })
-	return nil
+	return lockerkit.Each(len(changes), flights, func(i int) error {
+		r.swap(ctx, changes[i])
+		return nil
+	})
 }
 
 // swap publishes the row, if the last message on its subject is the right one.
+// A write under way refuses others too, before the leader shows it.
 func (r *rows) swap(ctx context.Context, c *rowlocker.Change) {
 	row := &c.Rows[0]
-	ack, now, err := r.publish(ctx, row)
-	c.Done, c.Current, c.Err = err == nil && now == nil, now, err
+	ack, err := r.ask(ctx, r.message(row))
+	c.Done, c.Current, c.Err = err == nil, nil, err
+	switch code(err) {
+	case jetstream.JSErrCodeStreamWrongLastSequence, underWay:
+		now, err := r.load(ctx, row.Key)
+		if c.Current, c.Err = []rowlocker.Row{now}, nil; err != nil {
+			c.Err = fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
+		}
+	}
 	if c.Done {
 		c.Version, row.Tag = ack.Seq, strconv.FormatInt(ack.Seq, 10)
 		for _, t := range c.Tell { // a hint
@@ -245,33 +247,9 @@ func (r *rows) swap(ctx context.Context, c *rowlocker.Change) {
 	}
 }
 
-// publish returns the row that refused the write of a row in now. A write under
-// way refuses others too, before the leader shows it, and the marker of a
-// deletion that has refused one may be gone when the row is read. So publish
-// tries again while the row is the right one.
-func (r *rows) publish(ctx context.Context, row *rowlocker.Row) (ack answer, now []rowlocker.Row, err error) {
-	m, tag := r.message(row)
-	for wait := time.Millisecond; ; wait = min(2*wait, waitMost) {
-		ack, err = r.ask(ctx, m)
-		switch code(err) {
-		case jetstream.JSErrCodeStreamWrongLastSequence, underWay:
-		default:
-			return ack, nil, err
-		}
-		found, err := r.load(ctx, row.Key)
-		if err != nil {
-			return ack, nil, fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
-		} else if cmp.Or(found.Tag, "0") != tag {
-			return ack, []rowlocker.Row{found}, nil
-		}
-		lockerkit.Pause(wait, ctx.Done())
-	}
-}
-
-// message returns the message that writes a row, and the Tag of the row that it
-// is to be written over, or "0".
-func (r *rows) message(row *rowlocker.Row) (m *nats.Msg, tag string) {
-	m = &nats.Msg{Subject: r.subject(encode(row.Key)), Data: row.Value, Header: nats.Header{}}
+// message returns the message that writes a row.
+func (r *rows) message(row *rowlocker.Row) *nats.Msg {
+	m := &nats.Msg{Subject: r.subject(encode(row.Key)), Data: row.Value, Header: nats.Header{}}
 	seconds := int64((min(row.KeepFor, math.MaxInt64/2) + margin + time.Second - 1) / time.Second)
 	if row.Value == nil {
 		m.Header.Set("KV-Operation", "DEL")
@@ -280,14 +258,14 @@ func (r *rows) message(row *rowlocker.Row) (m *nats.Msg, tag string) {
 		m.Header.Set(held, row.HeldFor.String())
 	}
 	m.Header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(seconds, 10)+"s")
-	tag = strconv.FormatInt(row.Version, 10)
-	if row.Version == 0 && row.Tag != "" {
+	tag := strconv.FormatInt(row.Version, 10)
+	if row.Version == 0 && row.Tag != "" { // what a deletion has left
 		tag = row.Tag
 	}
 	if row.Version != rowlocker.Any {
 		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, tag)
 	}
-	return m, tag
+	return m
 }
 
 // ear returns the subject of messages to instance, up to key and version.

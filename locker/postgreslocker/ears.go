@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -21,7 +20,6 @@ import (
 const (
 	pingEvery = time.Second
 	deafAfter = 3 * time.Second
-	noticeMax = 7900 // bytes; the server takes less than 8000
 )
 
 // ears are the connection that listens.
@@ -124,35 +122,24 @@ func (r *rows) attend(ctx context.Context, conn *pgx.Conn, channel string) error
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 		return err
 	}
-	return r.notify(ctx, []string{channel}, []string{hello})
+	_, err := collect(ctx, r.server, r.server.calls, pgx.RowTo[any], "SELECT pg_notify($1, $2)", channel, hello)
+	return err
 }
 
 const listenSQL = `SELECT pg_advisory_lock_shared(hashtextextended($1::text, $2::bigint)),
 set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '2', false),
 set_config('tcp_keepalives_count', '3', false)`
 
-// notify does not wait for the disk.
-func (r *rows) notify(ctx context.Context, channels, texts []string) error {
-	_, err := collect(ctx, r.server, r.server.calls, pgx.RowTo[string], tellSQL, channels, texts)
-	return err
-}
-
-const tellSQL = `SELECT set_config('synchronous_commit', 'off', true) FROM unnest($1::text[], $2::text[]) AS m(c, t),
-LATERAL pg_notify(m.c, m.t)`
-
-// noticed returns what a message tells. That of a row is "r KEY VERSION WRITTEN
-// VALUE TICKET ...", and that of a ticket is "t KEY VERSION WRITTEN
-// NAME/VALUE". Keys and values are in base64. A value that is too long is left
-// out.
+// noticed returns what a message tells, see newsSQL and newsOfTicketSQL.
 func noticed(text string) (row rowlocker.Row, ok bool) {
 	f := strings.Split(text, " ")
-	if len(f) < 4 {
+	if len(f) < 3 {
 		return row, false
 	}
 	key, _ := base64.StdEncoding.DecodeString(f[1])
 	row.Key = string(key)
 	if f[0] == "t" {
-		row.Tickets = ticketsOf([]string{f[2] + "/" + f[len(f)-1]})
+		row.Tickets = ticketsOf(f[2:])
 		return row, len(row.Tickets) > 0
 	}
 	row.Version, _ = strconv.ParseInt(f[2], 10, 64)
@@ -162,58 +149,6 @@ func noticed(text string) (row rowlocker.Row, ok bool) {
 		row.Tickets = ticketsOf(f[5:])
 	}
 	return row, row.Version > 0
-}
-
-// newsOf is the message of a row: VERSION and WRITTEN stand between.
-func newsOf(row *rowlocker.Row) (head, tail string) {
-	head, tail = "r "+encoded([]byte(row.Key)), " "+encoded(row.Value)
-	if len(head)+len(tail) > noticeMax {
-		tail = ""
-	}
-	return head, tail
-}
-
-// newsOfTicket is newsOf for a ticket.
-func newsOfTicket(j *rowlocker.Join) (head, tail string) {
-	return "t " + encoded([]byte(j.Key)), " " + ticketOf(j)
-}
-
-// tell sends the messages of the changes that were done, if they have waited
-// for the disk. One that gets lost is found by the next look. The changes of
-// several rows send none themselves.
-func (r *rows) tell(changes []*rowlocker.Change, firm bool) {
-	var channels, texts []string
-	for _, c := range changes {
-		if !c.Done || !firm && isSingle(c) {
-			continue
-		}
-		add := func(to, head, tail string) {
-			channels = append(channels, channelOf(to))
-			texts = append(texts, fmt.Sprintf("%s %d %d%s", head, c.Version, c.Written, tail))
-		}
-		if j := c.Join; j != nil && j.To != "" {
-			head, tail := newsOfTicket(j)
-			add(j.To, head, tail)
-		}
-		for _, m := range c.Tell {
-			head, tail := newsOf(&c.Rows[m.Row])
-			for _, t := range c.Current[0].Tickets {
-				one := fmt.Sprintf(" %d/%s/%s", t.Version, t.Name, encoded(t.Value))
-				if m.Row == 0 && tail != "" && len(head)+len(tail)+len(one) <= noticeMax-2*20 {
-					tail += one
-				}
-			}
-			add(m.To, head, tail)
-		}
-	}
-	if len(channels) == 0 {
-		return
-	}
-	r.news.Go(func() { // ends with its one request, and Close waits for that
-		ctx, cancel := context.WithTimeout(r.server.wire, tripMax)
-		defer cancel()
-		_ = r.notify(ctx, channels, texts)
-	})
 }
 
 const (

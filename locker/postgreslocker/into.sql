@@ -1,7 +1,7 @@
 -- One row of a key that has none.
-INSERT INTO {T} AS t (k, version, written, ends, value)
-SELECT $1, n.now, n.now, n.now + $2::bigint, $3::bytea FROM (SELECT {NOW} AS now OFFSET 0) AS n
+INSERT INTO {T} AS t (k, version, written, ends, value, waits)
+SELECT $1, n.now, n.now, n.now + $2::bigint, $3::bytea, $6 FROM (SELECT {NOW} AS now OFFSET 0) AS n
 WHERE NOT EXISTS (SELECT FROM {T} AS f WHERE f.k = $1 AND ($5 OR f.value <> ''))
-ON CONFLICT (k) DO UPDATE SET version = greatest(t.version + 1, {NOW}), written = {NOW}, ends = {NOW} + $2, value = $3
+ON CONFLICT (k) DO UPDATE SET version = greatest(t.version + 1, {NOW}), written = {NOW}, ends = {NOW} + $2, value = $3, waits = $6
 WHERE t.value = ''
-RETURNING t.version, t.written, t.tickets, {COMMIT}, NULL
+RETURNING t.version, t.written, {COMMIT}, NULL

@@ -9,11 +9,7 @@ import (
 )
 
 // Option changes one setting of [New].
-type Option interface{ apply(*settings) }
-
-type optionFunc func(*settings)
-
-func (f optionFunc) apply(s *settings) { f(s) }
+type Option func(*settings)
 
 // settings are kept as they were given; prepare finds what is wrong.
 type settings struct {
@@ -27,22 +23,22 @@ type settings struct {
 // WithTable names the table, with its schema in front if it has one:
 // "locks.guard_lease". The table of processes is named after it. Lockers
 // exclude each other only in the same table. Default "guard_lease".
-func WithTable(name string) Option { return optionFunc(func(s *settings) { s.table = name }) }
+func WithTable(name string) Option { return func(s *settings) { s.table = name } }
 
 // WithListen is the address of the server for the connection that listens, if
 // the pool goes through a pooler. The connection needs a direct way. The
 // address says all: BeforeConnect and AfterConnect of the pool are not called
 // for it.
-func WithListen(dsn string) Option { return optionFunc(func(s *settings) { s.listen = dsn }) }
+func WithListen(dsn string) Option { return func(s *settings) { s.listen = dsn } }
 
 // WithPollOnly makes the locker look for its claims every 20 ms, by one request
 // for all, and never listen.
-func WithPollOnly() Option { return optionFunc(func(s *settings) { s.pollOnly = true }) }
+func WithPollOnly() Option { return func(s *settings) { s.pollOnly = true } }
 
 // WithPooler avoids what a pooler in transaction mode cannot do: prepared
 // statements and, unless [WithListen] names a direct way, listening. The locker
 // then polls as with [WithPollOnly].
-func WithPooler() Option { return optionFunc(func(s *settings) { s.pooler = true }) }
+func WithPooler() Option { return func(s *settings) { s.pooler = true } }
 
 func init() {
 	locker.RegisterDSN("postgres", fromDSN)

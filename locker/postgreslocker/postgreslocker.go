@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
@@ -44,11 +43,11 @@ func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 	r := &rows{server: newServer(config), sql: &statements{}}
 	s := settings{table: "guard_lease"}
 	for _, o := range opts {
-		if lockerkit.IsNil(o) {
+		if o == nil {
 			s.nilOpt = true
 			continue
 		}
-		o.apply(&s)
+		o(&s)
 	}
 	r.wrong = r.prepare(&s)
 	return &Locker{rowlocker.New(r), r}

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,29 +23,25 @@ type rows struct {
 	server *server
 	ears   ears
 	pulse  atomic.Pointer[pulse]
-	news   sync.WaitGroup // messages on their way, until Close
 }
 
 var (
-	_ rowlocker.Ears      = (*rows)(nil)
-	_ rowlocker.Pulse     = (*rows)(nil)
-	_ rowlocker.Ticketing = (*rows)(nil)
-	_ rowlocker.Worker    = (*rows)(nil)
+	_ rowlocker.Ears   = (*rows)(nil)
+	_ rowlocker.Pulse  = (*rows)(nil)
+	_ rowlocker.Worker = (*rows)(nil)
 )
 
 // batchMax is the number of changes in a request.
 const batchMax = 256
 
+// Traits tell what PostgreSQL can do. A ticket is added to its row, under its
+// lock, and leaves the version as it is.
 func (*rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
-		Name: "postgreslocker", Clock: true, Grain: time.Microsecond, Blind: true, Members: true,
+		Name: "postgreslocker", Clock: true, Grain: time.Microsecond, Blind: true, Tickets: true, Members: true,
 		Workers: workers, Batch: batchMax, Findings: findings,
 	}
 }
-
-// Tickets says that the rows have tickets: a join adds to the row, under its
-// lock, and leaves its version as it is.
-func (*rows) Tickets() {}
 
 // Open checks the settings and makes the pool.
 func (r *rows) Open() error {
@@ -57,10 +52,7 @@ func (r *rows) Open() error {
 }
 
 // Close closes the connections.
-func (r *rows) Close() {
-	r.news.Wait()
-	r.server.close()
-}
+func (r *rows) Close() { r.server.close() }
 
 // scanned returns the row of a SELECT of rowSQL.
 func scanned(from pgx.CollectableRow) (row rowlocker.Row, err error) {

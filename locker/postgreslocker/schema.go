@@ -44,8 +44,24 @@ const (
 	// commitSQL lets changes that a crash may undo not wait for the disk.
 	commitSQL = `CASE WHEN NOT $4 THEN set_config('synchronous_commit', 'off', true)
   WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`
-	notifySQL = `(SELECT count(pg_notify('guard:' || m.instance, concat({HEAD}::text, ' ', {NEXT}, ' ', {WRITTEN}, {TAIL}::text)))
+	// newsSQL is the message of the row t: "r KEY VERSION WRITTEN VALUE TICKET
+	// ...", in base64, without the last ones if they are too long.
+	newsSQL = `concat_ws(' ', 'r', encode(t.k, 'base64'), t.version, t.written, CASE
+  WHEN octet_length(t.value) < 5100 THEN encode(t.value, 'base64') END, CASE
+  WHEN octet_length(t.value) * 11 / 8 + octet_length(array_to_string(t.tickets, ' ')) < 7000
+  THEN array_to_string(t.tickets, ' ') END)`
+	// newsOfTicketSQL is that of a ticket e beside it: "t KEY TICKET".
+	newsOfTicketSQL = `concat_ws(' ', 't', encode(t.k, 'base64'), e)`
+	notifySQL       = `(SELECT count(pg_notify('guard:' || m.instance, {NEWS}))
   FROM unnest(string_to_array({TELL}, ',')) AS m(instance))`
+	// afterSQL tells what a transaction before has done, and has waited for the
+	// disk: transactions that notify wait for one another. Each row is as it is
+	// by now, if it is a later one than was known.
+	afterSQL = `SELECT set_config('synchronous_commit', 'off', true), pg_notify('guard:' || m.instance, CASE m.ticket
+  WHEN '' THEN ` + newsSQL + ` ELSE (SELECT ` + newsOfTicketSQL + ` FROM unnest(t.tickets) AS e
+    WHERE split_part(e, '/', 2) = m.ticket) END)
+FROM unnest((SELECT $1::bytea[]), (SELECT $2::bigint[]), (SELECT $3::text[]), (SELECT $4::text[]))
+  AS m(k, old, ticket, instance) JOIN {T} AS t ON t.k = m.k AND t.version > m.old`
 
 	rowSQL = `coalesce(t.version, 0), coalesce(t.written, 0), t.value, t.tickets, {NOW}, ` +
 		`current_setting('transaction_read_only') = 'on'`
@@ -77,7 +93,7 @@ type statements struct {
 	tables []string // of rows, of processes
 	schema string
 
-	over, told, into, join, all         string // which write
+	over, told, into, join, all, after  string // which write, or tell
 	load, scan, beat, dead, sweep, bury string
 }
 
@@ -106,12 +122,11 @@ func statementsFor(name string) (*statements, error) {
 	}
 	s.schema, s.load, s.scan = fill(schemaSQL), fill(loadSQL), fill(scanSQL)
 	s.beat, s.dead, s.sweep, s.bury = fill(beatSQL), fill(deadSQL), fill(sweepSQL), fill(burySQL)
-	s.over, s.into = fill(overSQL), fill(intoSQL)
+	s.over, s.into, s.after = fill(overSQL), fill(intoSQL), fill(afterSQL)
 	s.told = fill(toldSQL, "{DROPS}", "$7", "{BESIDE}", "$8", "{BEHIND}", "$9", "{HEARD}", heardSQL, "{MUST}", "$10",
-		"{NOTIFY}", notifySQL, "{TELL}", "$11", "{HEAD}", "$12", "{TAIL}", "$13",
-		"{NEXT}", "t.version", "{WRITTEN}", "t.written")
-	s.join = fill(joinSQL, "{DROPS}", "$6", "{NOTIFY}", notifySQL, "{TELL}", "$9", "{HEAD}", "$10", "{TAIL}", "$11",
-		"{NEXT}", "coalesce({LAST}, {NOW})", "{WRITTEN}", "{NOW}")
+		"{NOTIFY}", notifySQL, "{TELL}", "$11", "{NEWS}", newsSQL)
+	s.join = fill(joinSQL, "{DROPS}", "$6", "{NOTIFY}", notifySQL, "{TELL}", "$9",
+		"{NEWS}", strings.Replace(newsOfTicketSQL, "e)", "t.tickets[cardinality(t.tickets)])", 1))
 	s.all = fill(allSQL, "{DROPS}", "c.drops", "{BESIDE}", "c.beside", "{BEHIND}", "c.behind", "{HEARD}", heardSQL,
 		"{MUST}", "$9")
 	return s, nil

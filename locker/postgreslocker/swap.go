@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
@@ -25,17 +26,21 @@ import (
 func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 	sorted := slices.Clone(changes) // two transactions lock rows in one order
 	slices.SortFunc(sorted, func(a, b *rowlocker.Change) int { return strings.Compare(keyOf(a), keyOf(b)) })
-	var single []*rowlocker.Change
+	var single, several, left []*rowlocker.Change
 	for _, c := range sorted {
 		if c.Done, c.Err, c.Current = false, nil, nil; isSingle(c) {
 			single = append(single, c)
+		} else {
+			several = append(several, c)
 		}
 	}
 	free := len(changes) > 1
 	r.write(ctx, single, free)
-	left := r.refused(ctx, single)
-	if len(left) == 0 && len(single) == len(changes) {
-		return nil
+	r.explain(ctx, single)
+	for _, c := range single {
+		if free && c.Current != nil && (c.Join != nil || c.Current[0].Version == c.Rows[0].Version) {
+			left = append(left, c)
+		}
 	}
 	if end, ok := ctx.Deadline(); ok && free { // the callers of the others wait too
 		limited, cancel := context.WithTimeout(ctx, time.Until(end)/2)
@@ -43,20 +48,12 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		ctx = limited
 	}
 	r.write(ctx, left, false)
-	for _, c := range sorted {
-		if !isSingle(c) {
-			left = append(left, c)
-			r.write(ctx, []*rowlocker.Change{c}, false)
-		}
+	for i := range several {
+		r.write(ctx, several[i:i+1], false)
 	}
-	for _, c := range r.refused(ctx, left) {
-		c.Err = errChanging
-	}
+	r.explain(ctx, append(left, several...))
 	return nil
 }
-
-var errChanging = errors.Join(locker.ErrUnavailable, locker.ErrUnsent,
-	errors.New("postgreslocker: what has refused the change is gone"))
 
 func keyOf(c *rowlocker.Change) string {
 	if c.Join != nil {
@@ -75,27 +72,35 @@ func isSingle(c *rowlocker.Change) bool {
 }
 
 // write sends changes in one request, which is one transaction, and fills in
-// what became of those that were done, or the error.
+// what became of those that were done, or the error. Messages travel in the
+// transaction if that does not wait for the disk, or in another behind it.
 func (r *rows) write(ctx context.Context, changes []*rowlocker.Change, free bool) {
 	if len(changes) == 0 {
 		return
 	}
 	firm := slices.ContainsFunc(changes, func(c *rowlocker.Change) bool { return !c.Loose })
-	answers := make([]written, len(changes))
-	err := r.server.send(ctx, r.server.calls, func(conn *pgxpool.Conn) (err error) {
-		b := &pgx.Batch{}
-		for _, c := range changes {
+	answers, later := make([]written, len(changes)), later(changes, firm)
+	err := r.server.send(ctx, r.server.calls, func(conn *pgxpool.Conn) error {
+		b, ended := &pgx.Batch{}, false
+		if later != nil {
+			b.Queue("BEGIN")
+		}
+		for i, c := range changes {
 			sql, args := r.statement(c, free, firm)
-			b.Queue(sql, args...)
+			b.Queue(sql, args...).Query(answers[i].read)
 		}
-		from := conn.SendBatch(ctx, b)
-		defer func() { err = errors.Join(err, from.Close()) }()
-		for i := range answers {
-			if err = answers[i].read(from); err != nil {
-				return err
-			}
+		if later != nil {
+			b.Queue("COMMIT").Exec(func(pgconn.CommandTag) error { ended = true; return nil })
+			b.Queue(r.sql.after, later...)
 		}
-		return nil
+		err := conn.SendBatch(ctx, b).Close()
+		if ended { // a message is a hint
+			return nil
+		}
+		if later != nil && code(err) != "" { // or the pool closes the connection
+			_, _ = conn.Exec(ctx, "ROLLBACK")
+		}
+		return err
 	})
 	for i, c := range changes {
 		switch a := &answers[i]; {
@@ -103,50 +108,59 @@ func (r *rows) write(ctx context.Context, changes []*rowlocker.Change, free bool
 			c.Err = translate(err)
 		case a.version > 0:
 			c.Done, c.Version, c.Written = true, a.version, a.written
-			c.Current = []rowlocker.Row{{Tickets: ticketsOf(a.tickets)}}
 		}
 	}
-	r.tell(changes, firm)
+}
+
+// later returns the arguments of afterSQL, or nil.
+func later(changes []*rowlocker.Change, firm bool) []any {
+	var keys [][]byte
+	var old []int64
+	var tickets, instances []string
+	for _, c := range changes {
+		if !firm && isSingle(c) {
+			continue
+		}
+		if j := c.Join; j != nil && j.To != "" {
+			keys, old = append(keys, []byte(j.Key)), append(old, -1)
+			tickets, instances = append(tickets, j.Name), append(instances, j.To)
+		}
+		for _, m := range c.Tell {
+			row := &c.Rows[m.Row]
+			keys, old = append(keys, []byte(row.Key)), append(old, row.Version)
+			tickets, instances = append(tickets, ""), append(instances, m.To)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return []any{keys, old, tickets, instances}
 }
 
 // written is what a statement says that was done: nothing, if the version is 0.
-type written struct {
-	version, written int64
-	tickets          []string // that are left
+type written struct{ version, written int64 }
+
+// read reads the answer of a statement.
+func (w *written) read(rs pgx.Rows) error {
+	if *w = (written{}); rs.Next() {
+		return rs.Scan(&w.version, &w.written, nil, nil)
+	}
+	return nil
 }
 
-// read reads the answer of the next statement.
-func (w *written) read(from pgx.BatchResults) error {
-	rs, err := from.Query()
-	if err != nil {
-		return err
-	}
-	defer rs.Close()
-	*w = written{}
-	if rs.Next() {
-		if err := rs.Scan(&w.version, &w.written, &w.tickets, nil, nil); err != nil {
-			return err
-		}
-	}
-	rs.Close()
-	return rs.Err()
-}
-
-// statement returns what carries out a change. Messages travel along if it does
-// not wait for the disk: transactions that notify wait for one another.
+// statement returns what carries out a change, and tells it if it does not wait
+// for the disk.
 func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args []any) {
-	along := ""
-	if !firm {
-		along = commas(hearers(c))
-	}
 	if j := c.Join; j != nil {
-		keep, goes := int64(0), ""
+		keep, goes, along := int64(0), "", j.To
 		if j.Open { // the one that is there is replaced
 			keep, goes = j.KeepFor.Microseconds(), j.Name
 		}
-		head, tail := newsOfTicket(j)
+		if firm {
+			along = ""
+		}
 		return r.sql.join, []any{
-			[]byte(j.Key), keep, ticketOf(j), firm, free, goes, j.Open, j.Held, along, head, tail,
+			[]byte(j.Key), keep, ticketOf(j), firm, free, goes, j.Open, j.Held, along,
 		}
 	}
 	if !isSingle(c) {
@@ -155,28 +169,32 @@ func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args
 	row := &c.Rows[0]
 	args = []any{[]byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), firm, free}
 	if row.Version == 0 {
-		return r.sql.into, args
+		return r.sql.into, append(args, row.Waits)
 	}
 	args = append(args, row.Version)
 	if len(c.Tell) == 0 && len(row.Drop) == 0 && row.Beside == 0 && c.Current == nil {
-		return r.sql.over, args
+		return r.sql.over, append(args, row.Waits)
 	}
 	drops, above, below := besides(row)
-	head, tail := newsOf(row)
-	return r.sql.told, append(args, drops, above, below, commas(must(c)), along, head, tail)
+	along := ""
+	if !firm {
+		along = commas(hearers(c, false))
+	}
+	return r.sql.told, append(args, drops, above, below, commas(hearers(c, true)), along, row.Waits)
 }
 
 // argsOfAll are the arguments of all.sql.
 func argsOfAll(c *rowlocker.Change, firm bool) []any {
 	n := len(c.Rows)
-	keys, values, drops := make([][]byte, n), make([][]byte, n), make([]string, n)
+	keys, values, drops, waits := make([][]byte, n), make([][]byte, n), make([]string, n), make([]bool, n)
 	keep, old, beside, behind := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for i := range c.Rows {
 		row := &c.Rows[i]
 		keys[i], keep[i], values[i], old[i] = []byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), row.Version
 		drops[i], beside[i], behind[i] = besides(row)
+		waits[i] = row.Waits
 	}
-	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(must(c))}
+	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(hearers(c, true)), waits}
 }
 
 // valueOf returns the value of a row that is written. Empty is none.
@@ -206,26 +224,16 @@ func ticketOf(j *rowlocker.Join) string {
 	if j.Leave {
 		return ""
 	}
-	return j.Name + "/" + encoded(j.Value)
+	return j.Name + "/" + base64.StdEncoding.EncodeToString(j.Value)
 }
 
-// must returns the processes that must hear of a change.
-func must(c *rowlocker.Change) (instances []string) {
+// hearers returns the processes that a change of rows is told to, or only those
+// that must hear of it.
+func hearers(c *rowlocker.Change, must bool) (instances []string) {
 	for _, m := range c.Tell {
-		if m.Must {
+		if m.Must || !must {
 			instances = append(instances, m.To)
 		}
-	}
-	return instances
-}
-
-// hearers returns the processes that a change is told to.
-func hearers(c *rowlocker.Change) (instances []string) {
-	if c.Join != nil && c.Join.To != "" {
-		return []string{c.Join.To}
-	}
-	for _, m := range c.Tell {
-		instances = append(instances, m.To)
 	}
 	return instances
 }
@@ -233,27 +241,21 @@ func hearers(c *rowlocker.Change) (instances []string) {
 // commas joins names, which have none.
 func commas(names []string) string { return strings.Join(names, ",") }
 
-func encoded(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
-
-// refused fills in what has refused those of changes that were not done. It
-// returns those that what is there now would not refuse.
-func (r *rows) refused(ctx context.Context, changes []*rowlocker.Change) (left []*rowlocker.Change) {
+// explain fills in what has refused those of changes that were not done.
+func (r *rows) explain(ctx context.Context, changes []*rowlocker.Change) {
 	var keys, ears []string
 	var which []*rowlocker.Change
 	for _, c := range changes {
 		if c.Done || c.Err != nil {
 			continue
 		}
-		which, ears = append(which, c), append(ears, must(c)...)
-		if c.Join != nil {
-			keys = append(keys, c.Join.Key)
-		}
-		for _, row := range c.Rows {
-			keys = append(keys, row.Key)
+		which, keys, ears = append(which, c), append(keys, keyOf(c)), append(ears, hearers(c, true)...)
+		for i := 1; i < len(c.Rows); i++ {
+			keys = append(keys, c.Rows[i].Key)
 		}
 	}
 	if len(which) == 0 {
-		return nil
+		return
 	}
 	found, err := r.Load(ctx, keys)
 	var dead []string
@@ -267,44 +269,6 @@ func (r *rows) refused(ctx context.Context, changes []*rowlocker.Change) (left [
 		}
 		n := max(len(c.Rows), 1)
 		c.Current, found = found[:n], found[n:]
-		c.Dead = nil
-		for _, to := range must(c) {
-			if slices.Contains(dead, to) {
-				c.Dead = append(c.Dead, to)
-			}
-		}
-		if len(c.Dead) == 0 && fits(c) {
-			left = append(left, c)
-		}
+		c.Dead = slices.DeleteFunc(hearers(c, true), func(to string) bool { return !slices.Contains(dead, to) })
 	}
-	return left
-}
-
-// fits reports whether a change would be done on its Current.
-func fits(c *rowlocker.Change) bool {
-	if j := c.Join; j != nil {
-		now := &c.Current[0]
-		has := func(t rowlocker.Ticket) bool { return t.Name == j.Name }
-		switch {
-		case now.Version == 0:
-			return false
-		case !j.Open:
-			return now.Value[0] != '/' && now.Value[0] != '!'
-		}
-		return now.Value[0] == '!' && (!j.Held || slices.ContainsFunc(now.Tickets, has))
-	}
-	for i := range c.Rows {
-		row, now := &c.Rows[i], &c.Current[i]
-		if row.Version != rowlocker.Any && row.Version != now.Version {
-			return false
-		}
-		_, above, below := besides(row)
-		for _, t := range now.Tickets {
-			goes := slices.ContainsFunc(row.Drop, func(d rowlocker.Ticket) bool { return d.Name == t.Name })
-			if !goes && (t.Version > above || t.Version < below && !strings.HasPrefix(t.Name, "m.")) {
-				return false
-			}
-		}
-	}
-	return true
 }

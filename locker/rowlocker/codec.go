@@ -183,6 +183,7 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	var queue []waiter
 	queue, main.Drop = r.merged(stay)
+	main.Waits = len(queue) > 0
 	w := &wire{
 		Token: r.token, Owners: owners, Queue: queue, Record: r.remembered(), open: name == opened,
 		Beside: stays && name != opened, Revoke: len(r.revoked) > 0,

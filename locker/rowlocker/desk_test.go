@@ -293,6 +293,48 @@ func TestARecordEndsWithItsValue(t *testing.T) {
 	}
 }
 
+// stubborn are Rows whose first Swaps are refused by something that no read
+// shows.
+type stubborn struct {
+	*memRows
+	swaps *atomic.Int64
+}
+
+const stubbornSwaps = 4
+
+func (s stubborn) Swap(ctx context.Context, cs []*Change) error {
+	time.Sleep(20 * time.Millisecond)
+	if s.swaps.Add(1)%(stubbornSwaps+1) == 0 {
+		return s.memRows.Swap(ctx, cs)
+	}
+	for _, c := range cs {
+		for _, r := range c.Rows {
+			c.Current = append(c.Current, s.get(r.Key))
+		}
+	}
+	return nil
+}
+
+// A write that comes to nothing refuses others, and leaves no trace.
+func TestAChangeThatNothingRefusesAnyMoreIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := stubborn{&memRows{w: newWorld()}, &atomic.Int64{}}
+		d := newDesk(rows, rows.Traits(), "i")
+		for _, q := range []*request{asks("a", false), releases("a")} {
+			began := time.Now()
+			if r := replies(t, d, *q)[0]; r.err != nil || !r.ok {
+				t.Errorf("verb %v: %+v", q.verb, r)
+			}
+			if took := time.Since(began); took <= (stubbornSwaps+1)*20*time.Millisecond {
+				t.Errorf("verb %v took %v: it was sent again at once", q.verb, took)
+			}
+		}
+		if n := rows.swaps.Load(); n != 2*(stubbornSwaps+1) {
+			t.Errorf("%d swaps, want each change sent until it is done", n)
+		}
+	})
+}
+
 // contested are Rows of which others write each row before this process does.
 type contested struct {
 	*memRows

@@ -73,8 +73,8 @@
 //	             looks every 10 to 60 ms. With them, keys can linger.
 //	[Pulse]      tells who is alive. Looks are then reads. Without it, each
 //	             claim that waits writes its row twice a second.
-//	[Ticketing]  claims queue up beside the row. Claims for a hot key do not
-//	             conflict: from about 8 processes on twice the rate.
+//	Tickets      of Traits: claims queue up beside the row. Claims for a hot
+//	             key do not conflict: from about 8 processes on twice the rate.
 //	Members      of Traits: shared leases come and go beside the row, too.
 //	[Glancing]   a read of the row that leaves out the tickets of others.
 //	[Explaining] texts of errors, and ErrSilent, see below.

@@ -19,6 +19,19 @@ type earful struct {
 	mu      sync.Mutex
 	revoked []string
 	all     int
+	wanted  int
+}
+
+func (e *earful) Wanted(string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wanted++
+}
+
+func (e *earful) waits() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wanted
 }
 
 func (*earful) Granted(string, string, locker.Offer) {}
@@ -134,6 +147,33 @@ func TestAnEmptyMessageTellsOfADeletedRow(t *testing.T) {
 			t.Errorf("the guard hears %q", got)
 		}
 	})
+}
+
+// Nobody tells an owner again that others wait. Planted: the locker does not
+// look for what it has missed.
+func TestAnOwnerLearnsOfAWaiterWhoseMessageItHasMissed(t *testing.T) {
+	for _, kind := range []func(m *memRows) *Locker{
+		func(m *memRows) *Locker { return New(memEars{m}) },
+		func(m *memRows) *Locker { return New(memTickets{memPulse{memEars{m}}}) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var w *world
+			ls, es := peers(t, 2, func(m *memRows) *Locker {
+				w = m.w
+				return kind(m)
+			})
+			take(t, ls[0], wants('a', 1))
+			w.breaks(ls[0].instance)
+			x, err := ls[1].Acquire(t.Context(), wants('b', 1), locker.Try{Wait: true})
+			if err != nil || !x.Queued {
+				t.Fatalf("%+v, %v, want it queued", x, err)
+			}
+			time.Sleep(2 * earPause)
+			if es[0].waits() == 0 {
+				t.Error("the owner does not learn that somebody waits")
+			}
+		})
+	}
 }
 
 func TestTheGuardIsWokenWhenMessagesBreakOffAndComeAgain(t *testing.T) {

@@ -45,10 +45,13 @@ func (l *lookout) listen(ears Ears) {
 		now := time.Now()
 		return l.deaf.CompareAndSwap(nil, &now)
 	}
-	for {
+	for again := false; ; again = true {
 		ears.Listen(l.life.Context(), l.desk.instance, l.heard, func() {
 			l.deaf.Store(nil)
 			l.waker.WakeAll()
+			if again { // what was missed nobody tells again
+				l.lookAll()
+			}
 		})
 		if lost() {
 			l.book.bell.Ring()
@@ -147,7 +150,7 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 			l.waker.Granted(key, s.Owner, o)
 		}
 	}
-	l.tellFinders(map[string]*row{key: r})
+	l.tellFinders(key, r)
 }
 
 // left returns how much of an offer is sure to be left when w was last seen to
@@ -171,7 +174,7 @@ func (l *lookout) mind() {
 }
 
 // poll looks until the locker ends.
-func (l *lookout) poll() { l.book.bell.Look(l.life.Context().Done(), l.pause, l.lookAll) }
+func (l *lookout) poll() { l.book.bell.Look(l.life.Context().Done(), l.pause, l.lookDeaf) }
 
 // pause returns the pause after a look that took so long. Processes that began
 // together drift apart.
@@ -183,11 +186,17 @@ func (l *lookout) pause(took time.Duration) time.Duration {
 	return max(floor, min(pollShare*took, pollCeil)) + limits.Jitter(floor/4)
 }
 
-// lookAll looks at all keys of this process, and reports whether to look again.
-func (l *lookout) lookAll() (again bool) {
+// lookDeaf looks at all keys of this process if no message tells of them, and
+// reports whether to look again.
+func (l *lookout) lookDeaf() (again bool) {
 	if !l.polls() {
 		return !l.hears()
 	}
+	return l.lookAll()
+}
+
+// lookAll looks at all keys of this process, and reports whether there are any.
+func (l *lookout) lookAll() bool {
 	keys := l.book.watched()
 	for page := range slices.Chunk(keys, pollPage) {
 		l.look(page)
@@ -205,38 +214,31 @@ func (l *lookout) look(keys []string) {
 	if err != nil {
 		return
 	}
-	rows := make(map[string]*row, len(found))
-	for i := range found {
-		if found[i].Version > 0 {
-			rows[found[i].Key] = l.desk.decode(&found[i])
+	for i, key := range keys {
+		if found[i].Version == 0 {
+			continue
 		}
-	}
-	l.tellFinders(rows)
-	for _, key := range keys {
-		if r := rows[key]; r != nil {
-			for _, own := range r.owners {
-				l.tell(key, r, own, sent)
-			}
+		r := l.desk.decode(&found[i])
+		l.tellFinders(key, r)
+		for _, own := range r.owners {
+			l.tell(key, r, own, sent)
 		}
 	}
 }
 
 // tellFinders tells the guard of claims that waited here and will find a
 // record now.
-func (l *lookout) tellFinders(rows map[string]*row) {
-	recorded := false
-	for _, r := range rows {
-		recorded = recorded || r.counting() != nil
-	}
-	if !recorded {
+func (l *lookout) tellFinders(key string, r *row) {
+	found := r.counting()
+	if found == nil {
 		return
 	}
-	for _, c := range l.book.finders(rows) {
-		found := rows[c.Key].record
-		if int64(len(found.Value)) < found.Size { // it stands in a row of its own
-			found.Value = nil
-		}
-		l.waker.Recorded(c.Key, c.Owner, string(found.Value))
+	value := string(found.Value)
+	if int64(len(value)) < found.Size { // it stands in a row of its own
+		value = ""
+	}
+	for _, owner := range l.book.finders(key, r) {
+		l.waker.Recorded(key, owner, value)
 	}
 }
 

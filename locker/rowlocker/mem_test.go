@@ -266,7 +266,11 @@ func (m memPulse) Dead(_ context.Context, instances []string) (dead []string, er
 // memTickets has tickets too.
 type memTickets struct{ memPulse }
 
-func (memTickets) Tickets() {}
+func (m memTickets) Traits() Traits {
+	t := m.memPulse.Traits()
+	t.Tickets = true
+	return t
+}
 
 func TestTheKitKeepsItsPromisesOnEveryKindOfStore(t *testing.T) {
 	for _, clock := range []bool{true, false} {

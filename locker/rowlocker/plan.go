@@ -70,8 +70,7 @@ func (d *desk) memberOf(t *task) *Change {
 func (d *desk) joinOf(t *task) *Change {
 	r := t.r
 	own := r.alone()
-	_, ok := d.rows.(Ticketing)
-	if !ok || len(t.qs) != 1 || !r.joined || t.refused || own == nil || r.version == 0 || own.Lingers ||
+	if !d.traits.Tickets || len(t.qs) != 1 || !r.joined || t.refused || own == nil || r.version == 0 || own.Lingers ||
 		len(r.heirs) > 0 {
 		return nil
 	}

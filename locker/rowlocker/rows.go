@@ -75,8 +75,10 @@ type Traits struct {
 	// keys one after the other.
 	Single bool
 
-	// Members says that Join.Open works. The Rows are then [Ticketing].
-	Members bool
+	// Tickets says that claims can queue up beside a row by a [Join], so that
+	// those who come get in nobody's way. There should be a [Pulse]. Members
+	// says that Join.Open works, too.
+	Tickets, Members bool
 
 	// Limits and Findings are those of [locker.Capabilities].
 	Limits   locker.Limits
@@ -146,6 +148,10 @@ type Row struct {
 	Alone  bool
 	Beside int64
 
+	// Waits says of a Row that is written that claims wait in it. Its owners
+	// know that, see [Join].
+	Waits bool
+
 	// Marks are owners with a limit above 1 that became owners by this write,
 	// were renewed, or are no owners any more. A store may keep them for users
 	// who compare owners in transactions of their own, see [locker.Hold]. Other
@@ -189,10 +195,9 @@ type Change struct {
 	Version int64
 	Written int64
 	// Current is, if not Done, what is there in place of each of Rows, or the
-	// row of Join.Key: never a row that the Change would have been done on. If
-	// a read shows such a row, because what has refused the Change is still
-	// under way or has gone, do the Change again, or say [locker.ErrUnsent] in
-	// Err.
+	// row of Join.Key. If what has refused the Change is still under way or has
+	// gone, that may be a row on which it would be done: the Locker then sends
+	// it again after a moment.
 	Current []Row
 	// Dead are, if not Done, processes without a pulse that must hear.
 	Dead []string
@@ -215,7 +220,7 @@ type Join struct {
 	Key    string
 	Tag    string // of the row that is known
 	Ticket        // Version is set by Swap
-	To     string // instance that is told of the ticket, or ""
+	To     string // instance that is told of the ticket, unless others wait in the row or beside it; or ""
 
 	// Open, only with Members, says that the ticket is a share of the key. The
 	// step is then refused unless the Value of the row begins with "!/". Held
@@ -251,10 +256,6 @@ type Pulse interface {
 	// Dead returns those of instances that have no pulse.
 	Dead(ctx context.Context, instances []string) ([]string, error)
 }
-
-// Ticketing are Rows beside which claims can queue up by a [Join], so that
-// those who come get in nobody's way. They should have a [Pulse].
-type Ticketing interface{ Tickets() }
 
 // Glancing are Rows with tickets that cost requests of their own.
 type Glancing interface {

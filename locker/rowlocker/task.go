@@ -37,7 +37,8 @@ import (
 //	anything else                       the row                 see above
 //
 // From its second refusal on, a task that only acquires steps back, so that it
-// does not get in the way of who hands the key over.
+// does not get in the way of who hands the key over. So does one that was
+// refused though its row is as it was.
 type task struct {
 	key   string
 	calls []*call
@@ -85,13 +86,20 @@ func (t *task) asks(owner string) bool {
 	return slices.ContainsFunc(t.qs, func(q *request) bool { return q.verb == acquire && q.owner == owner })
 }
 
+// againMost is the longest pause before a change is sent again that nothing
+// seems to refuse.
+const againMost = 50 * time.Millisecond
+
 // stepBack puts off a task that was refused after a request that took so long.
-func (t *task) stepBack(took time.Duration) {
-	if t.tries < 2 || !t.acquires() {
+func (t *task) stepBack(took time.Duration, unchanged bool) {
+	if t.tries < 2 || !unchanged && !t.acquires() {
 		return
 	}
-	t.after = time.Now().Add(limits.Jitter(took<<min(t.tries-1, 4) + 1))
-	t.have = false // what the refusal told will be old
+	pause := took << min(t.tries-1, 4)
+	if t.have = unchanged; unchanged { // else what the refusal told will be old
+		pause = min(pause, againMost)
+	}
+	t.after = time.Now().Add(limits.Jitter(pause + 1))
 }
 
 // done answers the calls.
@@ -188,8 +196,10 @@ func (d *desk) swap(ctx context.Context, sent []*task) (rest []*task) {
 		default:
 			d.died(c)
 			t.refused = c.Join != nil
-			d.knows(t, c.Current[0])
-			t.stepBack(time.Since(began))
+			old, now := t.src, c.Current[0]
+			d.knows(t, now)
+			t.stepBack(time.Since(began),
+				now.Version == old.Version && len(now.Tickets) == len(old.Tickets) && len(c.Dead) == 0)
 			rest = append(rest, t)
 		}
 	}
@@ -270,8 +280,7 @@ func (d *desk) owns(q *request) bool {
 // gets in nobody's way if the row that is known is old.
 func (d *desk) joinable(q *request) bool {
 	known, ok := d.memory.known(q.key)
-	_, tickets := d.rows.(Ticketing)
-	return ok && tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone() != nil
+	return ok && d.traits.Tickets && q.try.Wait && !q.try.Queued && q.try.Place == 0 && d.decode(&known).alone() != nil
 }
 
 // decode returns what src says.

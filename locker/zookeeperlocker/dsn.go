@@ -1,6 +1,8 @@
 package zookeeperlocker
 
 import (
+	"io"
+	"log"
 	"net"
 	"strings"
 	"time"
@@ -52,7 +54,7 @@ func fromDSN(dsn string) (locker.Locker, error) {
 func connect(hosts []string, dial zk.Dialer) (conn *zk.Conn, end func(), err error) {
 	last := lockerkit.LastConn{By: dial}
 	conn, events, err := zk.Connect(hosts, dsnSession, zk.WithDialer(last.Dial),
-		zk.WithHostProvider(&ring{}), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+		zk.WithHostProvider(&ring{}), zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,8 +90,3 @@ func (r *ring) Next() (server string, retryStart bool) {
 	r.failed++
 	return server, r.failed > 1 && (r.failed-1)%len(r.servers) == 0
 }
-
-// silent keeps the client from writing to the standard error output.
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
@@ -106,7 +107,7 @@ func (r *rows) Listen(ctx context.Context, instance string, hear func(rowlocker.
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	first := make([]node, slots)
-	err := each(slots, func(i int) (err error) {
+	err := lockerkit.Each(slots, flights, func(i int) (err error) {
 		first[i], err = r.get(ctx, r.slot(instance, i), true)
 		return err
 	})

@@ -102,7 +102,7 @@ func (j *janitor) sweep(ctx context.Context, seen *map[string]sight, folder stri
 		return ok && now.Before(s.again)
 	})
 	sights := make([]sight, len(due))
-	_ = each(len(due), func(i int) error {
+	_ = lockerkit.Each(len(due), flights, func(i int) error {
 		sights[i] = j.look(ctx, folder+"/"+due[i], next[due[i]])
 		return nil
 	})

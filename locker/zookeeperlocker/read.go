@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
@@ -18,7 +19,7 @@ func (r *rows) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error)
 		return nil, tryError(err)
 	}
 	out := make([]rowlocker.Row, len(keys))
-	err := each(len(keys), func(i int) (err error) {
+	err := lockerkit.Each(len(keys), flights, func(i int) (err error) {
 		out[i], _, err = r.fetch(ctx, keys[i], how{})
 		return err
 	})
@@ -37,7 +38,7 @@ func (r *rows) Glance(ctx context.Context, keys []string) ([]rowlocker.Row, erro
 	if err := r.verify(ctx, now); err != nil {
 		return nil, tryError(err)
 	}
-	err := each(len(keys), func(i int) (err error) {
+	err := lockerkit.Each(len(keys), flights, func(i int) (err error) {
 		var silent, watch bool
 		key := keys[i]
 		if out[i], silent, watch = r.look(key, session, now); silent {
@@ -156,7 +157,7 @@ func (r *rows) fill(ctx context.Context, path string, row *rowlocker.Row, t tag,
 	}
 	row.Tickets = make([]rowlocker.Ticket, len(owners))
 	var gone atomic.Bool
-	err = each(len(owners), func(i int) error {
+	err = lockerkit.Each(len(owners), flights, func(i int) error {
 		t, ok := r.known(row.Key, owners[i])
 		if !ok {
 			n, err := r.get(ctx, ticketPath(path, owners[i]), false)

@@ -44,6 +44,9 @@ func (s *servers) Close() {
 	}
 }
 
+// flights is how many requests for one call are under way at a time.
+const flights = 16
+
 // sessionPause is the time between two looks whether there is a session.
 const sessionPause = 5 * time.Millisecond
 

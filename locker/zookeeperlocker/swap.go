@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
@@ -41,7 +42,9 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		left = left[n:]
 	}
 	refused := slices.DeleteFunc(all, func(p *pending) bool { return p.change.Done || p.change.Err != nil })
-	_ = each(len(refused), func(i int) error { return refused[i].fail(unsent(r.reread(ctx, refused[i]))) })
+	_ = lockerkit.Each(len(refused), flights, func(i int) error {
+		return refused[i].fail(unsent(r.reread(ctx, refused[i])))
+	})
 	if len(changes) == 1 {
 		return changes[0].Err
 	}
@@ -87,7 +90,7 @@ func (r *rows) reread(ctx context.Context, p *pending) error {
 		keys = append(keys, row.Key)
 	}
 	c.Current = make([]rowlocker.Row, len(keys))
-	return each(len(keys), func(i int) (err error) {
+	return lockerkit.Each(len(keys), flights, func(i int) (err error) {
 		c.Current[i], _, err = r.fetch(ctx, keys[i], how{missing: p.missing})
 		return err
 	})
@@ -126,7 +129,7 @@ func (r *rows) swap(ctx context.Context, left []*pending) {
 			conflicts++
 		}
 		if conflicts >= conflictsMax && len(left) > 1 {
-			_ = each(len(left), func(i int) error { r.swap(ctx, left[i:i+1:i+1]); return nil })
+			_ = lockerkit.Each(len(left), flights, func(i int) error { r.swap(ctx, left[i:i+1:i+1]); return nil })
 			return
 		}
 	}

@@ -1,11 +1,9 @@
 package zookeeperlocker
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -102,7 +100,6 @@ var _ interface {
 	rowlocker.Explaining
 	rowlocker.Glancing
 	rowlocker.Pulse
-	rowlocker.Ticketing
 	rowlocker.Worker
 } = (*rows)(nil)
 
@@ -111,33 +108,8 @@ var _ interface {
 // node.
 func (r *rows) Traits() rowlocker.Traits {
 	return rowlocker.Traits{
-		Name: store, Blind: true, Limits: limits, Findings: findings,
+		Name: store, Blind: true, Tickets: true, Limits: limits, Findings: findings,
 		Grain:   verifiedFor,
 		Workers: 2, Batch: 50, // more workers would send smaller batches
 	}
 }
-
-// Tickets says that claims can queue up beside a row, as children of its node.
-func (*rows) Tickets() {}
-
-// each calls f for the numbers below n, at most flights of them at a time, and
-// returns the first error.
-func each(n int, f func(i int) error) error {
-	if n == 1 {
-		return f(0)
-	}
-	errs := make([]error, n)
-	turns := make(chan struct{}, flights)
-	var all sync.WaitGroup
-	for i := range n {
-		turns <- struct{}{} // a request ends with its ctx
-		all.Go(func() {
-			defer func() { <-turns }()
-			errs[i] = f(i)
-		})
-	}
-	all.Wait()
-	return cmp.Or(errs...)
-}
-
-const flights = 16
