@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/ctxkey"
@@ -232,6 +231,6 @@ func (l *Lease) checkReentry(limit int) error {
 	if limit != 0 {
 		wants = "a permit"
 	}
-	return fmt.Errorf("%w: %s inside a lease of mode %s on the same key would wait for itself: "+
-		"take the key exclusively from the start", ErrInvalidOption, wants, modeOf(has))
+	return invalid("%s inside a lease of mode %s on the same key would wait for itself: "+
+		"take the key exclusively from the start", wants, modeOf(has))
 }

@@ -27,10 +27,7 @@ import (
 // failover that loses the mark loses the promise. [WithFailOpen] does not
 // apply, even with [OnceToo].
 func WithAtMostOnce() Option {
-	return optionFunc(func(c *config) error {
-		c.atMostOnce = true
-		return nil
-	})
+	return setting{set: func(c *config) { c.atMostOnce = true }}
 }
 
 // NothingDone marks err as the error of a function that has had no effect, such

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -77,7 +76,7 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 		return nil, err
 	}
 	if lockerkit.IsNil(l) {
-		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
+		return nil, invalid("locker is nil")
 	}
 	if err := c.checkSupport(l); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -79,7 +78,7 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 		return err
 	}
 	if g.set.Limit == locker.NoLimit {
-		return fmt.Errorf("%w: Lead with WithShared would elect everybody", ErrInvalidOption)
+		return invalid("Lead with WithShared would elect everybody")
 	}
 	c := g.config
 	c.set.MaxWait, c.set.MaxWaiters, c.set.MaxHold, c.set.Linger, c.set.Lead = forever, 0, 0, 0, true

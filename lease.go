@@ -149,7 +149,7 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 }
 
 // errNoTokens says why a shared lease has no token.
-var errNoTokens = fmt.Errorf("%w: a shared lease has no fencing token", ErrInvalidOption)
+var errNoTokens = invalid("a shared lease has no fencing token")
 
 // runs reports whether a function runs under l, so that l will end.
 func (l *Lease) runs() bool { return l.fn.called.Load() }

@@ -212,10 +212,10 @@ func (g *Guard) checkOnce(ctx context.Context, key string, o OnceOptions) error 
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrInvalidOption, bad)
+	return invalid("%s", bad)
 }
 
-var errNoRecords = fmt.Errorf("%w: %w: this locker keeps no results", ErrInvalidOption, errors.ErrUnsupported)
+var errNoRecords = unsupported("this locker keeps no results")
 
 // Forget deletes the result that [Once] has kept for key, and reports whether
 // there was one. The next call runs its function. A call that runs meanwhile is

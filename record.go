@@ -31,7 +31,7 @@ func (k *keeping) set(d time.Duration) error {
 	return errKeepFor
 }
 
-var errKeepFor = fmt.Errorf("%w: KeepFor of a negative time, or of more than %v", ErrInvalidOption, locker.MaxRecordTTL)
+var errKeepFor = invalid("KeepFor of a negative time, or of more than %v", locker.MaxRecordTTL)
 
 // life returns for how long a result is kept. The error is that of KeepFor.
 func (k *keeping) life() (time.Duration, error) {

@@ -37,7 +37,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	for in := leaseIn(ctx); in != nil; in = in.enclosing {
 		if in.runsInside(l) && !in.isReleased() {
-			return fmt.Errorf("%w: Release inside a call that the lease must outlive", ErrInvalidOption)
+			return invalid("Release inside a call that the lease must outlive")
 		}
 	}
 	return l.release(ctx, false)
