@@ -11,21 +11,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// with is what the leases of one DoAll have in common. The zero with is that of
-// every other verb.
-type with struct {
-	group  *turns.Group            // takes the turns; nil: each lease takes its own
-	before *Lease                  // the lease acquired before this one, if there is one
-	cancel context.CancelCauseFunc // shared by all
-	wish   *turns.Wish             // shared by all
-
-	siblings int // how many there are; 0 outside of DoAll
-}
-
-// acquire acquires a lease for every verb. g is resolved. If an observer panics
-// on the way, acquire gives the turn up.
-func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w with) (*Lease, error) {
-	l, under, err := g.newLease(ctx, key, w)
+// acquire acquires a lease for every verb. all are those of its DoAll, or nil.
+// g is resolved. If an observer panics on the way, acquire gives the turn up.
+func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, all *leases) (*Lease, error) {
+	l, under, err := g.newLease(ctx, key, all)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +34,7 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	if l.outer != nil {
 		t, r.Err = l.outer.turn, l.outer.admit(waitCtx, p)
 	} else {
-		ahead, at, refusal, err := w.group.Take(waitCtx, key, p)
+		ahead, at, refusal, err := all.turns().Take(waitCtx, key, p)
 		if ahead != nil {
 			t = ahead
 		} else {
@@ -70,14 +59,14 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	case err == nil:
 		return l, nil
 	case errors.Is(err, errReleased): // the outer lease ended while we waited to run inside it
-		return g.acquire(ctx, key, p, w)
+		return g.acquire(ctx, key, p, all)
 	}
 	return nil, err
 }
 
 // newLease returns a lease on key that has no turn, and the context to wait
 // under.
-func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, context.Context, error) {
+func (g *Guard) newLease(ctx context.Context, key string, all *leases) (*Lease, context.Context, error) {
 	if err := checkKey(key); err != nil {
 		return nil, nil, err
 	}
@@ -89,10 +78,13 @@ func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, conte
 		ctx = ctxkey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
 	}
 	l := &Lease{
-		guard: g, key: key, scope: scope{cancel: w.cancel}, siblings: w.siblings,
-		nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
+		guard: g, key: key, all: all,
+		nesting: nesting{enclosing: enclosing, outer: findLease(enclosing, g.family, key)},
 	}
-	l.wish.Store(w.wish)
+	if all != nil {
+		l.cancel, l.enclosing = all.cancel, cmp.Or(all.last, enclosing)
+		l.wish.Store(&all.wish)
+	}
 	return l, ctx, l.outer.checkReentry(g.set.Limit)
 }
 
@@ -202,8 +194,7 @@ func (l *Lease) contain(inner *Lease) error {
 	l.entrance.mu.Lock()
 	l.entrance.inside = inner
 	l.entrance.mu.Unlock()
-	_, cause := l.ending.state()
-	return cause
+	return l.ending.known().cause
 }
 
 // drop gives up the turn, or the place inside another lease, that l has so far.

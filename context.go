@@ -80,7 +80,7 @@ func FencingToken(ctx context.Context) (uint64, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: pass on the ctx that the function got", ErrNoLease)
 	}
-	if l.siblings > 1 {
+	if l.all.several() {
 		return 0, errWhichToken
 	}
 	return l.FencingToken(ctx)

@@ -30,7 +30,7 @@ func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Conte
 	if err != nil {
 		return false, err
 	}
-	l, err := g.acquire(ctx, key, once(), with{})
+	l, err := g.acquire(ctx, key, once(), nil)
 	switch held := (*HeldError)(nil); {
 	case errors.As(err, &held):
 		return false, nil

@@ -112,12 +112,13 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	if err := g.checkOnce(ctx, key, o); err != nil {
 		return OnceResult{}, err
 	}
-	keeping, p := &keeping{ttl: o.TTL}, g.patience()
+	keeping, p := &keeping{}, g.patience()
+	keeping.ttl.Store(o.TTL.Milliseconds())
 	p.Recall = &keeping.recall
 	if !g.onceToo || g.atMostOnce {
 		g = g.closed()
 	}
-	l, err := g.acquire(ctx, key, p, with{})
+	l, err := g.acquire(ctx, key, p, nil)
 	if err == nil {
 		err = g.begin(ctx, l, p.Recall, o.Fingerprint, o.TTL)
 	}
@@ -275,15 +276,15 @@ var errNotInOnce = fmt.Errorf("%w: KeepFor outside of a function of Once", ErrNo
 // keep returns the error of the call.
 func (l *Lease) keep(ctx context.Context, m made, mark []byte, err error) error {
 	k, g := l.keeping, l.guard
-	life, wrong := k.life()
+	ttl := k.ttl.Load()
 	switch {
 	case m.kind == 0 && !errnote.Is(err, errnote.NothingDone(true)):
 		return err
-	case m.kind != 0 && wrong != nil:
-		return errors.Join(fmt.Errorf("%w: %w", ErrNotRecorded, wrong), err)
+	case m.kind != 0 && ttl < 0:
+		return errors.Join(fmt.Errorf("%w: %w", ErrNotRecorded, errKeepFor), err)
 	case l.bare:
-	case m.kind != 0 && life > 0:
-		k.recall.Keep(g.record(ctx, m, mark, life))
+	case m.kind != 0 && ttl > 0:
+		k.recall.Keep(g.record(ctx, m, mark, time.Duration(ttl)*time.Millisecond))
 	case g.atMostOnce:
 		l.turn.Unmark()
 	}

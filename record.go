@@ -16,33 +16,21 @@ import (
 // keeping is what one call of Once keeps, and for how long.
 type keeping struct {
 	recall turns.Recall
-	ttl    time.Duration // unless its function has set another one
-	own    atomic.Int64  // 0, or what the function has set: 1 more than the milliseconds, or below 0 if that was wrong
-	over   atomic.Bool   // its function has returned
+	ttl    atomic.Int64 // in milliseconds; below 0 if KeepFor was given a wrong one
+	over   atomic.Bool  // its function has returned
 }
 
 // set is KeepFor.
 func (k *keeping) set(d time.Duration) error {
-	if d >= 0 && d <= locker.MaxRecordTTL {
-		k.own.Store(1 + d.Milliseconds())
-		return nil
+	if d < 0 || d > locker.MaxRecordTTL {
+		k.ttl.Store(-1)
+		return errKeepFor
 	}
-	k.own.Store(-1)
-	return errKeepFor
+	k.ttl.Store(d.Milliseconds())
+	return nil
 }
 
 var errKeepFor = invalid("KeepFor of a negative time, or of more than %v", locker.MaxRecordTTL)
-
-// life returns for how long a result is kept. The error is that of KeepFor.
-func (k *keeping) life() (time.Duration, error) {
-	switch own := k.own.Load(); {
-	case own < 0:
-		return 0, errKeepFor
-	case own > 0:
-		return time.Duration(own-1) * time.Millisecond, nil
-	}
-	return k.ttl, nil
-}
 
 // record returns m as the store keeps it for ttl. ctx is that of the hold.
 func (c *config) record(ctx context.Context, m made, mark []byte, ttl time.Duration) locker.Record {

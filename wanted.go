@@ -42,7 +42,7 @@ func Wanted(ctx context.Context) <-chan struct{} {
 		return nil
 	}
 	l := in
-	for l.outer != nil && l.siblings <= 1 {
+	for l.outer != nil && !l.all.several() {
 		l = l.outer
 	}
 	w := l.wish.Load()
