@@ -99,9 +99,8 @@ func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitRe
 		}
 	}
 	r.Err = err
-	var silent bool
-	r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
-	r.Idle, r.Unguarded = t.TookIdle(), c.failOpen && silent
+	r.Attempts, r.Handoff, r.Blocker = t.Tried()
+	r.Idle, r.Unguarded = t.TookIdle(), c.failOpen && t.Silent(err)
 	return r
 }
 

@@ -398,18 +398,18 @@ func (b *bid) renewed() time.Duration {
 // giveUp gives b up, unless it has left nothing in the store. b may be nil.
 func (c *common) giveUp(b *bid) {
 	if b != nil && (b.queued || b.unclear) {
-		c.cleanUp(b, b.unclear)
+		c.cleanUp(b)
 	}
 }
 
 // cleanUp removes in the background all that b has left in the store, but the
-// record. late says that a request of b may still be under way.
-func (c *common) cleanUp(b *bid, late bool) {
+// record.
+func (c *common) cleanUp(b *bid) {
 	end := locker.End{Unmark: b.unmark}
 	if b.recall != nil {
 		end.Record = b.recall.keep
 	}
-	c.janitor.Add(lockerkit.Cleanup{Node: c.store.Node(b.claim.Key), Claim: &b.claim, End: end, Late: late})
+	c.janitor.Add(lockerkit.Cleanup{Node: c.store.Node(b.claim.Key), Claim: &b.claim, End: end, Late: b.unclear})
 }
 
 // terms are what a grant was acquired with. A turn on it is open to calls that

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -109,13 +110,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}
 	e.depart()
-	if cleanErr := e.janitor.Close(ctx); err == nil {
-		err = cleanErr
-	}
-	if closeErr := e.store.Close(ctx); err == nil {
-		err = closeErr
-	}
-	return err
+	return cmp.Or(err, e.janitor.Close(ctx), e.store.Close(ctx))
 }
 
 // lose ends all grants, and leaves their keys to the TTL. lose waits for their
@@ -137,7 +132,7 @@ func (w waker) Granted(key, owner string, o locker.Offer) {
 
 // Orphaned implements [locker.Waker] (law 3).
 func (w waker) Orphaned(key, owner string) {
-	w.janitor.Add(lockerkit.Cleanup{Node: w.store.Node(key), Claim: &locker.Claim{Key: key, Owner: owner}})
+	w.cleanUp(&bid{claim: locker.Claim{Key: key, Owner: owner}})
 }
 
 func (w waker) Wanted(key string) {

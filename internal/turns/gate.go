@@ -530,7 +530,7 @@ func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff
 	gt.contender.released(r, next, sent, time.Now(), b)
 	gt.mu.Unlock()
 	if keep {
-		gt.home.keepBriefly(gt)
+		gt.home.recent.keep(gt)
 	}
 }
 

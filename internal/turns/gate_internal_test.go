@@ -259,7 +259,7 @@ func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
 				if took := time.Since(start); err != nil || took > 0 {
 					t.Fatalf("the turn began after %v (%v)", took, err)
 				}
-				if n, _, _, _ := next.Tried(); n != 1 || next.TookIdle() {
+				if n, _, _ := next.Tried(); n != 1 || next.TookIdle() {
 					t.Errorf("%d requests, and the turn took an idle grant: %t", n, next.TookIdle())
 				}
 				next.Drop()
@@ -293,7 +293,7 @@ func TestAGrantWhoseCallerHasLeftGoesOn(t *testing.T) {
 			}
 			if follows {
 				turn := <-next
-				if n, _, _, _ := turn.Tried(); n != 0 {
+				if n, _, _ := turn.Tried(); n != 0 {
 					t.Errorf("the next in line sent %d tries, want the grant of the one who left", n)
 				}
 				mustEnd(t, turn)

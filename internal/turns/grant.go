@@ -571,7 +571,7 @@ func (gr *grant) finish() bool {
 // release, with all that it has left in the store, to the locker (law 3).
 func (gr *grant) discard() {
 	gr.finish()
-	gr.cleanUp(gr.bid, gr.bid.unclear)
+	gr.cleanUp(gr.bid)
 }
 
 // taken is the cause of a grant whose claim does not own its key any more. err

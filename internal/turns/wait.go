@@ -77,7 +77,6 @@ func (w *waiter) take(ctx context.Context, joined bool) (refusal Refusal, err er
 	if stands {
 		refusal, err = w.unserved(err)
 	}
-	w.silent = w.endedSilent(err)
 	return refusal, err
 }
 
@@ -534,10 +533,4 @@ func (w *waiter) noteTry(ctx context.Context, h hearing, err error) {
 	if is {
 		w.events.Outage(ctx, nil, w.gate.key, n)
 	}
-}
-
-// endedSilent reports whether err, with which the wait of w has ended, is the
-// silence of the store.
-func (w *waiter) endedSilent(err error) bool {
-	return errors.Is(err, locker.ErrSilent) && w.outages.isSilent(w.gate.name)
 }
