@@ -83,7 +83,7 @@ func (g *Guard) newLease(ctx context.Context, key string, all *leases) (*Lease, 
 	}
 	if all != nil {
 		l.cancel, l.enclosing = all.cancel, cmp.Or(all.last, enclosing)
-		l.wish.Store(&all.wish)
+		l.signal.Store(&all.signal)
 	}
 	return l, ctx, l.outer.checkReentry(g.set.Limit)
 }

@@ -52,7 +52,7 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 	all := &leases{guard: g}
 	ctx, all.cancel = context.WithCancelCause(ctx)
 	defer all.cancel(nil)
-	defer all.wish.End()
+	defer all.signal.End()
 	if err := all.acquire(ctx, slices.Compact(slices.Sorted(slices.Values(keys)))); err != nil {
 		return err
 	}

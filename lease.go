@@ -85,14 +85,14 @@ func (c *leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// leases are those of one DoAll. They share a cancel function, because a context
-// for each key would make the work quadratic, and a wish.
+// leases are those of one DoAll. They share a cancel function, because a
+// context for each key would make the work quadratic, and a signal.
 type leases struct {
 	guard  *Guard
 	keys   int                     // how many leases there are to be
 	group  *turns.Group            // takes the turns; nil: each lease takes its own
 	cancel context.CancelCauseFunc // of all
-	wish   turns.Wish              // of all
+	signal turns.Signal            // of all
 
 	held []*Lease // that are not bare
 	last *Lease   // the one acquired before the next
@@ -111,8 +111,8 @@ func (ls *leases) turns() *turns.Group {
 
 // interest is what a lease wants to hear of those who wait for its key.
 type interest struct {
-	wish    atomic.Pointer[turns.Wish] // what Wanted has asked for; that of all from the start
-	listens atomic.Bool                // it leads, and hears requests of AskLeader
+	signal  atomic.Pointer[turns.Signal] // what Wanted has asked for; that of all from the start
+	listens atomic.Bool                  // it leads, and hears requests of AskLeader
 }
 
 // Key returns the key.

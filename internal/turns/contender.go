@@ -131,11 +131,11 @@ func (c *contender) next(now time.Time, terms terms) (a action) {
 	return a
 }
 
-// signal ends the pause.
-func (c *contender) signal() {
+// endPause ends the pause.
+func (c *contender) endPause() {
 	select {
 	case c.poke <- struct{}{}: // nil if there was never a pause
-	default: // one signal is there already
+	default: // it ends already
 	}
 }
 
@@ -262,7 +262,7 @@ func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, 
 func (c *contender) granted(owner string, o locker.Offer) bool {
 	if c.bid != nil && c.bid.claim.Owner == owner {
 		c.alarm.grant(o)
-		c.signal()
+		c.endPause()
 		return true
 	}
 	return c.last == owner
@@ -271,7 +271,7 @@ func (c *contender) granted(owner string, o locker.Offer) bool {
 // wake makes the next try due at the given time at the latest.
 func (c *contender) wake(at time.Time) {
 	c.alarm.wake(at)
-	c.signal()
+	c.endPause()
 }
 
 // An alarm says when the contender of a gate acts next. It is a state machine

@@ -362,12 +362,12 @@ func (gt *gate) wantGrant(gr *grant) {
 	}
 }
 
-// ask is [Turn.Ask].
-func (gt *gate) ask(t *Turn, w *Wish) {
+// notify is [Turn.Notify].
+func (gt *gate) notify(t *Turn, s *Signal) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.asked = true
-	t.grant.ask(t, w)
+	gt.notifies = true
+	t.grant.notify(t, s)
 	gt.tellLine()
 }
 

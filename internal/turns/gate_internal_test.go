@@ -66,12 +66,12 @@ func TestBehindOneAttemptThatIsRefusedTheNextContends(t *testing.T) {
 // The turn that has the floor meanwhile is wanted by the one that rejoins.
 func TestATurnThatRejoinsWantsTheGrantOfTheFloor(t *testing.T) {
 	s := settings()
-	floor, back, wish := &Turn{set: &s}, &Turn{set: &s}, new(Wish)
+	floor, back, signal := &Turn{set: &s}, &Turn{set: &s}, new(Signal)
 	floor.grant = &grant{tenure: newTenure(time.Now())}
 	floor.grant.tenure.begin(floor, time.Now())
 	gt := &gate{standing: standing{floor: floor, grant: floor.grant}}
-	heard := wish.C(func() { gt.ask(floor, wish) })
-	if wish.told.Load() {
+	heard := signal.C(func() { gt.notify(floor, signal) })
+	if signal.came.Load() {
 		t.Error("told before anybody waits")
 	}
 	gt.rejoin(back, nil)
@@ -193,9 +193,9 @@ func TestAMessageMayComeBeforeTheAnswer(t *testing.T) {
 				m := &meddler{Locker: mem}
 				ours, theirs := open(t, m), open(t, mem.Peer())
 				turn, waits := take(t, m, ours, theirs)
-				w := new(Wish)
+				w := new(Signal)
 				select {
-				case <-w.C(func() { turn.Ask(w) }):
+				case <-w.C(func() { turn.Notify(w) }):
 				default:
 					t.Error("the turn does not know that another process waits")
 				}

@@ -24,7 +24,7 @@ type standing struct {
 	crowd     *crowd  // of turns that need not be alone; nil if there has been none
 	keyless   []*Turn // whose functions run on without the key
 	contender contender
-	asked     bool // a turn has asked for a [Wish]
+	notifies  bool // a turn has a [Signal] to send
 }
 
 // A crowd is what a gate knows of turns that need not be alone on the key. A
@@ -241,17 +241,17 @@ func (st *standing) giveFloor(gr *grant) {
 	st.tellLine()
 }
 
-// tellLine lets wishes come true if a call of this process waits for its turns
+// tellLine sends signals if a call of this process waits for its turns
 // to end. While the floor contends beside them, the store knows whether they
 // are in the way.
 func (st *standing) tellLine() {
 	switch {
-	case !st.asked:
+	case !st.notifies:
 	case st.grant != nil && st.line.first != nil:
-		st.grant.tellWishes()
+		st.grant.sendSignals()
 	case st.crowd != nil && (st.floor == nil && st.line.first != nil || st.floor != nil && st.contender.queued()):
 		for _, gr := range st.crowd.grants {
-			gr.tellWishes()
+			gr.sendSignals()
 		}
 	}
 }

@@ -693,8 +693,8 @@ func TestACallThatIsLeftInLineWantsThePermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &meddler{Locker: memlocker.New()}
 		e, s := open(t, m), limited(3)
-		first, w := mustTake(t, e, s), new(Wish)
-		heard := w.C(func() { first.Ask(w) })
+		first, w := mustTake(t, e, s), new(Signal)
+		heard := w.C(func() { first.Notify(w) })
 		m.acquired = func() { time.Sleep(time.Millisecond) } // so that they stand in line
 		taken := make(chan *Turn, 3)
 		for range 3 {

@@ -37,7 +37,7 @@ type Turn struct {
 	number           int             // of the turn within the grant, from 1
 	firstTry, ending timelimit.Limit // memory for the limits of the first try and of the release
 
-	wishes   wishes    // guarded by grant.mu
+	signals  signals   // guarded by grant.mu
 	occupant Occupant  // is told when the grant is lost; guarded by grant.mu
 	began    time.Time // when the occupant came; guarded by grant.mu
 }
@@ -130,15 +130,15 @@ func (t *Turn) Hold() locker.Hold {
 // cannot be trusted, ErrUnavailable of package locker, or ctx's error.
 func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token(ctx, t) }
 
-// Ask lets w come true once another call, here or elsewhere, waits for the key
-// of t. One that waits already is enough. After a lost message w comes true at
-// the next renewal, if the locker can be inspected.
-func (t *Turn) Ask(w *Wish) {
+// Notify sends s once another call, here or elsewhere, waits for the key of t.
+// One that waits already is enough. After a lost message s is sent at the next
+// renewal, if the locker can be inspected.
+func (t *Turn) Notify(s *Signal) {
 	t.store.Listens() // opens the way of messages
-	t.gate.ask(t, w)
+	t.gate.notify(t, s)
 }
 
-// Want lets the wishes of t come true, also those to come.
+// Want sends the signals of t, also those to come.
 func (t *Turn) Want() { t.grant.wantTurn(t) }
 
 // Outlived ends the grant, unless the turn was lost already, because a lease
