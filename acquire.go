@@ -24,8 +24,8 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, all *
 			l.drop()
 		}
 	}()
-	info := l.info()
-	info.Try = p.Once || !p.Until.After(p.Start)
+	info := g.info(key, l.limit())
+	info.Reentry, info.Try = l.outer != nil, p.Once || !p.Until.After(p.Start)
 	waitCtx := under
 	for _, o := range g.observers {
 		waitCtx = o.WaitStart(waitCtx, info)
@@ -95,7 +95,8 @@ func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitRe
 		record, r.Joined = recall.Found()
 		r.Replayed, err = !r.Joined, nil
 		if len(c.observers) > 0 {
-			r.Origin = originIn(record).traceparent()
+			_, _, from, _ := splitRecord(record)
+			r.Origin = from.traceparent()
 		}
 	}
 	r.Err = err
@@ -118,15 +119,6 @@ func (l *Lease) begin(ctx context.Context, info WaitInfo, r WaitResult) error {
 		return r.Err
 	}
 	return nil
-}
-
-// info describes l for observers.
-func (l *Lease) info() WaitInfo {
-	limit := l.limit()
-	return WaitInfo{
-		Name: l.guard.set.Name, Key: l.key, Reentry: l.outer != nil,
-		Mode: modeOf(limit), Permits: permitsOf(limit), MaxHold: l.guard.set.MaxHold,
-	}
 }
 
 // runBare makes the context of a function that runs without a lease, because of

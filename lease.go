@@ -237,10 +237,7 @@ type events struct{ guard *Guard }
 func (e events) Traceparent(ctx context.Context) string { return e.guard.observers.traceparent(ctx) }
 
 func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
-	set := &e.guard.set
-	info := WaitInfo{
-		Name: set.Name, Key: key, Mode: modeOf(set.Limit), Permits: permitsOf(set.Limit), MaxHold: set.MaxHold,
-	}
+	info := e.guard.info(key, e.guard.set.Limit)
 	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
 	if o, ok := o.(occupant); ok {
 		ctx, info = o.lease.hold.ctx, o.lease.hold.info

@@ -77,10 +77,11 @@ func modeOf(limit int) string {
 	return modePermits
 }
 
-// permitsOf returns n for the limit of WithPermits(n), and 0 for other limits.
-func permitsOf(limit int) int {
-	if modeOf(limit) == modePermits {
-		return limit
+// info describes a call for observers, but for what is only of that call.
+func (c *config) info(key string, limit int) WaitInfo {
+	info := WaitInfo{Name: c.set.Name, Key: key, Mode: modeOf(limit), MaxHold: c.set.MaxHold}
+	if info.Mode == modePermits {
+		info.Permits = limit
 	}
-	return 0
+	return info
 }

@@ -41,19 +41,14 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	if err != nil {
 		return none, err
 	}
-	var mute error // of the codec
 	r, err := g.once(ctx, key, OnceOptions{TTL: ttl}, func(ctx context.Context) (made, error) {
 		var err error
 		if result, err = fn(ctx); err != nil {
 			return made{}, err
 		}
-		var m made
-		m, mute = g.encode(result)
-		return m, nil
+		return g.encode(recordResult, result)
 	})
 	switch {
-	case r.Fresh && mute != nil:
-		return result, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotRecorded, mute), err)
 	case r.Fresh:
 		return result, err
 	case err != nil:
@@ -146,14 +141,14 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	return r, err
 }
 
-// encode returns what is to be kept of a result. If the codec fails, that is
-// only that there was one.
-func (g *Guard) encode(v any) (made, error) {
+// encode returns what is to be kept of v. If the codec fails, that is only that
+// there was a result, and the error is ErrNotRecorded.
+func (g *Guard) encode(kind byte, v any) (made, error) {
 	payload, err := g.codec.Marshal(v)
 	if err != nil {
-		return made{kind: recordGone}, err
+		return made{kind: recordGone}, fmt.Errorf("%w: the codec: %w", ErrNotRecorded, err)
 	}
-	return made{recordResult, payload}, nil
+	return made{kind, payload}, nil
 }
 
 // finish makes a final error of fn what is to be kept.
@@ -162,11 +157,11 @@ func (g *Guard) finish(m made, err error) (made, error) {
 	if !errors.As(err, &final) {
 		return m, err
 	}
-	payload, bad := g.codec.Marshal(finalRecord{final.Code, final.Text})
+	m, bad := g.encode(recordFinal, finalRecord{final.Code, final.Text})
 	if bad != nil {
-		return made{kind: recordGone}, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotRecorded, bad), err)
+		err = errors.Join(bad, err)
 	}
-	return made{recordFinal, payload}, err
+	return m, err
 }
 
 // replay reads the record that a call got in place of its turn.

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -121,29 +120,35 @@ func isInterrupted(head string) bool {
 // decodeRecord returns what a record has kept for calls with this fingerprint.
 // Its errors are ErrOtherPayload and ErrResultGone.
 func decodeRecord(record string, mark []byte) (made, error) {
-	b := []byte(record)
-	if len(b) < recordHead || b[0] != recordVersion {
-		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
-	}
-	kind, b, n := b[1], b[recordHead:], int(b[2]&^hasOrigin)
-	start := n
-	if record[2]&hasOrigin != 0 {
-		start += originSize
-	}
-	if len(b) < start {
-		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
-	}
+	kind, its, _, payload := splitRecord(record)
 	switch {
-	case !bytes.Equal(b[:n], mark):
+	case kind == 0:
+	case its != string(mark):
 		return made{}, ErrOtherPayload
 	case kind == recordInterrupted:
 		return made{}, fmt.Errorf("%w: what it has done is unknown, see Guard.Forget", ErrInterrupted)
 	case kind == recordGone:
 		return made{}, fmt.Errorf("%w: it was too long to keep, or could not be written", ErrResultGone)
-	case kind != recordResult && kind != recordFinal:
-		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
+	case kind == recordResult, kind == recordFinal:
+		return made{kind, []byte(payload)}, nil
 	}
-	return made{kind, b[start:]}, nil
+	return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
+}
+
+// splitRecord returns the parts of a record. kind is 0 if another version has
+// kept it.
+func splitRecord(record string) (kind byte, mark string, from origin, payload string) {
+	if len(record) < recordHead || record[0] != recordVersion {
+		return 0, "", "", ""
+	}
+	rest, n, size := record[recordHead:], int(record[2]&^hasOrigin), 0
+	if record[2]&hasOrigin != 0 {
+		size = originSize
+	}
+	if len(rest) < n+size {
+		return 0, "", "", ""
+	}
+	return record[1], rest[:n], origin(rest[n : n+size]), rest[n+size:]
 }
 
 // An origin is the span of the call that made a result, for the links of later
@@ -178,16 +183,4 @@ func (o origin) traceparent() string {
 	}
 	h := hex.EncodeToString([]byte(o))
 	return "00-" + h[:32] + "-" + h[32:48] + "-" + h[48:]
-}
-
-// originIn returns the origin in a record, or "".
-func originIn(record string) origin {
-	if len(record) < recordHead || record[0] != recordVersion || record[2]&hasOrigin == 0 {
-		return ""
-	}
-	start := recordHead + int(record[2]&^hasOrigin)
-	if len(record) < start+originSize {
-		return ""
-	}
-	return origin(record[start : start+originSize])
 }

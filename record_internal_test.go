@@ -8,6 +8,11 @@ import (
 
 const traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
+func originIn(record string) origin {
+	_, _, from, _ := splitRecord(record)
+	return from
+}
+
 func TestOnce_ARecordHasTheOriginOfItsResult(t *testing.T) {
 	mark, m := []byte("print"), made{recordResult, []byte("payload")}
 	record := encodeRecord(m, mark, originOf(traced), defaultResultLimit)
