@@ -21,15 +21,15 @@ import (
 // tryUnanswered. seen and fault are never both set.
 type contender struct {
 	bid   *bid
-	place locker.Place  // in the store's queue; the next bid inherits it
-	alarm alarm         // when to act next
-	poke  chan struct{} // ends a pause early; buffered; made by the first pause
-	spent bool          // the bid has left the store's queue for good, because of a record
-	tries int           // tries in a row that got nowhere
-	last  string        // owner id of the latest grant, whose message may come late
-	busy  time.Time     // until then another process is likely to hold the key
-	seen  sighting      // the holder that the last try saw
-	fault error         // ErrUnavailable, if the last try got no answer
+	place locker.Place   // in the store's queue; the next bid inherits it
+	alarm alarm          // when to act next
+	poke  lockerkit.Bell // ends a pause early; made by the first pause
+	spent bool           // the bid has left the store's queue for good, because of a record
+	tries int            // tries in a row that got nowhere
+	last  string         // owner id of the latest grant, whose message may come late
+	busy  time.Time      // until then another process is likely to hold the key
+	seen  sighting       // the holder that the last try saw
+	fault error          // ErrUnavailable, if the last try got no answer
 }
 
 // sighting is the holder of a key at one moment.
@@ -125,18 +125,10 @@ func (c *contender) next(now time.Time, terms terms) (a action) {
 	}
 	// A turn may pause though a try is due, see waiter.nextAction.
 	if c.poke == nil && (a.left > 0 || c.seen.took > 0) {
-		c.poke = make(chan struct{}, 1)
+		c.poke = make(lockerkit.Bell, 1)
 	}
 	a.poke, a.looks = c.poke, c.seen.looks(now)
 	return a
-}
-
-// endPause ends the pause.
-func (c *contender) endPause() {
-	select {
-	case c.poke <- struct{}{}: // nil if there was never a pause
-	default: // it ends already
-	}
 }
 
 // beginTry records that a try for b is sent. beginTry returns the form of the
@@ -262,7 +254,7 @@ func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, 
 func (c *contender) granted(owner string, o locker.Offer) bool {
 	if c.bid != nil && c.bid.claim.Owner == owner {
 		c.alarm.grant(o)
-		c.endPause()
+		c.poke.Ring()
 		return true
 	}
 	return c.last == owner
@@ -271,7 +263,7 @@ func (c *contender) granted(owner string, o locker.Offer) bool {
 // wake makes the next try due at the given time at the latest.
 func (c *contender) wake(at time.Time) {
 	c.alarm.wake(at)
-	c.endPause()
+	c.poke.Ring()
 }
 
 // An alarm says when the contender of a gate acts next. It is a state machine

@@ -340,9 +340,6 @@ func await(ctx context.Context, done <-chan struct{}) bool {
 	}
 }
 
-// hears reports whether the messages of other processes are sure to arrive.
-func (c *common) hears() bool { return c.can.Lingers && c.store.Listens() }
-
 const (
 	// A process that waits for manyWaits keys or more lets its claims rest. A
 	// process that waits for fewer notices nothing, whatever the backoff.

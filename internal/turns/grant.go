@@ -555,8 +555,7 @@ func (gr *grant) expel(t *Turn) {
 func (gr *grant) finish() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	good := gr.cause == nil
-	if !good {
+	if gr.cause != nil {
 		return false
 	}
 	gr.end(errFinished)

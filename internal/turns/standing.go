@@ -105,9 +105,8 @@ func (st *standing) enter(t *Turn, gr *grant) {
 
 // enterFromLine lets t, which stands in line, enter gr.
 func (st *standing) enterFromLine(t *Turn, gr *grant) {
-	st.line.remove(t)
 	st.enter(t, gr)
-	t.given <- struct{}{} // buffered, and sent once: never blocks
+	st.line.dequeue(t)
 }
 
 // enterFront lets the shared turns in front of the line enter the open grant.
@@ -235,8 +234,7 @@ func (st *standing) giveFloor(gr *grant) {
 	}
 	st.floor, st.grant = next, gr
 	if next != nil {
-		st.line.remove(next)
-		next.given <- struct{}{} // buffered, and sent once: never blocks
+		st.line.dequeue(next)
 	}
 	st.tellLine()
 }
@@ -304,14 +302,19 @@ type line struct {
 // that is not known.
 func (l *line) expect() time.Duration { return l.pace.expect(l.turns() + 1) }
 
+// dequeue takes w out of the line, and tells it that it was given something.
+func (l *line) dequeue(w *Turn) {
+	l.remove(w)
+	w.given <- struct{}{} // buffered, and sent once: never blocks
+}
+
 // tell ends the wait of those turns with a verdict.
 func (l *line) tell(verdict error, those func(w *Turn) bool) {
 	for w := l.first; w != nil; {
 		next := w.next
 		if those(w) {
-			l.remove(w)
 			w.verdict = verdict
-			w.given <- struct{}{} // buffered, and sent once: never blocks
+			l.dequeue(w)
 		}
 		w = next
 	}
