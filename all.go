@@ -143,11 +143,7 @@ type endedLease struct {
 // no other call here has taken over, all within one limit. It returns the first
 // loss.
 func (ls *leases) release(ctx context.Context, panicked bool) (lost error) {
-	ended := ls.stop(false)
-	func() {
-		defer func() { settle(ended, panicked) }() // also after a panic of an observer or the locker
-		releaseAll(ctx, ended)
-	}()
+	releaseAll(ctx, ls.stop(false), panicked)
 	for _, l := range ls.held {
 		if err := l.ending.known().err; errors.Is(err, ErrLeaseLost) {
 			return err
@@ -172,9 +168,10 @@ func (ls *leases) stop(unused bool) []endedLease {
 	return ended
 }
 
-// releaseAll releases the keys of the leases that need it, together. It
-// returns when all releases have an answer.
-func releaseAll(ctx context.Context, ended []endedLease) {
+// releaseAll releases the keys of the leases that need it, together, and settles
+// all. It returns when all releases have an answer.
+func releaseAll(ctx context.Context, ended []endedLease, panicked bool) {
+	defer settle(ended, panicked) // also after a panic of an observer or the locker
 	var back []*turns.Turn
 	var at []int
 	for i := range ended {

@@ -79,7 +79,7 @@ func (g *Guard) logTerm(ctx context.Context, key string, began time.Time, over b
 	switch {
 	case !over:
 		text = "guard: leads no more: the lease is lost; it stands for election again"
-	case ctx.Err() == nil && !g.family.isClosing():
+	case ctx.Err() == nil && !g.family.engine.IsClosing():
 		text = "guard: the election is over: fn has returned, and Lead with it"
 	}
 	g.logs(ctx, slog.LevelInfo, text, key, slog.Any("error", err), slog.Duration("for", time.Since(began)))

@@ -46,6 +46,9 @@ func (e *Engine) Leave() { e.calls.leave() }
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
 
+// IsClosing reports whether Close was called.
+func (e *Engine) IsClosing() bool { return e.calls.isShut() }
+
 // States returns the keys that calls of this process hold and wait for, by
 // their names. States names at most maxWaits waits of each key. It takes the lock of
 // one gate at a time for a moment.
@@ -272,6 +275,8 @@ func (c *calls) enter() bool {
 	return false
 }
 
+func (c *calls) isShut() bool { return c.count.Load() >= shutCount }
+
 // leave ends what enter began. A call that enter turned away may come here
 // after the last real one.
 func (c *calls) leave() {
@@ -283,8 +288,8 @@ func (c *calls) leave() {
 // shut turns new calls away. shut does not wait for the others.
 func (c *calls) shut() {
 	c.shutOnce.Do(func() {
-		close(c.closing)
 		c.count.Add(shutCount)
+		close(c.closing)
 		c.enter() // turned away, and leaves: if it was the last, calls are idle
 	})
 }

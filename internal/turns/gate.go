@@ -151,15 +151,24 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 		return nil, nil
 	}
 	gr := gt.grant
-	switch {
-	case gr == nil:
-	case gt.nextMayUse(gr):
-		gt.giveFloor(gr)
-		return nil, nil
-	case gt.line.first == nil && gt.leaveIdle(t, gr, time.Now()):
+	if gr != nil && gt.passGrant(t, gr, time.Now()) {
 		return nil, nil
 	}
 	return gr, gt.vacate()
+}
+
+// passGrant gives the floor to the next in line together with gr, if that may
+// use it. With nobody in line gr may become idle. t has had gr on the floor.
+// gt.mu is held.
+func (gt *gate) passGrant(t *Turn, gr *grant, now time.Time) bool {
+	if gt.line.first == nil {
+		return gt.leaveIdle(t, gr, now)
+	}
+	if !gt.nextMayUse(gr) {
+		return false
+	}
+	gt.giveFloor(gr)
+	return true
 }
 
 // handOff gives the floor to the next in line together with t's grant. handOff
@@ -178,13 +187,8 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	}
 	if gt.line.first == nil {
 		gt.line.pace.ended(now)
-		return gt.leaveIdle(t, t.grant, now)
 	}
-	if !gt.nextMayUse(t.grant) {
-		return false
-	}
-	gt.giveFloor(t.grant)
-	return true
+	return gt.passGrant(t, t.grant, now)
 }
 
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
@@ -603,15 +607,7 @@ func (gt *gate) told(owner, record string) {
 // not use any longer, to the next call. leaveIdle returns false if the key must
 // be released. gt.mu is held.
 func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
-	if gr.idler == nil {
-		return false
-	}
-	select {
-	case <-gt.calls.closing: // Close has looked for idle keys, or is about to
-		return false
-	default:
-	}
-	if !gr.idle(t.set.Linger, now) {
+	if gr.idler == nil || gt.calls.isShut() || !gr.idle(t.set.Linger, now) { // Close looks for idle keys once it is shut
 		return false
 	}
 	gt.floor = nil
