@@ -58,7 +58,7 @@ func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, finge
 			_ = l.release(ctx, false)
 		}
 	}()
-	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, fingerprint, ttl)
+	mark := g.record(l.hold.ctx, output{kind: recordInterrupted}, fingerprint, ttl)
 	recall.Interrupt(mark)
 	if mark.TTL < math.MaxInt64-g.set.MaxHold {
 		mark.TTL += g.set.MaxHold.Truncate(time.Millisecond)

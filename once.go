@@ -41,10 +41,10 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	if err != nil {
 		return none, err
 	}
-	r, err := g.once(ctx, key, OnceOptions{TTL: ttl}, func(ctx context.Context) (made, error) {
+	r, err := g.once(ctx, key, OnceOptions{TTL: ttl}, func(ctx context.Context) (output, error) {
 		var err error
 		if result, err = fn(ctx); err != nil {
-			return made{}, err
+			return output{}, err
 		}
 		return g.encode(recordResult, result)
 	})
@@ -92,17 +92,17 @@ func (g *Guard) OnceBytes(ctx context.Context, key string, o OnceOptions,
 	if err != nil {
 		return OnceResult{}, err
 	}
-	return g.once(ctx, key, o, func(ctx context.Context) (made, error) {
+	return g.once(ctx, key, o, func(ctx context.Context) (output, error) {
 		payload, err := fn(ctx)
 		if payload == nil || err != nil {
-			return made{}, err
+			return output{}, err
 		}
-		return made{recordResult, payload}, nil
+		return output{recordResult, payload}, nil
 	})
 }
 
 // once is OnceBytes for a function that says what is to be kept. g is resolved.
-func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(context.Context) (made, error),
+func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(context.Context) (output, error),
 ) (r OnceResult, err error) {
 	if err := g.checkOnce(ctx, key, o); err != nil {
 		return OnceResult{}, err
@@ -143,16 +143,16 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 
 // encode returns what is to be kept of v. If the codec fails, that is only that
 // there was a result, and the error is ErrNotRecorded.
-func (g *Guard) encode(kind byte, v any) (made, error) {
+func (g *Guard) encode(kind byte, v any) (output, error) {
 	payload, err := g.codec.Marshal(v)
 	if err != nil {
-		return made{kind: recordGone}, fmt.Errorf("%w: the codec: %w", ErrNotRecorded, err)
+		return output{kind: recordGone}, fmt.Errorf("%w: the codec: %w", ErrNotRecorded, err)
 	}
-	return made{kind, payload}, nil
+	return output{kind, payload}, nil
 }
 
 // finish makes a final error of fn what is to be kept.
-func (g *Guard) finish(m made, err error) (made, error) {
+func (g *Guard) finish(m output, err error) (output, error) {
 	final := (*FinalError)(nil)
 	if !errors.As(err, &final) {
 		return m, err
@@ -269,7 +269,7 @@ var errNotInOnce = fmt.Errorf("%w: KeepFor outside of a function of Once", ErrNo
 
 // keep makes the release of l keep m, which its function has left beside err.
 // keep returns the error of the call.
-func (l *Lease) keep(ctx context.Context, m made, mark []byte, err error) error {
+func (l *Lease) keep(ctx context.Context, m output, mark []byte, err error) error {
 	k, g := l.keeping, l.guard
 	ttl := k.ttl.Load()
 	switch {

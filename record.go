@@ -32,7 +32,7 @@ func (k *keeping) set(d time.Duration) error {
 var errKeepFor = invalid("KeepFor of a negative time, or of more than %v", locker.MaxRecordTTL)
 
 // record returns m as the store keeps it for ttl. ctx is that of the hold.
-func (c *config) record(ctx context.Context, m made, mark []byte, ttl time.Duration) locker.Record {
+func (c *config) record(ctx context.Context, m output, mark []byte, ttl time.Duration) locker.Record {
 	value := encodeRecord(m, mark, originOf(c.observers.traceparent(ctx)), c.resultLimit)
 	return locker.Record{Value: value, TTL: ttl.Truncate(time.Millisecond)}
 }
@@ -64,8 +64,8 @@ func (e *FinalError) Is(target error) bool {
 	return ok && t.Code == e.Code && t.Text == ""
 }
 
-// made is what a function has left to be kept. The zero made is nothing.
-type made struct {
+// output is what a function has left to be kept. The zero output is nothing.
+type output struct {
 	kind    byte
 	payload []byte
 }
@@ -91,10 +91,10 @@ type finalRecord struct {
 
 // encodeRecord returns m as a record. If that is longer than limit, it leaves
 // out the origin, or else the payload.
-func encodeRecord(m made, mark []byte, from origin, limit int) string {
+func encodeRecord(m output, mark []byte, from origin, limit int) string {
 	length := recordHead + len(mark) + len(m.payload)
 	if length > limit {
-		m, length = made{kind: recordGone}, recordHead+len(mark)
+		m, length = output{kind: recordGone}, recordHead+len(mark)
 	}
 	flags := byte(0)
 	if from != "" && length+originSize <= limit {
@@ -119,20 +119,20 @@ func isInterrupted(head string) bool {
 
 // decodeRecord returns what a record has kept for calls with this fingerprint.
 // Its errors are ErrOtherPayload and ErrResultGone.
-func decodeRecord(record string, mark []byte) (made, error) {
+func decodeRecord(record string, mark []byte) (output, error) {
 	kind, its, _, payload := splitRecord(record)
 	switch {
 	case kind == 0:
 	case its != string(mark):
-		return made{}, ErrOtherPayload
+		return output{}, ErrOtherPayload
 	case kind == recordInterrupted:
-		return made{}, fmt.Errorf("%w: what it has done is unknown, see Guard.Forget", ErrInterrupted)
+		return output{}, fmt.Errorf("%w: what it has done is unknown, see Guard.Forget", ErrInterrupted)
 	case kind == recordGone:
-		return made{}, fmt.Errorf("%w: it was too long to keep, or could not be written", ErrResultGone)
+		return output{}, fmt.Errorf("%w: it was too long to keep, or could not be written", ErrResultGone)
 	case kind == recordResult, kind == recordFinal:
-		return made{kind, []byte(payload)}, nil
+		return output{kind, []byte(payload)}, nil
 	}
-	return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
+	return output{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
 }
 
 // splitRecord returns the parts of a record. kind is 0 if another version has

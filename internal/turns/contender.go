@@ -87,7 +87,7 @@ func (c *contender) tryWon(owner string) {
 
 // An action is what the turn on the floor does next for the contender.
 type action struct {
-	do    deed
+	do    actionKind
 	over  *bid            // a bid on other terms, which the caller must give up
 	left  time.Duration   // toPause: how long
 	poke  <-chan struct{} // ends a pause early
@@ -98,11 +98,11 @@ type action struct {
 	took  time.Duration   // toTake: how long the last answer took, see bid
 }
 
-type deed int
+type actionKind int
 
 const (
-	toPause deed = iota
-	toTake       // the offer
+	toPause actionKind = iota
+	toTake             // the offer
 	toTry
 )
 

@@ -153,7 +153,7 @@ func (w waker) Wake(key string) {
 // WakeAll implements [locker.Waker]. The tries of very many calls are spread,
 // because they would all run into their limits if they came at once.
 func (w waker) WakeAll() {
-	w.outages.hope()
+	w.outages.probeSoon()
 	now, all := time.Now(), w.gates.all()
 	n, spread := len(all), wakeSpread(w.paused.Load())
 	first := int(limits.Jitter(time.Duration(n + 1))) // other processes wake their callers in another order

@@ -216,7 +216,7 @@ func (gt *gate) passFloor(t *Turn) *bid {
 func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.keyless = append(gt.keyless, gr.current()...) // not those whose function has returned
+	gt.overrunning = append(gt.overrunning, gr.current()...) // not those whose function has returned
 	switch {
 	case gt.grant == gr && gt.floor != nil && gt.floor.grant == nil:
 		gt.grant = nil
@@ -243,7 +243,7 @@ func (gt *gate) expel(t *Turn, gr *grant) (expelled bool, o Occupant, last bool)
 	if expelled, o = gr.endOneOf(t); !expelled {
 		return false, nil, false
 	}
-	gt.keyless = append(gt.keyless, t)
+	gt.overrunning = append(gt.overrunning, t)
 	if last = gt.exit(gr); last {
 		gt.crowd.forget(gr)
 		gt.advance()
@@ -397,7 +397,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	s := State{Key: gt.key}
-	for _, t := range gt.keyless {
+	for _, t := range gt.overrunning {
 		s.Holds = append(s.Holds, t.grant.state(t))
 	}
 	wait := func(t *Turn) {
@@ -423,7 +423,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	for t := gt.line.first; t != nil; t = t.next {
 		wait(t)
 	}
-	if seen := gt.contender.seen; len(s.Holds) == len(gt.keyless) && !seen.at.IsZero() {
+	if seen := gt.contender.seen; len(s.Holds) == len(gt.overrunning) && !seen.at.IsZero() {
 		s.Blocker, s.BlockedFor = seen.holder, seen.left(now)
 	}
 	return s
@@ -474,7 +474,7 @@ func (gt *gate) tryWon(gr *grant) {
 		gt.wantGrant(gr)
 	}
 	if gr.bid.terms.crowded() {
-		gt.disperse(gr)
+		gt.enterCrowd(gr)
 	} else {
 		gt.grant = gr
 	}
@@ -550,8 +550,8 @@ func (gt *gate) hangs(now time.Time, long time.Duration) bool {
 func (gt *gate) turnReturned(t *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if i := slices.Index(gt.keyless, t); i >= 0 {
-		gt.keyless = slices.Delete(gt.keyless, i, i+1)
+	if i := slices.Index(gt.overrunning, t); i >= 0 {
+		gt.overrunning = slices.Delete(gt.overrunning, i, i+1)
 	}
 }
 

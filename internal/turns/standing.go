@@ -18,13 +18,13 @@ import (
 // crowd. A turn that has ended has the floor only while it releases the key, or
 // in its cooldown.
 type standing struct {
-	floor     *Turn
-	grant     *grant // of the floor
-	line      line
-	crowd     *crowd  // of turns that need not be alone; nil if there has been none
-	keyless   []*Turn // whose functions run on without the key
-	contender contender
-	notifies  bool // a turn has a [Signal] to send
+	floor       *Turn
+	grant       *grant // of the floor
+	line        line
+	crowd       *crowd  // of turns that need not be alone; nil if there has been none
+	overrunning []*Turn // whose functions run on without the key
+	contender   contender
+	notifies    bool // a turn has a [Signal] to send
 }
 
 // A crowd is what a gate knows of turns that need not be alone on the key. A
@@ -116,11 +116,11 @@ func (st *standing) enterFront() {
 	}
 }
 
-// disperse is tryWon for a grant with a limit. The turn on the floor enters gr
+// enterCrowd is tryWon for a grant with a limit. The turn on the floor enters gr
 // and leaves the floor to the next. If gr is shared, all shared turns in line
 // enter it too, also those that stand behind others. The front of the line is
 // overtaken once by that, and the others need not contend one by one.
-func (st *standing) disperse(gr *grant) {
+func (st *standing) enterCrowd(gr *grant) {
 	if st.crowd == nil {
 		st.crowd = &crowd{}
 	}
