@@ -428,7 +428,11 @@ func (w *waiter) lingers(now time.Time) bool {
 
 // tryLimit bounds the next try, so that the wait ends in time.
 func (w *waiter) tryLimit(now time.Time) time.Duration {
-	return min(limits.Try(w.set.TTL), w.lastMoment().Sub(now)+limits.TryGrace)
+	limit, left := limits.Try(w.set.TTL), w.lastMoment().Sub(now)
+	if left > limit { // the wait may have no end
+		return limit
+	}
+	return min(limit, left+limits.TryGrace)
 }
 
 // limited counts a try. limited returns a context for it with this limit.
