@@ -59,7 +59,7 @@ func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, finge
 		}
 	}()
 	mark := g.record(l.hold.ctx, output{kind: recordInterrupted}, fingerprint, ttl)
-	recall.Interrupt(mark)
+	recall.Keep(mark, false)
 	if mark.TTL < math.MaxInt64-g.set.MaxHold {
 		mark.TTL += g.set.MaxHold.Truncate(time.Millisecond)
 	}

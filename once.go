@@ -279,7 +279,7 @@ func (l *Lease) keep(ctx context.Context, m output, mark []byte, err error) erro
 		return errors.Join(fmt.Errorf("%w: %w", ErrNotRecorded, errKeepFor), err)
 	case l.bare:
 	case m.kind != 0 && ttl > 0:
-		k.recall.Keep(g.record(ctx, m, mark, time.Duration(ttl)*time.Millisecond))
+		k.recall.Keep(g.record(ctx, m, mark, time.Duration(ttl)*time.Millisecond), true)
 	case g.atMostOnce:
 		l.turn.Unmark()
 	}
