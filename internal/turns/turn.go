@@ -373,7 +373,7 @@ type release struct {
 	next   *bid      // that the release queues for the first in line; nil: none
 	sent   time.Time // the last request of it
 	answer locker.Released
-	err    *error // of the answer; then that of [Turn.ReleaseKey]
+	err    error // of the answer, or why there is none
 }
 
 // begin ends the grant of r, and waits for a renewal in flight until ctx ends.
@@ -385,11 +385,11 @@ func (r *release) begin(ctx context.Context) bool {
 		r.cleanUp(gr.bid)
 		return false
 	}
-	*r.err = locker.ErrUnavailable // without an answer, as after a panic or Goexit of an observer or the locker
+	r.err = locker.ErrUnavailable // without an answer, as after a panic or Goexit of an observer or the locker
 	if gr.awaitRenewal(ctx) {
 		return true
 	}
-	*r.err = fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
+	r.err = fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	gr.bid.unclear = true
 	r.cleanUp(gr.bid)
 	return false
@@ -399,12 +399,12 @@ func (r *release) begin(ctx context.Context) bool {
 // ctx ends.
 func releaseKey(ctx context.Context, t *Turn) (err error) {
 	defer t.passFloor()
-	r := release{Turn: t, err: &err}
+	r := release{Turn: t}
 	if r.begin(ctx) {
-		defer r.note()
+		defer func() { err = r.note() }()
 		r.send(ctx, r.queue())
 	}
-	return err
+	return r.err
 }
 
 // queue makes the bid that the release queues for the first in line. queue
@@ -429,7 +429,7 @@ func (r *release) send(ctx context.Context, next *locker.Claim) {
 		return
 	}
 	r.sent = time.Now()
-	r.answer, *r.err = r.store.Release(ctx, &r.grant.bid.claim, end)
+	r.answer, r.err = r.store.Release(ctx, &r.grant.bid.claim, end)
 }
 
 // keep is send for a turn with a record. keep repeats a request without an
@@ -447,7 +447,7 @@ func (r *release) keep(ctx context.Context, end locker.End) {
 		}
 		return err
 	})
-	if *r.err = err; !errors.Is(err, locker.ErrUnavailable) {
+	if r.err = err; !errors.Is(err, locker.ErrUnavailable) {
 		b.recall = nil // a late try may own the key again, without the record of this one (law 11)
 	}
 	if err == nil {
@@ -462,9 +462,9 @@ func (r *release) cancel() {
 	r.next = nil
 }
 
-// note notes the answer.
-func (r *release) note() {
-	gr, gt, err := r.grant, r.gate, *r.err
+// note notes the answer. note returns the error of [Turn.ReleaseKey].
+func (r *release) note() error {
+	gr, gt, err := r.grant, r.gate, r.err
 	if errors.Is(err, locker.ErrLeaseLost) {
 		err = gr.taken(err)
 	} else {
@@ -477,23 +477,26 @@ func (r *release) note() {
 		r.cancel()
 		gr.bid.unclear = true
 	}
-	if *r.err = err; gr.bid.unclear {
+	if gr.bid.unclear {
 		r.cleanUp(gr.bid)
 	}
+	return err
 }
 
 // releaseTogether is releaseKey for several turns, with one request. errs gets
 // the error of each.
 func releaseTogether(ctx context.Context, ts []*Turn, errs []error) {
-	rs := make([]release, 0, len(ts)) // of those that have a key
+	rs, at := make([]release, 0, len(ts)), make([]int, 0, len(ts)) // of those that have a key
 	for i, t := range ts {
-		if r := (release{Turn: t, err: &errs[i]}); r.begin(ctx) {
-			rs = append(rs, r)
+		r := release{Turn: t}
+		if r.begin(ctx) {
+			rs, at = append(rs, r), append(at, i)
 		}
+		errs[i] = r.err
 	}
 	defer func() {
 		for i := range rs {
-			rs[i].note()
+			errs[at[i]] = rs[i].note()
 		}
 		for _, t := range ts {
 			t.passFloor()
@@ -508,7 +511,7 @@ func releaseTogether(ctx context.Context, ts []*Turn, errs []error) {
 		cs[i], ends[i].Next = &rs[i].grant.bid.claim, rs[i].queue()
 	}
 	ts[0].store.ReleaseAll(ctx, cs, ends, func(i int, answer locker.Released, err error) {
-		rs[i].answer, *rs[i].err = answer, err
+		rs[i].answer, rs[i].err = answer, err
 	})
 }
 
