@@ -98,7 +98,8 @@ func (c config) with(opts []Option) (config, error) {
 	c.settle()
 	errs = append(errs, c.given.check(), c.checkLinger())
 	if c.set.NoRenewal && c.set.MinHold > c.set.TTL {
-		errs = append(errs, invalid("MinHold is %v, longer than a key lasts WithoutRenewal: %v", c.set.MinHold, c.set.TTL))
+		errs = append(errs, invalid("MinHold is %v, longer than a key lasts WithoutRenewal: %v",
+			c.set.MinHold, c.set.TTL))
 	}
 	return c, errors.Join(errs...)
 }

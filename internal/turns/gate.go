@@ -607,8 +607,8 @@ func (gt *gate) told(owner, record string) {
 // not use any longer, to the next call. leaveIdle returns false if the key must
 // be released. gt.mu is held.
 func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
-	if gr.idler == nil || gt.calls.isShut() || !gr.idle(t.set.Linger, now) { // Close looks for idle keys once it is shut
-		return false
+	if gr.idler == nil || gt.calls.isShut() || !gr.idle(t.set.Linger, now) {
+		return false // Close looks for idle keys once calls are shut
 	}
 	gt.floor = nil
 	return true
