@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/ctxkey"
@@ -12,21 +11,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// with is what the leases of one DoAll have in common. The zero with is that of
-// every other verb.
-type with struct {
-	group  *turns.Group            // takes the turns; nil: each lease takes its own
-	before *Lease                  // the lease acquired before this one, if there is one
-	cancel context.CancelCauseFunc // shared by all
-	wish   *turns.Wish             // shared by all
-
-	siblings int // how many there are; 0 outside of DoAll
-}
-
-// acquire acquires a lease for every verb. g is resolved. If an observer panics
-// on the way, acquire gives the turn up.
-func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w with) (*Lease, error) {
-	l, under, err := g.newLease(ctx, key, w)
+// acquire acquires a lease for every verb. all are those of its DoAll, or nil.
+// g is resolved. If an observer panics on the way, acquire gives the turn up.
+func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, all *leases) (*Lease, error) {
+	l, under, err := g.newLease(ctx, key, all)
 	if err != nil {
 		return nil, err
 	}
@@ -36,8 +24,8 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 			l.drop()
 		}
 	}()
-	info := l.info()
-	info.Try = p.Once || !p.Until.After(p.Start)
+	info := g.info(key, l.limit())
+	info.Reentry, info.Try = l.outer != nil, p.Once || !p.Until.After(p.Start)
 	waitCtx := under
 	for _, o := range g.observers {
 		waitCtx = o.WaitStart(waitCtx, info)
@@ -46,7 +34,7 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	if l.outer != nil {
 		t, r.Err = l.outer.turn, l.outer.admit(waitCtx, p)
 	} else {
-		ahead, at, refusal, err := w.group.Take(waitCtx, key, p)
+		ahead, at, refusal, err := all.turns().Take(waitCtx, key, p)
 		if ahead != nil {
 			t = ahead
 		} else {
@@ -71,14 +59,14 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	case err == nil:
 		return l, nil
 	case errors.Is(err, errReleased): // the outer lease ended while we waited to run inside it
-		return g.acquire(ctx, key, p, w)
+		return g.acquire(ctx, key, p, all)
 	}
 	return nil, err
 }
 
 // newLease returns a lease on key that has no turn, and the context to wait
 // under.
-func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, context.Context, error) {
+func (g *Guard) newLease(ctx context.Context, key string, all *leases) (*Lease, context.Context, error) {
 	if err := checkKey(key); err != nil {
 		return nil, nil, err
 	}
@@ -90,10 +78,13 @@ func (g *Guard) newLease(ctx context.Context, key string, w with) (*Lease, conte
 		ctx = ctxkey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
 	}
 	l := &Lease{
-		guard: g, key: key, scope: scope{cancel: w.cancel}, siblings: w.siblings,
-		nesting: nesting{enclosing: cmp.Or(w.before, enclosing), outer: findLease(enclosing, g.family, key)},
+		guard: g, key: key, all: all,
+		nesting: nesting{enclosing: enclosing, outer: findLease(enclosing, g.family, key)},
 	}
-	l.wish.Store(w.wish)
+	if all != nil {
+		l.cancel, l.enclosing = all.cancel, cmp.Or(all.last, enclosing)
+		l.signal.Store(&all.signal)
+	}
 	return l, ctx, l.outer.checkReentry(g.set.Limit)
 }
 
@@ -104,13 +95,13 @@ func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitRe
 		record, r.Joined = recall.Found()
 		r.Replayed, err = !r.Joined, nil
 		if len(c.observers) > 0 {
-			r.Origin = originIn(record).traceparent()
+			_, _, from, _ := splitRecord(record)
+			r.Origin = from.traceparent()
 		}
 	}
 	r.Err = err
-	var silent bool
-	r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
-	r.Idle, r.Unguarded = t.TookIdle(), c.failOpen && silent
+	r.Attempts, r.Handoff, r.Blocker = t.Tried()
+	r.Idle, r.Unguarded = t.TookIdle(), c.failOpen && t.Silent(err)
 	return r
 }
 
@@ -128,15 +119,6 @@ func (l *Lease) begin(ctx context.Context, info WaitInfo, r WaitResult) error {
 		return r.Err
 	}
 	return nil
-}
-
-// info describes l for observers.
-func (l *Lease) info() WaitInfo {
-	limit := l.limit()
-	return WaitInfo{
-		Name: l.guard.set.Name, Key: l.key, Reentry: l.outer != nil,
-		Mode: modeOf(limit), Permits: permitsOf(limit), MaxHold: l.guard.set.MaxHold,
-	}
 }
 
 // runBare makes the context of a function that runs without a lease, because of
@@ -203,8 +185,7 @@ func (l *Lease) contain(inner *Lease) error {
 	l.entrance.mu.Lock()
 	l.entrance.inside = inner
 	l.entrance.mu.Unlock()
-	_, cause := l.ending.state()
-	return cause
+	return l.ending.known().cause
 }
 
 // drop gives up the turn, or the place inside another lease, that l has so far.
@@ -232,6 +213,6 @@ func (l *Lease) checkReentry(limit int) error {
 	if limit != 0 {
 		wants = "a permit"
 	}
-	return fmt.Errorf("%w: %s inside a lease of mode %s on the same key would wait for itself: "+
-		"take the key exclusively from the start", ErrInvalidOption, wants, modeOf(has))
+	return invalid("%s inside a lease of mode %s on the same key would wait for itself: "+
+		"take the key exclusively from the start", wants, modeOf(has))
 }

@@ -49,52 +49,38 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 	if ctx == nil {
 		return errNilContext
 	}
-	set := &leases{guard: g}
-	ctx, set.cancel = context.WithCancelCause(ctx)
-	defer set.cancel(nil)
-	defer set.wish.End()
-	if err := set.acquire(ctx, slices.Compact(slices.Sorted(slices.Values(keys)))); err != nil {
+	all := &leases{guard: g}
+	ctx, all.cancel = context.WithCancelCause(ctx)
+	defer all.cancel(nil)
+	defer all.signal.End()
+	if err := all.acquire(ctx, slices.Compact(slices.Sorted(slices.Values(keys)))); err != nil {
 		return err
 	}
-	return set.run(ctx, fn)
-}
-
-// leases holds the leases of one DoAll. They share one cancel function, because
-// a context for each key would make the work quadratic.
-type leases struct {
-	// wish is that of all the leases. As the first field it has the address of
-	// the struct, by which each lease finds run in a stack, see Lease.frame.
-	wish turns.Wish
-
-	guard  *Guard
-	cancel context.CancelCauseFunc
-	all    []*Lease
-	ctx    context.Context // of the last key, for the function
+	return all.run(ctx, fn)
 }
 
 // acquire acquires all keys or none. It takes as many as it can at once, and
 // waits for the others one after the other.
-func (s *leases) acquire(ctx context.Context, keys []string) error {
+func (ls *leases) acquire(ctx context.Context, keys []string) error {
 	complete := false
 	defer func() {
 		if !complete { // even after a panic
-			s.drop()
+			ls.drop()
 		}
 	}()
-	p := s.guard.patience()
-	group := s.group(ctx, keys)
-	defer group.Drop()
-	var before *Lease
+	p := ls.guard.patience()
+	ls.keys, ls.group = len(keys), ls.guard.group(ctx, keys)
+	defer ls.group.Drop()
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, &s.wish, len(keys)})
+		l, err := ls.guard.acquire(ctx, key, p, ls)
 		if err != nil {
-			return withLoss(err, s.err())
+			return withLoss(err, ls.err())
 		}
 		if !l.bare {
-			s.all = append(s.all, l)
+			ls.held = append(ls.held, l)
 		}
-		s.ctx, before = l.ctx, l
+		ls.last = l
 	}
 	complete = true
 	return nil
@@ -103,11 +89,11 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 // group returns the group for those of keys that need a turn of their own. A
 // guard that fails open has none, because it decides for each key by itself.
 // Nor has one with a mode, whose keys are acquired one after the other.
-func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
-	if s.guard.failOpen || s.guard.set.Limit != 0 {
+func (g *Guard) group(ctx context.Context, keys []string) *turns.Group {
+	if g.failOpen || g.set.Limit != 0 {
 		return nil
 	}
-	g, enclosing := s.guard, leaseIn(ctx)
+	enclosing := leaseIn(ctx)
 	inside := func(key string) bool { return findLease(enclosing, g.family, key) != nil }
 	if g.set.MaxWait == 0 { // it waits for none
 		keys = slices.DeleteFunc(slices.Clone(keys), inside)
@@ -116,8 +102,8 @@ func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
 }
 
 // err returns the cause of the first lease that is lost, or nil.
-func (s *leases) err() error {
-	for _, l := range s.all {
+func (ls *leases) err() error {
+	for _, l := range ls.held {
 		if err := l.Err(); err != nil {
 			return err
 		}
@@ -126,22 +112,22 @@ func (s *leases) err() error {
 }
 
 // run runs fn under all the leases and releases them, whatever fn does.
-func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+func (ls *leases) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	panicked := true // or Goexit
 	defer func() {
-		for _, l := range s.all {
+		for _, l := range ls.held {
 			l.fn.failed.Store(panicked || err != nil)
 		}
-		lost := s.release(ctx, panicked)
+		lost := ls.release(ctx, panicked)
 		if !panicked {
 			err = afterRun(withLoss(err, lost))
 		}
 	}()
-	for _, l := range s.all {
+	for _, l := range ls.held {
 		l.fn.called.Store(true)
 	}
-	err = fn(s.ctx)
-	runtime.KeepAlive(s) // so that stacks show the address, see Lease.frame
+	err = fn(ls.last.ctx)
+	runtime.KeepAlive(ls) // so that stacks show the address, see Lease.frame
 	panicked = false
 	return err
 }
@@ -156,14 +142,10 @@ type endedLease struct {
 // release ends all turns first, without any I/O. Then it releases the keys that
 // no other call here has taken over, all within one limit. It returns the first
 // loss.
-func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
-	ended := s.stop(false)
-	func() {
-		defer func() { settle(ended, panicked) }() // also after a panic of an observer or the locker
-		releaseAll(ctx, ended)
-	}()
-	for _, l := range s.all {
-		if err := l.ending.result(); errors.Is(err, ErrLeaseLost) {
+func (ls *leases) release(ctx context.Context, panicked bool) (lost error) {
+	releaseAll(ctx, ls.stop(false), panicked)
+	for _, l := range ls.held {
+		if err := l.ending.known().err; errors.Is(err, ErrLeaseLost) {
 			return err
 		}
 	}
@@ -172,9 +154,9 @@ func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 
 // stop ends the turns that the function has not ended itself, the last one
 // first. unused says that there was no function.
-func (s *leases) stop(unused bool) []endedLease {
-	ended := make([]endedLease, 0, len(s.all))
-	for _, l := range slices.Backward(s.all) {
+func (ls *leases) stop(unused bool) []endedLease {
+	ended := make([]endedLease, 0, len(ls.held))
+	for _, l := range slices.Backward(ls.held) {
 		if over := l.ending.begin(); over != nil {
 			<-over
 			continue
@@ -186,9 +168,10 @@ func (s *leases) stop(unused bool) []endedLease {
 	return ended
 }
 
-// releaseAll releases the keys of the leases that need it, together. It
-// returns when all releases have an answer.
-func releaseAll(ctx context.Context, ended []endedLease) {
+// releaseAll releases the keys of the leases that need it, together, and settles
+// all. It returns when all releases have an answer.
+func releaseAll(ctx context.Context, ended []endedLease, panicked bool) {
+	defer settle(ended, panicked) // also after a panic of an observer or the locker
 	var back []*turns.Turn
 	var at []int
 	for i := range ended {
@@ -205,8 +188,8 @@ func releaseAll(ctx context.Context, ended []endedLease) {
 // drop gives up the leases of a DoAll that did not get all its keys. It does so
 // in the background, because nobody has used them and nobody waits for the
 // store.
-func (s *leases) drop() {
-	ended := s.stop(true)
+func (ls *leases) drop() {
+	ended := ls.stop(true)
 	for _, e := range ended {
 		if e.back {
 			e.lease.turn.Discard()

@@ -27,10 +27,7 @@ import (
 // failover that loses the mark loses the promise. [WithFailOpen] does not
 // apply, even with [OnceToo].
 func WithAtMostOnce() Option {
-	return optionFunc(func(c *config) error {
-		c.atMostOnce = true
-		return nil
-	})
+	return setting{set: func(c *config) { c.atMostOnce = true }}
 }
 
 // NothingDone marks err as the error of a function that has had no effect, such
@@ -61,8 +58,8 @@ func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, finge
 			_ = l.release(ctx, false)
 		}
 	}()
-	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, fingerprint, ttl)
-	recall.Interrupt(mark)
+	mark := g.record(l.hold.ctx, output{kind: recordInterrupted}, fingerprint, ttl)
+	recall.Keep(mark, false)
 	if mark.TTL < math.MaxInt64-g.set.MaxHold {
 		mark.TTL += g.set.MaxHold.Truncate(time.Millisecond)
 	}

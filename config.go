@@ -3,7 +3,6 @@ package guard
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -19,9 +18,34 @@ type Option interface {
 	apply(*config) error
 }
 
-type optionFunc func(*config) error
+// setting is an option that sets something. If its value is wrong, it says so
+// and sets nothing.
+type setting struct {
+	set   func(c *config)
+	wrong error
+}
 
-func (f optionFunc) apply(c *config) error { return f(c) }
+func (s setting) apply(c *config) error {
+	if s.wrong == nil {
+		s.set(c)
+	}
+	return s.wrong
+}
+
+// checked is a setting whose value may be wrong. The text says what it is then.
+func checked(right bool, set func(c *config), text string, args ...any) Option {
+	if !right {
+		return setting{wrong: invalid(text, args...)}
+	}
+	return setting{set: set}
+}
+
+// duration is a setting that must not be negative, nor seem to lack its unit.
+// For example, WithMaxWait(3) would wait for 3 ns.
+func duration(name string, d time.Duration, set func(c *config)) Option {
+	return checked(d == 0 || d >= time.Millisecond, set,
+		"%s is %v, want 0 or at least 1ms: 3*time.Second, not 3", name, d)
+}
 
 // config is the settings that options change. A Guard's copy is never changed
 // once it is in use.
@@ -66,7 +90,7 @@ func (c config) with(opts []Option) (config, error) {
 	var errs []error
 	for _, o := range opts {
 		if o == nil {
-			errs = append(errs, fmt.Errorf("%w: option is nil", ErrInvalidOption))
+			errs = append(errs, invalid("option is nil"))
 			continue
 		}
 		errs = append(errs, o.apply(&c))
@@ -74,8 +98,8 @@ func (c config) with(opts []Option) (config, error) {
 	c.settle()
 	errs = append(errs, c.given.check(), c.checkLinger())
 	if c.set.NoRenewal && c.set.MinHold > c.set.TTL {
-		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v",
-			ErrInvalidOption, c.set.MinHold, c.set.TTL))
+		errs = append(errs, invalid("MinHold is %v, longer than a key lasts WithoutRenewal: %v",
+			c.set.MinHold, c.set.TTL))
 	}
 	return c, errors.Join(errs...)
 }
@@ -99,7 +123,7 @@ func (g given) check() error {
 		{g.shared && g.minHold, "WithShared", "WithMinHold", ""},
 	} {
 		if pair.given {
-			return fmt.Errorf("%w: %s together with %s%s", ErrInvalidOption, pair.option, pair.with, pair.why)
+			return invalid("%s together with %s%s", pair.option, pair.with, pair.why)
 		}
 	}
 	return nil
@@ -109,8 +133,7 @@ func (g given) check() error {
 func (c *config) checkLinger() error {
 	claim := locker.Claim{TTL: c.set.TTL}
 	if most := limits.Idle(claim.LongOffer()); c.given.linger && c.linger > most {
-		return fmt.Errorf("%w: Linger is %v, want at most %v with a TTL of %v",
-			ErrInvalidOption, c.linger, most, c.set.TTL)
+		return invalid("Linger is %v, want at most %v with a TTL of %v", c.linger, most, c.set.TTL)
 	}
 	return nil
 }
@@ -132,31 +155,19 @@ func (c *config) settle() {
 // it does not have.
 func (c *config) checkSupport(l locker.Locker) error {
 	can := l.Capabilities()
-	return errors.Join(can.Limits.Check(c.set.TTL), c.checkMode(can.Shares), c.checkLingers(can.Lingers),
-		c.checkAccepted(can.Findings))
-}
-
-// checkMode refuses a mode that needs shares if the locker has none.
-func (c *config) checkMode(shares bool) error {
-	if c.set.Limit == 0 || shares {
-		return nil
+	errs := []error{can.Limits.Check(c.set.TTL)}
+	switch {
+	case c.set.Limit == 0 || can.Shares:
+	case c.set.Limit == locker.NoLimit:
+		errs = append(errs, unsupported("this locker has no shared leases"))
+	default:
+		errs = append(errs, unsupported("this locker has no permits"))
 	}
-	lacks := "permits"
-	if c.set.Limit == locker.NoLimit {
-		lacks = "shared leases"
+	if c.set.Linger != 0 && !can.Lingers {
+		errs = append(errs, unsupported("WithLinger needs a store with messages: "+
+			"with this locker a process does not hear at once that others want its keys"))
 	}
-	return fmt.Errorf("%w: %w: this locker has no %s", ErrInvalidOption, errors.ErrUnsupported, lacks)
-}
-
-// checkLingers refuses WithLinger if no process can hear that others want its
-// keys.
-func (c *config) checkLingers(lingers bool) error {
-	if lingers || c.set.Linger == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %w: WithLinger needs a store with messages: "+
-		"with this locker a process does not hear at once that others want its keys",
-		ErrInvalidOption, errors.ErrUnsupported)
+	return errors.Join(append(errs, c.checkAccepted(can.Findings))...)
 }
 
 // checkAccepted refuses names that none of the known findings has. A locker
@@ -168,8 +179,7 @@ func (c *config) checkAccepted(known []string) error {
 	var errs []error
 	for _, name := range c.accepted {
 		if !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("%w: WithAcceptedFindings: the locker has no finding %q, only %q",
-				ErrInvalidOption, name, known))
+			errs = append(errs, invalid("WithAcceptedFindings: the locker has no finding %q, only %q", name, known))
 		}
 	}
 	return errors.Join(errs...)

@@ -80,15 +80,15 @@ func FencingToken(ctx context.Context) (uint64, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: pass on the ctx that the function got", ErrNoLease)
 	}
-	if l.siblings > 1 {
+	if l.all.several() {
 		return 0, errWhichToken
 	}
 	return l.FencingToken(ctx)
 }
 
 // errWhichToken refuses to choose one of the tokens of a DoAll.
-var errWhichToken = fmt.Errorf("%w: the keys of a DoAll have a fencing token each: use guard.LeaseOf(ctx, key) and "+
-	"its FencingToken", ErrInvalidOption)
+var errWhichToken = invalid("the keys of a DoAll have a fencing token each: " +
+	"use guard.LeaseOf(ctx, key) and its FencingToken")
 
 // Holds returns what l and the leases around it own in store, for a store that
 // has a use for it in transactions of its user, such as etcdlocker. It returns

@@ -24,7 +24,7 @@ func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context)
 	if err != nil {
 		return err
 	}
-	l, err := g.acquire(ctx, key, g.patience(), with{})
+	l, err := g.acquire(ctx, key, g.patience(), nil)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.closed().acquire(ctx, key, g.patience(), with{})
+	return g.closed().acquire(ctx, key, g.patience(), nil)
 }
 
 // TryAcquire makes one attempt, for callers that skip instead of wait. It
@@ -53,7 +53,7 @@ func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.closed().acquire(ctx, key, once(), with{})
+	return g.closed().acquire(ctx, key, once(), nil)
 }
 
 // Do is [Guard.Do] on the default guard. Before [SetDefault] it returns

@@ -94,10 +94,20 @@ var (
 var ErrInterrupted = errors.New("guard: an earlier call was interrupted")
 
 var (
-	errNilFunc    = fmt.Errorf("%w: the function to run is nil", ErrInvalidOption)
-	errNilKeyFunc = fmt.Errorf("%w: the key function is nil", ErrInvalidOption)
-	errNilContext = fmt.Errorf("%w: the ctx is nil", ErrInvalidOption)
+	errNilFunc    = invalid("the function to run is nil")
+	errNilKeyFunc = invalid("the key function is nil")
+	errNilContext = invalid("the ctx is nil")
 )
+
+// invalid returns an ErrInvalidOption with a text.
+func invalid(text string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalidOption, fmt.Sprintf(text, args...))
+}
+
+// unsupported returns the ErrInvalidOption of what a locker cannot do.
+func unsupported(text string) error {
+	return fmt.Errorf("%w: %w: %s", ErrInvalidOption, errors.ErrUnsupported, text)
+}
 
 type queueFullError string
 

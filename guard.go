@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -36,19 +35,9 @@ type family struct {
 	hints  hints
 }
 
-// isClosing reports whether Close was called.
-func (f *family) isClosing() bool {
-	select {
-	case <-f.engine.Closing():
-		return true
-	default:
-		return false
-	}
-}
-
 // Idle implements [IdleKeys].
 func (f *family) Idle() (keys map[string]int, open bool) {
-	if f.isClosing() {
+	if f.engine.IsClosing() {
 		return nil, false
 	}
 	return f.engine.Idle(), true
@@ -77,7 +66,7 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 		return nil, err
 	}
 	if lockerkit.IsNil(l) {
-		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
+		return nil, invalid("locker is nil")
 	}
 	if err := c.checkSupport(l); err != nil {
 		return nil, err
@@ -214,7 +203,7 @@ func SetDefault(g *Guard) {
 		panic("guard: SetDefault needs a Guard that New made")
 	}
 	before := defaultGuard.Swap(g)
-	if g != nil && before != nil && before.family != g.family && !before.family.isClosing() {
+	if g != nil && before != nil && before.family != g.family && !before.family.engine.IsClosing() {
 		g.log().Warn("guard: SetDefault replaced another default guard, which is still open: call it once, or with "+
 			"nil in between",
 			"guard", g.set.Name, "before", before.set.Name)

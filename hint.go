@@ -68,8 +68,7 @@ func (l *Lease) hintDeadline(ctx context.Context, p turns.Patience, err error) {
 // hintOnce logs a hint unless the guard has given it before.
 func (l *Lease) hintOnce(ctx context.Context, about, text string, detail slog.Attr) {
 	if g := l.guard; g.family.hints.first(about, g.set.Name) {
-		g.log().LogAttrs(ctx, slog.LevelWarn, text, //nolint:sloglint // constants, or one with two durations
-			g.about(l.key, detail)...)
+		g.logs(ctx, slog.LevelWarn, text, l.key, detail)
 	}
 }
 
@@ -102,10 +101,8 @@ func inFunction() bool {
 
 // hintMinHold tells at each call that the setting of the outer call counts.
 func (l *Lease) hintMinHold(ctx context.Context) {
-	if log := l.guard.log(); log.Enabled(ctx, slog.LevelDebug) {
-		log.LogAttrs(ctx, slog.LevelDebug, "guard: MinHold ignored inside another call on the same key",
-			l.guard.about(l.key, slog.Duration("min_hold", l.guard.set.MinHold))...)
-	}
+	l.guard.logs(ctx, slog.LevelDebug, "guard: MinHold ignored inside another call on the same key", l.key,
+		slog.Duration("min_hold", l.guard.set.MinHold))
 }
 
 // hintNeighbor tells of another service in the same store. Its names and ours

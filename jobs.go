@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -31,7 +30,7 @@ func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Conte
 	if err != nil {
 		return false, err
 	}
-	l, err := g.acquire(ctx, key, once(), with{})
+	l, err := g.acquire(ctx, key, once(), nil)
 	switch held := (*HeldError)(nil); {
 	case errors.As(err, &held):
 		return false, nil
@@ -79,7 +78,7 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 		return err
 	}
 	if g.set.Limit == locker.NoLimit {
-		return fmt.Errorf("%w: Lead with WithShared would elect everybody", ErrInvalidOption)
+		return invalid("Lead with WithShared would elect everybody")
 	}
 	c := g.config
 	c.set.MaxWait, c.set.MaxWaiters, c.set.MaxHold, c.set.Linger, c.set.Lead = forever, 0, 0, 0, true

@@ -27,8 +27,8 @@ type Lease struct {
 	interest
 	keeping *keeping // of a call of Once; else nil
 
-	bare     bool // no lease at all: its function runs unguarded, see WithFailOpen
-	siblings int  // how many leases its DoAll has; 0 without one
+	bare bool    // no lease at all: its function runs unguarded, see WithFailOpen
+	all  *leases // those of its DoAll; nil outside of one
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end
@@ -85,12 +85,34 @@ func (c *leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
+// leases are those of one DoAll. They share a cancel function, because a
+// context for each key would make the work quadratic, and a signal.
+type leases struct {
+	guard  *Guard
+	keys   int                     // how many leases there are to be
+	group  *turns.Group            // takes the turns; nil: each lease takes its own
+	cancel context.CancelCauseFunc // of all
+	signal turns.Signal            // of all
+
+	held []*Lease // that are not bare
+	last *Lease   // the one acquired before the next
+}
+
+// several reports whether there is more than one.
+func (ls *leases) several() bool { return ls != nil && ls.keys > 1 }
+
+// turns returns the group, if there is one.
+func (ls *leases) turns() *turns.Group {
+	if ls == nil {
+		return nil
+	}
+	return ls.group
+}
+
 // interest is what a lease wants to hear of those who wait for its key.
 type interest struct {
-	// wish is what Wanted has asked for. The leases of a DoAll share one from
-	// the start, see Lease.frame.
-	wish    atomic.Pointer[turns.Wish]
-	listens atomic.Bool // it leads, and hears requests of AskLeader
+	signal  atomic.Pointer[turns.Signal] // what Wanted has asked for; that of all from the start
+	listens atomic.Bool                  // it leads, and hears requests of AskLeader
 }
 
 // Key returns the key.
@@ -113,12 +135,11 @@ func (l *Lease) Deadline() time.Time { return l.turn.Deadline() }
 // released, Err returns ErrNoLease. Err looks at the clocks itself, so it is
 // right even before the context has ended.
 func (l *Lease) Err() error {
-	released, cause := l.ending.state()
-	switch {
-	case released:
+	switch end := l.ending.known(); {
+	case end.phase >= released:
 		return ErrNoLease
-	case cause != nil:
-		return cause
+	case end.cause != nil:
+		return end.cause
 	}
 	return l.turn.Err()
 }
@@ -149,15 +170,12 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 }
 
 // errNoTokens says why a shared lease has no token.
-var errNoTokens = fmt.Errorf("%w: a shared lease has no fencing token", ErrInvalidOption)
+var errNoTokens = invalid("a shared lease has no fencing token")
 
 // runs reports whether a function runs under l, so that l will end.
 func (l *Lease) runs() bool { return l.fn.called.Load() }
 
-func (l *Lease) isReleased() bool {
-	released, _ := l.ending.state()
-	return released
-}
+func (l *Lease) isReleased() bool { return l.ending.known().phase >= released }
 
 // limit returns how many may have the key with l. A lease that runs inside
 // another one has what that one has.
@@ -219,10 +237,7 @@ type events struct{ guard *Guard }
 func (e events) Traceparent(ctx context.Context) string { return e.guard.observers.traceparent(ctx) }
 
 func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
-	set := &e.guard.set
-	info := WaitInfo{
-		Name: set.Name, Key: key, Mode: modeOf(set.Limit), Permits: permitsOf(set.Limit), MaxHold: set.MaxHold,
-	}
+	info := e.guard.info(key, e.guard.set.Limit)
 	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
 	if o, ok := o.(occupant); ok {
 		ctx, info = o.lease.hold.ctx, o.lease.hold.info
@@ -249,18 +264,36 @@ func (e events) Unconfirmed(o turns.Occupant, err error) {
 // how its release went. It does no I/O. Its methods are safe for concurrent
 // use.
 //
-// Invariant: cause does not change once it is set, and is not set after
-// released. releasing, released and settled become true in this order. err is
-// nil until settled.
+// Invariant: phase only grows. cause does not change once it is set, and is not
+// set once the lease is released. err is nil until the phase is settled.
 type ending struct {
-	mu        sync.Mutex    // guards the fields below; nothing is locked inside
-	cause     error         // why the lease was lost
-	lostAt    time.Time     // when it was lost, or could no longer be trusted if that was earlier
-	releasing bool          // there has been a first Release
-	released  bool          // the first Release is past the re-entrant calls
-	settled   bool          // the first Release has its result
-	err       error         // that result
-	over      chan struct{} // closed when the result is there; the second Release makes it
+	mu   sync.Mutex // guards the fields below; nothing is locked inside
+	fate fate
+	over chan struct{} // closed when the result is there; the second Release makes it
+}
+
+// A fate is what is known of the end of a lease.
+type fate struct {
+	phase  phase
+	cause  error     // why the lease was lost
+	lostAt time.Time // when it was lost, or could no longer be trusted if that was earlier
+	err    error     // the result of the release
+}
+
+type phase uint8
+
+const (
+	held      phase = iota // or lost
+	releasing              // there has been a first Release
+	released               // the first Release is past the re-entrant calls
+	settled                // the first Release has its result
+)
+
+// known returns what is known by now.
+func (e *ending) known() fate {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.fate
 }
 
 // markLost records that the lease was lost. It reports false if it has been
@@ -268,10 +301,10 @@ type ending struct {
 func (e *ending) markLost(cause error, at time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cause != nil || e.released {
+	if e.fate.cause != nil || e.fate.phase >= released {
 		return false
 	}
-	e.cause, e.lostAt = cause, at
+	e.fate.cause, e.fate.lostAt = cause, at
 	return true
 }
 
@@ -280,13 +313,13 @@ func (e *ending) markLost(cause error, at time.Time) bool {
 func (e *ending) begin() (over <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.releasing {
-		e.releasing = true
+	if e.fate.phase == held {
+		e.fate.phase = releasing
 		return nil
 	}
 	if e.over == nil {
 		e.over = make(chan struct{})
-		if e.settled {
+		if e.fate.phase == settled {
 			close(e.over)
 		}
 	}
@@ -298,37 +331,16 @@ func (e *ending) begin() (over <-chan struct{}) {
 func (e *ending) release() (cause error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.released = true
-	return e.cause
+	e.fate.phase = released
+	return e.fate.cause
 }
 
 // settle records the result of the release.
 func (e *ending) settle(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.err, e.settled = err, true
+	e.fate.err, e.fate.phase = err, settled
 	if e.over != nil {
 		close(e.over)
 	}
-}
-
-// result returns the result of the release. It is nil before there is one.
-func (e *ending) result() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.err
-}
-
-// state returns whether the lease is released, and why it was lost, if it was.
-func (e *ending) state() (released bool, cause error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.released, e.cause
-}
-
-// lossTime returns when the lease was lost.
-func (e *ending) lossTime() time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.lostAt
 }

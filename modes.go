@@ -1,10 +1,6 @@
 package guard
 
-import (
-	"fmt"
-
-	"github.com/go-lockguard/guard/locker"
-)
+import "github.com/go-lockguard/guard/locker"
 
 // This file is modes: how many calls may have a key at once.
 
@@ -30,10 +26,7 @@ import (
 // A store that cannot share keys is refused with an ErrInvalidOption that Is
 // [errors.ErrUnsupported]. New returns it, and [Guard.With] panics with it.
 func WithShared() Option {
-	return optionFunc(func(c *config) error {
-		c.set.Limit, c.given.shared = locker.NoLimit, true
-		return nil
-	})
+	return setting{set: func(c *config) { c.set.Limit, c.given.shared = locker.NoLimit, true }}
 }
 
 // WithPermits lets at most n leases have a key at once, over all instances. n
@@ -59,16 +52,12 @@ func WithShared() Option {
 // replaces the mode. If a key has shared leases as well, those of one process
 // count as one permit. A store without permits is refused as in WithShared.
 func WithPermits(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 1 || n >= locker.NoLimit {
-			return fmt.Errorf("%w: Permits is %d, want 1 to %d", ErrInvalidOption, n, locker.NoLimit-1)
-		}
-		c.set.Limit, c.given.permits = n, true
-		if n == 1 {
-			c.set.Limit = 0
-		}
-		return nil
-	})
+	limit := n
+	if n == 1 {
+		limit = 0
+	}
+	return checked(n >= 1 && n < locker.NoLimit, func(c *config) { c.set.Limit, c.given.permits = limit, true },
+		"Permits is %d, want 1 to %d", n, locker.NoLimit-1)
 }
 
 // Modes as observers see them.
@@ -88,10 +77,11 @@ func modeOf(limit int) string {
 	return modePermits
 }
 
-// permitsOf returns n for the limit of WithPermits(n), and 0 for other limits.
-func permitsOf(limit int) int {
-	if modeOf(limit) == modePermits {
-		return limit
+// info describes a call for observers, but for what is only of that call.
+func (c *config) info(key string, limit int) WaitInfo {
+	info := WaitInfo{Name: c.set.Name, Key: key, Mode: modeOf(limit), MaxHold: c.set.MaxHold}
+	if info.Mode == modePermits {
+		info.Permits = limit
 	}
-	return 0
+	return info
 }

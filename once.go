@@ -41,19 +41,14 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	if err != nil {
 		return none, err
 	}
-	var mute error // of the codec
-	r, err := g.once(ctx, key, OnceOptions{TTL: ttl}, func(ctx context.Context) (made, error) {
+	r, err := g.once(ctx, key, OnceOptions{TTL: ttl}, func(ctx context.Context) (output, error) {
 		var err error
 		if result, err = fn(ctx); err != nil {
-			return made{}, err
+			return output{}, err
 		}
-		var m made
-		m, mute = g.encode(result)
-		return m, nil
+		return g.encode(recordResult, result)
 	})
 	switch {
-	case r.Fresh && mute != nil:
-		return result, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotRecorded, mute), err)
 	case r.Fresh:
 		return result, err
 	case err != nil:
@@ -97,27 +92,28 @@ func (g *Guard) OnceBytes(ctx context.Context, key string, o OnceOptions,
 	if err != nil {
 		return OnceResult{}, err
 	}
-	return g.once(ctx, key, o, func(ctx context.Context) (made, error) {
+	return g.once(ctx, key, o, func(ctx context.Context) (output, error) {
 		payload, err := fn(ctx)
 		if payload == nil || err != nil {
-			return made{}, err
+			return output{}, err
 		}
-		return made{recordResult, payload}, nil
+		return output{recordResult, payload}, nil
 	})
 }
 
 // once is OnceBytes for a function that says what is to be kept. g is resolved.
-func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(context.Context) (made, error),
+func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(context.Context) (output, error),
 ) (r OnceResult, err error) {
 	if err := g.checkOnce(ctx, key, o); err != nil {
 		return OnceResult{}, err
 	}
-	keeping, p := &keeping{ttl: o.TTL}, g.patience()
+	keeping, p := &keeping{}, g.patience()
+	keeping.ttl.Store(o.TTL.Milliseconds())
 	p.Recall = &keeping.recall
 	if !g.onceToo || g.atMostOnce {
 		g = g.closed()
 	}
-	l, err := g.acquire(ctx, key, p, with{})
+	l, err := g.acquire(ctx, key, p, nil)
 	if err == nil {
 		err = g.begin(ctx, l, p.Recall, o.Fingerprint, o.TTL)
 	}
@@ -145,27 +141,27 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	return r, err
 }
 
-// encode returns what is to be kept of a result. If the codec fails, that is
-// only that there was one.
-func (g *Guard) encode(v any) (made, error) {
+// encode returns what is to be kept of v. If the codec fails, that is only that
+// there was a result, and the error is ErrNotRecorded.
+func (g *Guard) encode(kind byte, v any) (output, error) {
 	payload, err := g.codec.Marshal(v)
 	if err != nil {
-		return made{kind: recordGone}, err
+		return output{kind: recordGone}, fmt.Errorf("%w: the codec: %w", ErrNotRecorded, err)
 	}
-	return made{recordResult, payload}, nil
+	return output{kind, payload}, nil
 }
 
 // finish makes a final error of fn what is to be kept.
-func (g *Guard) finish(m made, err error) (made, error) {
+func (g *Guard) finish(m output, err error) (output, error) {
 	final := (*FinalError)(nil)
 	if !errors.As(err, &final) {
 		return m, err
 	}
-	payload, bad := g.codec.Marshal(finalRecord{final.Code, final.Text})
+	m, bad := g.encode(recordFinal, finalRecord{final.Code, final.Text})
 	if bad != nil {
-		return made{kind: recordGone}, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotRecorded, bad), err)
+		err = errors.Join(bad, err)
 	}
-	return made{recordFinal, payload}, err
+	return m, err
 }
 
 // replay reads the record that a call got in place of its turn.
@@ -212,10 +208,10 @@ func (g *Guard) checkOnce(ctx context.Context, key string, o OnceOptions) error 
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrInvalidOption, bad)
+	return invalid("%s", bad)
 }
 
-var errNoRecords = fmt.Errorf("%w: %w: this locker keeps no results", ErrInvalidOption, errors.ErrUnsupported)
+var errNoRecords = unsupported("this locker keeps no results")
 
 // Forget deletes the result that [Once] has kept for key, and reports whether
 // there was one. The next call runs its function. A call that runs meanwhile is
@@ -273,17 +269,17 @@ var errNotInOnce = fmt.Errorf("%w: KeepFor outside of a function of Once", ErrNo
 
 // keep makes the release of l keep m, which its function has left beside err.
 // keep returns the error of the call.
-func (l *Lease) keep(ctx context.Context, m made, mark []byte, err error) error {
+func (l *Lease) keep(ctx context.Context, m output, mark []byte, err error) error {
 	k, g := l.keeping, l.guard
-	life, wrong := k.life()
+	ttl := k.ttl.Load()
 	switch {
 	case m.kind == 0 && !errnote.Is(err, errnote.NothingDone(true)):
 		return err
-	case m.kind != 0 && wrong != nil:
-		return errors.Join(fmt.Errorf("%w: %w", ErrNotRecorded, wrong), err)
+	case m.kind != 0 && ttl < 0:
+		return errors.Join(fmt.Errorf("%w: %w", ErrNotRecorded, errKeepFor), err)
 	case l.bare:
-	case m.kind != 0 && life > 0:
-		k.recall.Keep(g.record(ctx, m, mark, life))
+	case m.kind != 0 && ttl > 0:
+		k.recall.Keep(g.record(ctx, m, mark, time.Duration(ttl)*time.Millisecond), true)
 	case g.atMostOnce:
 		l.turn.Unmark()
 	}

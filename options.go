@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -22,39 +21,14 @@ const (
 // milliseconds, unless the store keeps less, see locker.Limits. Default 10 s:
 // after kill -9 a hot key answers "held" for up to that long.
 func WithTTL(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d < minTTL || d > maxTTL || d%time.Millisecond != 0 {
-			return fmt.Errorf("%w: TTL is %v, want %v to %v in whole milliseconds", ErrInvalidOption, d, minTTL, maxTTL)
-		}
-		c.set.TTL = d
-		return nil
-	})
-}
-
-// checkDuration refuses a duration that is negative or that seems to lack its
-// unit. For example, WithMaxWait(3) would wait for 3 ns.
-func checkDuration(setting string, d time.Duration) error {
-	if d < 0 || d > 0 && d < time.Millisecond {
-		return fmt.Errorf("%w: %s is %v, want 0 or at least 1ms: 3*time.Second, not 3", ErrInvalidOption, setting, d)
-	}
-	return nil
-}
-
-// durationOption is an option with one duration, which checkDuration allows.
-func durationOption(setting string, d time.Duration, set func(c *config)) Option {
-	return optionFunc(func(c *config) error {
-		err := checkDuration(setting, d)
-		if err == nil {
-			set(c)
-		}
-		return err
-	})
+	return checked(d >= minTTL && d <= maxTTL && d%time.Millisecond == 0, func(c *config) { c.set.TTL = d },
+		"TTL is %v, want %v to %v in whole milliseconds", d, minTTL, maxTTL)
 }
 
 // WithMaxWait bounds how long a verb waits for its key. It is at least 1 ms. 0
 // makes one attempt. Default 3 s.
 func WithMaxWait(d time.Duration) Option {
-	return durationOption("MaxWait", d, func(c *config) { c.set.MaxWait = d })
+	return duration("MaxWait", d, func(c *config) { c.set.MaxWait = d })
 }
 
 // WithMaxWaiters bounds how many calls of this process stand in line for one
@@ -62,13 +36,7 @@ func WithMaxWait(d time.Duration) Option {
 // is not counted. A call that finds the line full is refused with
 // [ErrQueueFull]. 0 means no limit. Default 1,000.
 func WithMaxWaiters(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 0 {
-			return fmt.Errorf("%w: MaxWaiters is %d, want 0 or more", ErrInvalidOption, n)
-		}
-		c.set.MaxWaiters = n
-		return nil
-	})
+	return checked(n >= 0, func(c *config) { c.set.MaxWaiters = n }, "MaxWaiters is %d, want 0 or more", n)
 }
 
 // WithMaxHold bounds one turn. Past it the function's context ends with
@@ -85,7 +53,7 @@ func WithMaxWaiters(n int) Option {
 // [Guard.Do]. Otherwise set the limit to the longest connection that may keep
 // other calls from the key.
 func WithMaxHold(d time.Duration) Option {
-	return durationOption("MaxHold", d, func(c *config) { c.set.MaxHold = d })
+	return duration("MaxHold", d, func(c *config) { c.set.MaxHold = d })
 }
 
 // WithLinger keeps a key with its process for up to d after a call, so that the
@@ -123,7 +91,7 @@ func WithMaxHold(d time.Duration) Option {
 // refused with an ErrInvalidOption that Is [errors.ErrUnsupported]. New returns
 // it, and [Guard.With] panics with it.
 func WithLinger(d time.Duration) Option {
-	return durationOption("Linger", d, func(c *config) { c.linger, c.given.linger = d, d > 0 })
+	return duration("Linger", d, func(c *config) { c.linger, c.given.linger = d, d > 0 })
 }
 
 // KeepOn says after which results of the function [WithMinHold] keeps the key.
@@ -152,18 +120,12 @@ const OnSuccess KeepOn = 1
 // or later than d. So choose a TTL of at least d for a process that ends with
 // its job.
 func WithMinHold(d time.Duration, on ...KeepOn) Option {
-	return optionFunc(func(c *config) error {
-		if err := checkDuration("MinHold", d); err != nil {
-			return err
+	for _, o := range on {
+		if o != OnSuccess {
+			return setting{wrong: invalid("MinHold with KeepOn %d, want OnSuccess", o)}
 		}
-		for _, o := range on {
-			if o != OnSuccess {
-				return fmt.Errorf("%w: MinHold with KeepOn %d, want OnSuccess", ErrInvalidOption, o)
-			}
-		}
-		c.minHold, c.keepIfDone, c.given.minHold = d, len(on) > 0, true
-		return nil
-	})
+	}
+	return duration("MinHold", d, func(c *config) { c.minHold, c.keepIfDone, c.given.minHold = d, len(on) > 0, true })
 }
 
 // WithBackoff sets the pauses between tries while the locker is unavailable or
@@ -177,13 +139,9 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 // max is then n/1000 s if that is longer, up to 10 s.
 // If messages cannot arrive, each call looks at the usual pace.
 func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared,revive // the word that users read
-	return optionFunc(func(c *config) error {
-		if initial < time.Millisecond || max < initial {
-			return fmt.Errorf("%w: backoff is %v to %v, want 1ms <= initial <= max", ErrInvalidOption, initial, max)
-		}
-		c.set.Backoff = turns.Backoff{Initial: initial, Max: max}
-		return nil
-	})
+	return checked(initial >= time.Millisecond && max >= initial,
+		func(c *config) { c.set.Backoff = turns.Backoff{Initial: initial, Max: max} },
+		"backoff is %v to %v, want 1ms <= initial <= max", initial, max)
 }
 
 // WithName sets the name of this guard, or of one route of it. Spans, metrics,
@@ -191,19 +149,13 @@ func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared,reviv
 // key. The name does not separate keys; use redislocker.WithPrefix for that.
 // Default "guard".
 func WithName(name string) Option {
-	return optionFunc(func(c *config) error {
-		if name == "" {
-			return fmt.Errorf("%w: name is empty", ErrInvalidOption)
-		}
-		c.set.Name = name
-		return nil
-	})
+	return checked(name != "", func(c *config) { c.set.Name = name }, "name is empty")
 }
 
 // WithoutRenewal lets a lease end at its TTL. The function's context ends with
 // [ErrLeaseLost] shortly before it.
 func WithoutRenewal() Option {
-	return optionFunc(func(c *config) error { c.set.NoRenewal, c.given.noRenewal = true, true; return nil })
+	return setting{set: func(c *config) { c.set.NoRenewal, c.given.noRenewal = true, true }}
 }
 
 // WithFencing fetches fencing tokens with the key, in the same round trip.
@@ -211,7 +163,7 @@ func WithoutRenewal() Option {
 // this option do tokens keep rising across a failover that lost the lock, if
 // the server's clock does not step back by more than the outage.
 func WithFencing() Option {
-	return optionFunc(func(c *config) error { c.fencing, c.given.fencing = true, true; return nil })
+	return setting{set: func(c *config) { c.fencing, c.given.fencing = true, true }}
 }
 
 // WithFailOpen lets functions run unguarded while the store is silent. It is
@@ -233,15 +185,12 @@ func WithFencing() Option {
 // because they have a lease or nothing. So does [Once], unless the option is
 // given [OnceToo].
 func WithFailOpen(also ...FailOpenFor) Option {
-	return optionFunc(func(c *config) error {
-		for _, a := range also {
-			if a != OnceToo {
-				return fmt.Errorf("%w: WithFailOpen with FailOpenFor %d, want OnceToo", ErrInvalidOption, a)
-			}
+	for _, a := range also {
+		if a != OnceToo {
+			return setting{wrong: invalid("WithFailOpen with FailOpenFor %d, want OnceToo", a)}
 		}
-		c.failOpen, c.onceToo = true, len(also) > 0
-		return nil
-	})
+	}
+	return setting{set: func(c *config) { c.failOpen, c.onceToo = true, len(also) > 0 }}
 }
 
 // FailOpenFor names a verb that [WithFailOpen] applies to only on demand.
@@ -258,27 +207,17 @@ const OnceToo FailOpenFor = 1
 // already among them is not added twice. So a route that [Guard.With] makes may
 // name an observer of its guard again.
 func WithObserver(o Observer) Option {
-	return optionFunc(func(c *config) error {
-		if lockerkit.IsNil(o) {
-			return fmt.Errorf("%w: observer is nil", ErrInvalidOption)
-		}
+	return checked(!lockerkit.IsNil(o), func(c *config) {
 		if !slices.ContainsFunc(c.observers, func(there Observer) bool { return same(there, o) }) {
 			c.observers = append(c.observers, o)
 		}
-		return nil
-	})
+	}, "observer is nil")
 }
 
 // WithLogger sets the logger for lost leases, outages, failed releases and
 // functions that run on. Keys are not logged. Default [slog.Default].
 func WithLogger(l *slog.Logger) Option {
-	return optionFunc(func(c *config) error {
-		if l == nil {
-			return fmt.Errorf("%w: logger is nil", ErrInvalidOption)
-		}
-		c.logger = l
-		return nil
-	})
+	return checked(l != nil, func(c *config) { c.logger = l }, "logger is nil")
 }
 
 // same reports whether a and b are the same observer. Some have types that ==
@@ -290,13 +229,7 @@ func same(a, b Observer) bool {
 // WithCodec sets how [Once] writes results and final errors. The default is
 // JSON. All processes that share a key need the same one. A codec may encrypt.
 func WithCodec(codec Codec) Option {
-	return optionFunc(func(c *config) error {
-		if lockerkit.IsNil(codec) {
-			return fmt.Errorf("%w: the codec is nil", ErrInvalidOption)
-		}
-		c.codec = codec
-		return nil
-	})
+	return checked(!lockerkit.IsNil(codec), func(c *config) { c.codec = codec }, "the codec is nil")
 }
 
 // WithResultLimit bounds what [Once] keeps for a key, in bytes. A longer result
@@ -304,12 +237,6 @@ func WithCodec(codec Codec) Option {
 // locker.MaxRecord, which is 1 MiB. Default 64 KiB. Up to 35 of the bytes are
 // the guard's.
 func WithResultLimit(bytes int) Option {
-	return optionFunc(func(c *config) error {
-		if bytes < minResultLimit || bytes > locker.MaxRecord {
-			return fmt.Errorf("%w: ResultLimit is %d, want %d to %d", ErrInvalidOption, bytes, minResultLimit,
-				locker.MaxRecord)
-		}
-		c.resultLimit = bytes
-		return nil
-	})
+	return checked(bytes >= minResultLimit && bytes <= locker.MaxRecord, func(c *config) { c.resultLimit = bytes },
+		"ResultLimit is %d, want %d to %d", bytes, minResultLimit, locker.MaxRecord)
 }

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/go-lockguard/guard/locker"
@@ -32,13 +31,8 @@ const (
 // locker that tells its names by [locker.Capabilities]. Of a store outside of
 // this module that does not, no name is refused.
 func WithAcceptedFindings(names ...string) Option {
-	return optionFunc(func(c *config) error {
-		if slices.Contains(names, "") {
-			return fmt.Errorf("%w: the name of an accepted finding is empty", ErrInvalidOption)
-		}
-		c.accepted = slices.Concat(c.accepted, names)
-		return nil
-	})
+	return checked(!slices.Contains(names, ""), func(c *config) { c.accepted = slices.Concat(c.accepted, names) },
+		"the name of an accepted finding is empty")
 }
 
 // Check reports whether the locker can serve leases of g's TTL right now. The

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -16,36 +15,24 @@ import (
 // keeping is what one call of Once keeps, and for how long.
 type keeping struct {
 	recall turns.Recall
-	ttl    time.Duration // unless its function has set another one
-	own    atomic.Int64  // 0, or what the function has set: 1 more than the milliseconds, or below 0 if that was wrong
-	over   atomic.Bool   // its function has returned
+	ttl    atomic.Int64 // in milliseconds; below 0 if KeepFor was given a wrong one
+	over   atomic.Bool  // its function has returned
 }
 
 // set is KeepFor.
 func (k *keeping) set(d time.Duration) error {
-	if d >= 0 && d <= locker.MaxRecordTTL {
-		k.own.Store(1 + d.Milliseconds())
-		return nil
+	if d < 0 || d > locker.MaxRecordTTL {
+		k.ttl.Store(-1)
+		return errKeepFor
 	}
-	k.own.Store(-1)
-	return errKeepFor
+	k.ttl.Store(d.Milliseconds())
+	return nil
 }
 
-var errKeepFor = fmt.Errorf("%w: KeepFor of a negative time, or of more than %v", ErrInvalidOption, locker.MaxRecordTTL)
-
-// life returns for how long a result is kept. The error is that of KeepFor.
-func (k *keeping) life() (time.Duration, error) {
-	switch own := k.own.Load(); {
-	case own < 0:
-		return 0, errKeepFor
-	case own > 0:
-		return time.Duration(own-1) * time.Millisecond, nil
-	}
-	return k.ttl, nil
-}
+var errKeepFor = invalid("KeepFor of a negative time, or of more than %v", locker.MaxRecordTTL)
 
 // record returns m as the store keeps it for ttl. ctx is that of the hold.
-func (c *config) record(ctx context.Context, m made, mark []byte, ttl time.Duration) locker.Record {
+func (c *config) record(ctx context.Context, m output, mark []byte, ttl time.Duration) locker.Record {
 	value := encodeRecord(m, mark, originOf(c.observers.traceparent(ctx)), c.resultLimit)
 	return locker.Record{Value: value, TTL: ttl.Truncate(time.Millisecond)}
 }
@@ -77,8 +64,8 @@ func (e *FinalError) Is(target error) bool {
 	return ok && t.Code == e.Code && t.Text == ""
 }
 
-// made is what a function has left to be kept. The zero made is nothing.
-type made struct {
+// output is what a function has left to be kept. The zero output is nothing.
+type output struct {
 	kind    byte
 	payload []byte
 }
@@ -104,10 +91,10 @@ type finalRecord struct {
 
 // encodeRecord returns m as a record. If that is longer than limit, it leaves
 // out the origin, or else the payload.
-func encodeRecord(m made, mark []byte, from origin, limit int) string {
+func encodeRecord(m output, mark []byte, from origin, limit int) string {
 	length := recordHead + len(mark) + len(m.payload)
 	if length > limit {
-		m, length = made{kind: recordGone}, recordHead+len(mark)
+		m, length = output{kind: recordGone}, recordHead+len(mark)
 	}
 	flags := byte(0)
 	if from != "" && length+originSize <= limit {
@@ -132,30 +119,36 @@ func isInterrupted(head string) bool {
 
 // decodeRecord returns what a record has kept for calls with this fingerprint.
 // Its errors are ErrOtherPayload and ErrResultGone.
-func decodeRecord(record string, mark []byte) (made, error) {
-	b := []byte(record)
-	if len(b) < recordHead || b[0] != recordVersion {
-		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
-	}
-	kind, b, n := b[1], b[recordHead:], int(b[2]&^hasOrigin)
-	start := n
-	if record[2]&hasOrigin != 0 {
-		start += originSize
-	}
-	if len(b) < start {
-		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
-	}
+func decodeRecord(record string, mark []byte) (output, error) {
+	kind, its, _, payload := splitRecord(record)
 	switch {
-	case !bytes.Equal(b[:n], mark):
-		return made{}, ErrOtherPayload
+	case kind == 0:
+	case its != string(mark):
+		return output{}, ErrOtherPayload
 	case kind == recordInterrupted:
-		return made{}, fmt.Errorf("%w: what it has done is unknown, see Guard.Forget", ErrInterrupted)
+		return output{}, fmt.Errorf("%w: what it has done is unknown, see Guard.Forget", ErrInterrupted)
 	case kind == recordGone:
-		return made{}, fmt.Errorf("%w: it was too long to keep, or could not be written", ErrResultGone)
-	case kind != recordResult && kind != recordFinal:
-		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
+		return output{}, fmt.Errorf("%w: it was too long to keep, or could not be written", ErrResultGone)
+	case kind == recordResult, kind == recordFinal:
+		return output{kind, []byte(payload)}, nil
 	}
-	return made{kind, b[start:]}, nil
+	return output{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
+}
+
+// splitRecord returns the parts of a record. kind is 0 if another version has
+// kept it.
+func splitRecord(record string) (kind byte, mark string, from origin, payload string) {
+	if len(record) < recordHead || record[0] != recordVersion {
+		return 0, "", "", ""
+	}
+	rest, n, size := record[recordHead:], int(record[2]&^hasOrigin), 0
+	if record[2]&hasOrigin != 0 {
+		size = originSize
+	}
+	if len(rest) < n+size {
+		return 0, "", "", ""
+	}
+	return record[1], rest[:n], origin(rest[n : n+size]), rest[n+size:]
 }
 
 // An origin is the span of the call that made a result, for the links of later
@@ -190,16 +183,4 @@ func (o origin) traceparent() string {
 	}
 	h := hex.EncodeToString([]byte(o))
 	return "00-" + h[:32] + "-" + h[32:48] + "-" + h[48:]
-}
-
-// originIn returns the origin in a record, or "".
-func originIn(record string) origin {
-	if len(record) < recordHead || record[0] != recordVersion || record[2]&hasOrigin == 0 {
-		return ""
-	}
-	start := recordHead + int(record[2]&^hasOrigin)
-	if len(record) < start+originSize {
-		return ""
-	}
-	return origin(record[start : start+originSize])
 }

@@ -8,8 +8,13 @@ import (
 
 const traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
+func originIn(record string) origin {
+	_, _, from, _ := splitRecord(record)
+	return from
+}
+
 func TestOnce_ARecordHasTheOriginOfItsResult(t *testing.T) {
-	mark, m := []byte("print"), made{recordResult, []byte("payload")}
+	mark, m := []byte("print"), output{recordResult, []byte("payload")}
 	record := encodeRecord(m, mark, originOf(traced), defaultResultLimit)
 	if got := originIn(record).traceparent(); got != traced {
 		t.Errorf("the origin is %q", got)
@@ -28,7 +33,7 @@ func TestOnce_ARecordHasTheOriginOfItsResult(t *testing.T) {
 }
 
 func TestOnce_AnOriginCostsOnlyTheTraced(t *testing.T) {
-	m := made{recordResult, []byte("payload")}
+	m := output{recordResult, []byte("payload")}
 	bare := encodeRecord(m, nil, "", defaultResultLimit)
 	if len(bare) != recordHead+len(m.payload) || originIn(bare) != "" {
 		t.Errorf("a record without an origin has %d bytes", len(bare))

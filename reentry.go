@@ -21,11 +21,11 @@ type entrance struct {
 	slot   chan struct{} // taken by the call inside; the first call makes it
 	shut   chan struct{} // closed when the lease ends; made with slot
 	closed bool
-	inside visitor // the call inside
+	inside innerLease // the call inside
 }
 
-// A visitor is the lease of a call that runs inside another lease.
-type visitor interface {
+// An innerLease is the lease of a call that runs inside another lease.
+type innerLease interface {
 	lose(cause error) // the lease around it is lost
 	runs() bool       // a function runs under it, so it will end
 }
@@ -39,9 +39,9 @@ var errOccupied = errors.New("guard: another call is inside the lease")
 // errReleased says that the lease to run inside was released in the meantime.
 var errReleased = fmt.Errorf("%w: the outer one was released", ErrNoLease)
 
-// doors returns the slot that a call must take, and the channel whose close
+// channels returns the slot that a call must take, and the channel whose close
 // ends the wait for it.
-func (e *entrance) doors() (slot chan struct{}, shut <-chan struct{}) {
+func (e *entrance) channels() (slot chan struct{}, shut <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.slot == nil {
@@ -59,7 +59,7 @@ func (e *entrance) enter(ctx context.Context, p turns.Patience) error {
 	if ctx.Err() != nil {
 		return waitEnded(ctx)
 	}
-	slot, shut := e.doors()
+	slot, shut := e.channels()
 	select {
 	case <-shut:
 		return errShut
@@ -96,7 +96,7 @@ func (e *entrance) leave() {
 }
 
 // close admits no more calls, and returns the one that is inside, or nil.
-func (e *entrance) close() (inside visitor) {
+func (e *entrance) close() (inside innerLease) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {

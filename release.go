@@ -37,7 +37,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	for in := leaseIn(ctx); in != nil; in = in.enclosing {
 		if in.runsInside(l) && !in.isReleased() {
-			return fmt.Errorf("%w: Release inside a call that the lease must outlive", ErrInvalidOption)
+			return invalid("Release inside a call that the lease must outlive")
 		}
 	}
 	return l.release(ctx, false)
@@ -66,8 +66,8 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 // frame returns how a stack begins the line of the method that runs the
 // function of l.
 func (l *Lease) frame() string {
-	if l.siblings > 0 {
-		return fmt.Sprintf("%s(%p,", runsUnderSeveral, l.wish.Load())
+	if l.all != nil {
+		return fmt.Sprintf("%s(%p,", runsUnderSeveral, l.all)
 	}
 	return fmt.Sprintf("%s(%p,", runsUnderOne, l)
 }
@@ -91,7 +91,7 @@ func withLoss(err, lost error) error {
 func (l *Lease) release(ctx context.Context, panicked bool) (err error) {
 	if over := l.ending.begin(); over != nil {
 		<-over
-		return l.ending.result()
+		return l.ending.known().err
 	}
 	back, err := l.stop(false)
 	answered := !back
@@ -154,7 +154,7 @@ func (l *Lease) tellEnd(err error, panicked bool) {
 	}
 	if errors.Is(err, ErrLeaseLost) {
 		l.tellLoss(err)
-		if at := l.ending.lossTime(); !at.IsZero() {
+		if at := l.ending.known().lostAt; !at.IsZero() {
 			r.Overrun = time.Since(at)
 		}
 	}

@@ -42,29 +42,29 @@ func Wanted(ctx context.Context) <-chan struct{} {
 		return nil
 	}
 	l := in
-	for l.outer != nil && l.siblings <= 1 {
+	for l.outer != nil && !l.all.several() {
 		l = l.outer
 	}
-	w := l.wish.Load()
-	if w == nil {
-		l.wish.CompareAndSwap(nil, new(turns.Wish))
-		w = l.wish.Load()
+	s := l.signal.Load()
+	if s == nil {
+		l.signal.CompareAndSwap(nil, new(turns.Signal))
+		s = l.signal.Load()
 	}
-	return w.C(func() {
+	return s.C(func() {
 		for ; in != nil; in = in.enclosing { // those of a DoAll are one after the other
-			if in.wish.Load() == w {
-				in.ask(w)
+			if in.signal.Load() == s {
+				in.notify(s)
 			}
 		}
 	})
 }
 
-// ask lets w come true when l's turn is wanted.
-func (l *Lease) ask(w *turns.Wish) {
+// notify sends s when l's turn is wanted.
+func (l *Lease) notify(s *turns.Signal) {
 	if l.bare {
 		return
 	}
-	l.turn.Ask(w)
+	l.turn.Notify(s)
 	for l.outer != nil {
 		l = l.outer
 	}

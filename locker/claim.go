@@ -35,8 +35,8 @@ const (
 // which the rest exceeds LookEvery.
 func Life(rest time.Duration) time.Duration { return QueueLife + max(0, rest-LookEvery) }
 
-// Claim is one process's wish for a key. The guard makes it, and reads it at
-// any time.
+// Claim is a process that wants a key, or owns it. The guard makes it, and
+// reads it at any time.
 //
 // A locker changes State and Holder.Instance only. It sets Holder.Instance in
 // the first Acquire, or in the Release that has the claim as Next. It never

@@ -9,11 +9,11 @@
 //
 // # The life of a claim
 //
-// A [Claim] is one process's wish for one key. It has an owner id that was
-// never used before. Each process has at most one live claim in the queue of a
-// key, however many callers wait there. It owns the key by one claim, or by
-// several with a limit above 1, such as one for each permit. The guard lets the
-// callers take turns on a claim.
+// A [Claim] is a process that wants one key, or owns it. It has an owner id
+// that was never used before. Each process has at most one live claim in the
+// queue of a key, however many callers wait there. It owns the key by one
+// claim, or by several with a limit above 1, such as one for each permit. The
+// guard lets the callers take turns on a claim.
 //
 //	event                              from              to        who is told
 //	Acquire, nobody owns the key       new, or in queue  owner

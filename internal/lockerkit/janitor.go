@@ -44,10 +44,9 @@ type Janitor struct {
 	cancel context.CancelFunc
 	busy   sync.WaitGroup // backlogs at work
 
-	mu      sync.Mutex // guards the fields below and the backlogs; never held across I/O
-	nodes   map[string]*backlog
-	closing chan struct{} // closed by Close
-	closed  bool
+	mu     sync.Mutex // guards the fields below and the backlogs; never held across I/O
+	nodes  map[string]*backlog
+	closed bool // by Close
 }
 
 // NewJanitor returns a Janitor that releases claims in l.
@@ -57,37 +56,30 @@ func NewJanitor(l locker.Locker) *Janitor {
 
 func newJanitor(clean func(context.Context, []*Cleanup) []bool) *Janitor {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits; Close ends it
-	return &Janitor{
-		clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*backlog), closing: make(chan struct{}),
-	}
+	return &Janitor{clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*backlog)}
 }
 
 // release releases the claims of due in l, together as far as l can, and
 // reports for each whether nothing is left to do.
 func release(ctx context.Context, l locker.Locker, due []*Cleanup) (done []bool) {
-	if len(due) == 1 {
-		_, err := l.Release(ctx, due[0].Claim, due[0].End)
-		return []bool{!errors.Is(err, locker.ErrUnavailable)}
-	}
 	done = make([]bool, len(due))
+	note := func(i int, err error) { done[i] = !errors.Is(err, locker.ErrUnavailable) }
 	var at []int // of those that are released together
 	var claims []*locker.Claim
 	var ends []locker.End
 	var others sync.WaitGroup
 	for i, c := range due {
-		if c.End.Record.Value == "" && l.Capabilities().Several {
+		if len(due) > 1 && c.End.Record.Value == "" && l.Capabilities().Several {
 			at, claims, ends = append(at, i), append(claims, c.Claim), append(ends, c.End)
 			continue
 		}
 		others.Go(func() { // ends with ctx
 			_, err := l.Release(ctx, c.Claim, c.End)
-			done[i] = !errors.Is(err, locker.ErrUnavailable)
+			note(i, err)
 		})
 	}
 	if len(at) > 0 {
-		l.ReleaseAll(ctx, claims, ends, func(n int, _ locker.Released, err error) {
-			done[at[n]] = !errors.Is(err, locker.ErrUnavailable)
-		})
+		l.ReleaseAll(ctx, claims, ends, func(n int, _ locker.Released, err error) { note(at[n], err) })
 	}
 	others.Wait()
 	return done
@@ -103,17 +95,14 @@ func (j *Janitor) Add(c Cleanup) {
 	}
 	b := j.nodes[c.Node]
 	if b == nil {
-		b = &backlog{wake: make(chan struct{}, 1)}
+		b = &backlog{wake: make(Bell, 1)}
 		j.nodes[c.Node] = b
 		j.busy.Go(func() { j.work(c.Node, b) }) // ends when the backlog is empty
 	}
 	c.End.Queued = true
 	c.came = time.Now()
 	b.add(&c)
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
+	b.wake.Ring()
 }
 
 // work does the cleanups of one node until none is left.
@@ -132,13 +121,7 @@ func (j *Janitor) work(node string, b *backlog) {
 			cancel()
 			j.settle(b, due, answered)
 		default:
-			timer := time.NewTimer(limits.Apart(pause))
-			select {
-			case <-timer.C:
-			case <-b.wake:
-			case <-j.closing:
-			}
-			timer.Stop()
+			Pause(pause, b.wake)
 		}
 	}
 }
@@ -192,9 +175,9 @@ func (j *Janitor) settle(b *backlog, done []*Cleanup, answered []bool) {
 // fails at once. A second Close does the same.
 func (j *Janitor) Close(ctx context.Context) (err error) {
 	j.mu.Lock()
-	if !j.closed {
-		j.closed = true
-		close(j.closing)
+	j.closed = true
+	for _, b := range j.nodes {
+		b.wake.Ring()
 	}
 	left := len(j.nodes) > 0
 	j.mu.Unlock()
@@ -211,7 +194,7 @@ func (j *Janitor) Close(ctx context.Context) (err error) {
 // that were never tried are due at once, so they go first, because they may wake
 // somebody.
 type backlog struct {
-	wake chan struct{} // holds one: there are new cleanups
+	wake Bell // there are new cleanups, or the janitor closes
 	all  []*Cleanup
 
 	dropped int       // since they were last told

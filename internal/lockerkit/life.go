@@ -138,7 +138,7 @@ func (l *Life) shut(shutDown func()) (down chan struct{}) {
 	return down
 }
 
-// Pause waits for d, or until done is closed. It reports whether d has passed.
+// Pause waits for d, or for done. It reports whether d has passed.
 func Pause(d time.Duration, done <-chan struct{}) bool {
 	t := time.NewTimer(limits.Apart(d))
 	defer t.Stop()

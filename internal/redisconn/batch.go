@@ -31,7 +31,7 @@ type batcher struct {
 	ctx    context.Context // of all batches; ended by close
 	cancel context.CancelFunc
 
-	spare sync.Pool // answered requests; not shared, because those of a testing/synctest bubble must stay in it
+	pool sync.Pool // of answered requests; not shared, because those of a testing/synctest bubble must stay in it
 
 	mu      sync.Mutex // guards the fields below; never held across I/O
 	queue   []*request
@@ -75,7 +75,7 @@ func (b *batcher) busy() bool { return b.inFlight.Load() >= directRequests }
 // ErrUnsent, because the answer would come too late for most of those that wait
 // as long. They would be sent in vain, and repeated.
 func (b *batcher) send(ctx context.Context, cmds []Command) error {
-	r, ok := b.spare.Get().(*request)
+	r, ok := b.pool.Get().(*request)
 	if !ok {
 		r = &request{answered: make(chan struct{}, 1)}
 	}
@@ -90,7 +90,7 @@ func (b *batcher) send(ctx context.Context, cmds []Command) error {
 		sent := r.taken // the batch is done with it
 		clear(r.cmds)
 		r.cmds = r.cmds[:0]
-		b.spare.Put(r)
+		b.pool.Put(r)
 		if !sent {
 			return ErrUnsent
 		}

@@ -21,15 +21,15 @@ import (
 // tryUnanswered. seen and fault are never both set.
 type contender struct {
 	bid   *bid
-	place locker.Place  // in the store's queue; the next bid inherits it
-	alarm alarm         // when to act next
-	poke  chan struct{} // ends a pause early; buffered; made by the first pause
-	spent bool          // the bid has left the store's queue for good, because of a record
-	tries int           // tries in a row that got nowhere
-	last  string        // owner id of the latest grant, whose message may come late
-	busy  time.Time     // until then another process is likely to hold the key
-	seen  sighting      // the holder that the last try saw
-	fault error         // ErrUnavailable, if the last try got no answer
+	place locker.Place   // in the store's queue; the next bid inherits it
+	alarm alarm          // when to act next
+	poke  lockerkit.Bell // ends a pause early; made by the first pause
+	spent bool           // the bid has left the store's queue for good, because of a record
+	tries int            // tries in a row that got nowhere
+	last  string         // owner id of the latest grant, whose message may come late
+	busy  time.Time      // until then another process is likely to hold the key
+	seen  sighting       // the holder that the last try saw
+	fault error          // ErrUnavailable, if the last try got no answer
 }
 
 // sighting is the holder of a key at one moment.
@@ -87,7 +87,7 @@ func (c *contender) tryWon(owner string) {
 
 // An action is what the turn on the floor does next for the contender.
 type action struct {
-	do    deed
+	do    actionKind
 	over  *bid            // a bid on other terms, which the caller must give up
 	left  time.Duration   // toPause: how long
 	poke  <-chan struct{} // ends a pause early
@@ -98,11 +98,11 @@ type action struct {
 	took  time.Duration   // toTake: how long the last answer took, see bid
 }
 
-type deed int
+type actionKind int
 
 const (
-	toPause deed = iota
-	toTake       // the offer
+	toPause actionKind = iota
+	toTake             // the offer
 	toTry
 )
 
@@ -125,18 +125,10 @@ func (c *contender) next(now time.Time, terms terms) (a action) {
 	}
 	// A turn may pause though a try is due, see waiter.nextAction.
 	if c.poke == nil && (a.left > 0 || c.seen.took > 0) {
-		c.poke = make(chan struct{}, 1)
+		c.poke = make(lockerkit.Bell, 1)
 	}
 	a.poke, a.looks = c.poke, c.seen.looks(now)
 	return a
-}
-
-// signal ends the pause.
-func (c *contender) signal() {
-	select {
-	case c.poke <- struct{}{}: // nil if there was never a pause
-	default: // one signal is there already
-	}
 }
 
 // beginTry records that a try for b is sent. beginTry returns the form of the
@@ -262,7 +254,7 @@ func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, 
 func (c *contender) granted(owner string, o locker.Offer) bool {
 	if c.bid != nil && c.bid.claim.Owner == owner {
 		c.alarm.grant(o)
-		c.signal()
+		c.poke.Ring()
 		return true
 	}
 	return c.last == owner
@@ -271,7 +263,7 @@ func (c *contender) granted(owner string, o locker.Offer) bool {
 // wake makes the next try due at the given time at the latest.
 func (c *contender) wake(at time.Time) {
 	c.alarm.wake(at)
-	c.signal()
+	c.poke.Ring()
 }
 
 // An alarm says when the contender of a gate acts next. It is a state machine
@@ -398,18 +390,18 @@ func (b *bid) renewed() time.Duration {
 // giveUp gives b up, unless it has left nothing in the store. b may be nil.
 func (c *common) giveUp(b *bid) {
 	if b != nil && (b.queued || b.unclear) {
-		c.cleanUp(b, b.unclear)
+		c.cleanUp(b)
 	}
 }
 
 // cleanUp removes in the background all that b has left in the store, but the
-// record. late says that a request of b may still be under way.
-func (c *common) cleanUp(b *bid, late bool) {
+// record.
+func (c *common) cleanUp(b *bid) {
 	end := locker.End{Unmark: b.unmark}
 	if b.recall != nil {
 		end.Record = b.recall.keep
 	}
-	c.janitor.Add(lockerkit.Cleanup{Node: c.store.Node(b.claim.Key), Claim: &b.claim, End: end, Late: late})
+	c.janitor.Add(lockerkit.Cleanup{Node: c.store.Node(b.claim.Key), Claim: &b.claim, End: end, Late: b.unclear})
 }
 
 // terms are what a grant was acquired with. A turn on it is open to calls that

@@ -83,7 +83,7 @@ func TestTwoSilentConnectionsAreASilentStore(t *testing.T) {
 		s := once(0)
 		_, err := turn.Take(t.Context(), e, stageKey, &s, p, Patience{Start: began, Until: began, Once: true})
 		took := time.Since(began)
-		if _, _, _, silent := turn.Tried(); !errors.Is(err, locker.ErrUnavailable) || !silent ||
+		if silent := turn.Silent(err); !errors.Is(err, locker.ErrUnavailable) || !silent ||
 			took < 490*time.Millisecond || took > 550*time.Millisecond || l.acquires.Load() != 2 {
 			t.Errorf("%v after %v, silent %v, %d requests", err, took, silent, l.acquires.Load())
 		}

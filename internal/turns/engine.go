@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -44,6 +45,9 @@ func (e *Engine) Leave() { e.calls.leave() }
 
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
+
+// IsClosing reports whether Close was called.
+func (e *Engine) IsClosing() bool { return e.calls.isShut() }
 
 // States returns the keys that calls of this process hold and wait for, by
 // their names. States names at most maxWaits waits of each key. It takes the
@@ -109,13 +113,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}
 	e.depart()
-	if cleanErr := e.janitor.Close(ctx); err == nil {
-		err = cleanErr
-	}
-	if closeErr := e.store.Close(ctx); err == nil {
-		err = closeErr
-	}
-	return err
+	return cmp.Or(err, e.janitor.Close(ctx), e.store.Close(ctx))
 }
 
 // lose ends all grants, and leaves their keys to the TTL. lose waits for their
@@ -137,7 +135,7 @@ func (w waker) Granted(key, owner string, o locker.Offer) {
 
 // Orphaned implements [locker.Waker] (law 3).
 func (w waker) Orphaned(key, owner string) {
-	w.janitor.Add(lockerkit.Cleanup{Node: w.store.Node(key), Claim: &locker.Claim{Key: key, Owner: owner}})
+	w.cleanUp(&bid{claim: locker.Claim{Key: key, Owner: owner}})
 }
 
 func (w waker) Wanted(key string) {
@@ -155,7 +153,7 @@ func (w waker) Wake(key string) {
 // WakeAll implements [locker.Waker]. The tries of very many calls are spread,
 // because they would all run into their limits if they came at once.
 func (w waker) WakeAll() {
-	w.outages.hope()
+	w.outages.probeSoon()
 	now, all := time.Now(), w.gates.all()
 	n, spread := len(all), wakeSpread(w.paused.Load())
 	first := int(limits.Jitter(time.Duration(n + 1))) // other processes wake their callers in another order
@@ -277,6 +275,8 @@ func (c *calls) enter() bool {
 	return false
 }
 
+func (c *calls) isShut() bool { return c.count.Load() >= shutCount }
+
 // leave ends what enter began. A call that enter turned away may come here
 // after the last real one.
 func (c *calls) leave() {
@@ -288,8 +288,8 @@ func (c *calls) leave() {
 // shut turns new calls away. shut does not wait for the others.
 func (c *calls) shut() {
 	c.shutOnce.Do(func() {
-		close(c.closing)
 		c.count.Add(shutCount)
+		close(c.closing)
 		c.enter() // turned away, and leaves: if it was the last, calls are idle
 	})
 }
@@ -344,9 +344,6 @@ func await(ctx context.Context, done <-chan struct{}) bool {
 		return false
 	}
 }
-
-// hears reports whether the messages of other processes are sure to arrive.
-func (c *common) hears() bool { return c.can.Lingers && c.store.Listens() }
 
 const (
 	// A process that waits for manyWaits keys or more lets its claims rest. A

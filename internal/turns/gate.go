@@ -151,15 +151,24 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 		return nil, nil
 	}
 	gr := gt.grant
-	switch {
-	case gr == nil:
-	case gt.nextMayUse(gr):
-		gt.giveFloor(gr)
-		return nil, nil
-	case gt.line.first == nil && gt.leaveIdle(t, gr, time.Now()):
+	if gr != nil && gt.passGrant(t, gr, time.Now()) {
 		return nil, nil
 	}
 	return gr, gt.vacate()
+}
+
+// passGrant gives the floor to the next in line together with gr, if that may
+// use it. With nobody in line gr may become idle. t has had gr on the floor.
+// gt.mu is held.
+func (gt *gate) passGrant(t *Turn, gr *grant, now time.Time) bool {
+	if gt.line.first == nil {
+		return gt.leaveIdle(t, gr, now)
+	}
+	if !gt.nextMayUse(gr) {
+		return false
+	}
+	gt.giveFloor(gr)
+	return true
 }
 
 // handOff gives the floor to the next in line together with t's grant. handOff
@@ -178,13 +187,8 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	}
 	if gt.line.first == nil {
 		gt.line.pace.ended(now)
-		return gt.leaveIdle(t, t.grant, now)
 	}
-	if !gt.nextMayUse(t.grant) {
-		return false
-	}
-	gt.giveFloor(t.grant)
-	return true
+	return gt.passGrant(t, t.grant, now)
 }
 
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
@@ -212,7 +216,7 @@ func (gt *gate) passFloor(t *Turn) *bid {
 func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.keyless = append(gt.keyless, gr.current()...) // not those whose function has returned
+	gt.overrunning = append(gt.overrunning, gr.current()...) // not those whose function has returned
 	switch {
 	case gt.grant == gr && gt.floor != nil && gt.floor.grant == nil:
 		gt.grant = nil
@@ -239,7 +243,7 @@ func (gt *gate) expel(t *Turn, gr *grant) (expelled bool, o Occupant, last bool)
 	if expelled, o = gr.endOneOf(t); !expelled {
 		return false, nil, false
 	}
-	gt.keyless = append(gt.keyless, t)
+	gt.overrunning = append(gt.overrunning, t)
 	if last = gt.exit(gr); last {
 		gt.crowd.forget(gr)
 		gt.advance()
@@ -362,12 +366,12 @@ func (gt *gate) wantGrant(gr *grant) {
 	}
 }
 
-// ask is [Turn.Ask].
-func (gt *gate) ask(t *Turn, w *Wish) {
+// notify is [Turn.Notify].
+func (gt *gate) notify(t *Turn, s *Signal) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.asked = true
-	t.grant.ask(t, w)
+	gt.notifies = true
+	t.grant.notify(t, s)
 	gt.tellLine()
 }
 
@@ -393,7 +397,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	s := State{Key: gt.key}
-	for _, t := range gt.keyless {
+	for _, t := range gt.overrunning {
 		s.Holds = append(s.Holds, t.grant.state(t))
 	}
 	wait := func(t *Turn) {
@@ -423,7 +427,7 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	for t := gt.line.first; t != nil; t = t.next {
 		wait(t)
 	}
-	if seen := gt.contender.seen; len(s.Holds) == len(gt.keyless) && !seen.at.IsZero() {
+	if seen := gt.contender.seen; len(s.Holds) == len(gt.overrunning) && !seen.at.IsZero() {
 		s.Blocker, s.BlockedFor = seen.holder, seen.left(now)
 	}
 	return s
@@ -474,7 +478,7 @@ func (gt *gate) tryWon(gr *grant) {
 		gt.wantGrant(gr)
 	}
 	if gr.bid.terms.crowded() {
-		gt.disperse(gr)
+		gt.enterCrowd(gr)
 	} else {
 		gt.grant = gr
 	}
@@ -534,7 +538,7 @@ func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff
 	gt.contender.released(r, next, sent, time.Now(), b)
 	gt.mu.Unlock()
 	if keep {
-		gt.home.keepBriefly(gt)
+		gt.home.recent.keep(gt)
 	}
 }
 
@@ -550,8 +554,8 @@ func (gt *gate) hangs(now time.Time, long time.Duration) bool {
 func (gt *gate) turnReturned(t *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if i := slices.Index(gt.keyless, t); i >= 0 {
-		gt.keyless = slices.Delete(gt.keyless, i, i+1)
+	if i := slices.Index(gt.overrunning, t); i >= 0 {
+		gt.overrunning = slices.Delete(gt.overrunning, i, i+1)
 	}
 }
 
@@ -607,16 +611,8 @@ func (gt *gate) told(owner, record string) {
 // not use any longer, to the next call. leaveIdle returns false if the key must
 // be released. gt.mu is held.
 func (gt *gate) leaveIdle(t *Turn, gr *grant, now time.Time) bool {
-	if gr.idler == nil {
-		return false
-	}
-	select {
-	case <-gt.calls.closing: // Close has looked for idle keys, or is about to
-		return false
-	default:
-	}
-	if !gr.idle(t.set.Linger, now) {
-		return false
+	if gr.idler == nil || gt.calls.isShut() || !gr.idle(t.set.Linger, now) {
+		return false // Close looks for idle keys once calls are shut
 	}
 	gt.floor = nil
 	return true

@@ -66,12 +66,12 @@ func TestBehindOneAttemptThatIsRefusedTheNextContends(t *testing.T) {
 // The turn that has the floor meanwhile is wanted by the one that rejoins.
 func TestATurnThatRejoinsWantsTheGrantOfTheFloor(t *testing.T) {
 	s := settings()
-	floor, back, wish := &Turn{set: &s}, &Turn{set: &s}, new(Wish)
+	floor, back, signal := &Turn{set: &s}, &Turn{set: &s}, new(Signal)
 	floor.grant = &grant{tenure: newTenure(time.Now())}
 	floor.grant.tenure.begin(floor, time.Now())
 	gt := &gate{standing: standing{floor: floor, grant: floor.grant}}
-	heard := wish.C(func() { gt.ask(floor, wish) })
-	if wish.told.Load() {
+	heard := signal.C(func() { gt.notify(floor, signal) })
+	if signal.came.Load() {
 		t.Error("told before anybody waits")
 	}
 	gt.rejoin(back, nil)
@@ -193,9 +193,9 @@ func TestAMessageMayComeBeforeTheAnswer(t *testing.T) {
 				m := &meddler{Locker: mem}
 				ours, theirs := open(t, m), open(t, mem.Peer())
 				turn, waits := take(t, m, ours, theirs)
-				w := new(Wish)
+				w := new(Signal)
 				select {
-				case <-w.C(func() { turn.Ask(w) }):
+				case <-w.C(func() { turn.Notify(w) }):
 				default:
 					t.Error("the turn does not know that another process waits")
 				}
@@ -259,7 +259,7 @@ func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
 				if took := time.Since(start); err != nil || took > 0 {
 					t.Fatalf("the turn began after %v (%v)", took, err)
 				}
-				if n, _, _, _ := next.Tried(); n != 1 || next.TookIdle() {
+				if n, _, _ := next.Tried(); n != 1 || next.TookIdle() {
 					t.Errorf("%d requests, and the turn took an idle grant: %t", n, next.TookIdle())
 				}
 				next.Drop()
@@ -293,7 +293,7 @@ func TestAGrantWhoseCallerHasLeftGoesOn(t *testing.T) {
 			}
 			if follows {
 				turn := <-next
-				if n, _, _, _ := turn.Tried(); n != 0 {
+				if n, _, _ := turn.Tried(); n != 0 {
 					t.Errorf("the next in line sent %d tries, want the grant of the one who left", n)
 				}
 				mustEnd(t, turn)

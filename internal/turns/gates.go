@@ -17,7 +17,6 @@ type gates struct {
 	*common
 	seed   maphash.Seed
 	shards [64]shard
-
 	recent recentGates
 }
 
@@ -50,21 +49,6 @@ func (s *gates) enter(key string) *gate {
 	return gt
 }
 
-// keepBriefly keeps an unused gate alive for a moment, so that a call that
-// returns at once still finds what the gate knows of other processes.
-func (s *gates) keepBriefly(gt *gate) {
-	gt.retain()
-	s.recent.add(gt, s.sweep)
-}
-
-// sweep leaves the gates that have been kept for long enough. sweep runs in
-// the goroutine of a timer, as long as there are any.
-func (s *gates) sweep() {
-	for _, gt := range s.recent.turn(s.sweep) {
-		gt.leave()
-	}
-}
-
 // find returns the gate of the key with the given name in the store, or nil if
 // no call of this process wants it.
 func (s *gates) find(name string) *gate {
@@ -90,36 +74,37 @@ func (s *gates) all() []*gate {
 	return all
 }
 
-// recentGates are the unused gates that are kept, each for one to two times
-// limits.Busy. One timer serves all of them, because a timer for each would
-// wake a process that sleeps between its turns. There is no timer while there
-// are no such gates.
+// recentGates are the unused gates that are kept alive, each for one to two
+// times limits.Busy, so that a call that returns at once still finds what the
+// gate knows of other processes. One timer serves all of them, because a timer
+// for each would wake a process that sleeps between its turns. There is no
+// timer while there are no such gates.
 type recentGates struct {
 	mu       sync.Mutex // guards what follows, with nothing locked inside
-	old, new []*gate    // came before the last turn, and since
-	sweeps   bool       // a timer is set, or its sweep runs
+	old, new []*gate    // came before the last sweep, and since
 }
 
-// add takes gt in. sweep must call turn.
-func (l *recentGates) add(gt *gate, sweep func()) {
+// keep keeps gt alive for a moment.
+func (l *recentGates) keep(gt *gate) {
+	gt.retain()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.old)+len(l.new) == 0 {
+		time.AfterFunc(limits.Apart(limits.Busy), l.sweep)
+	}
 	l.new = append(l.new, gt)
-	if !l.sweeps {
-		l.sweeps = true
-		time.AfterFunc(limits.Apart(limits.Busy), sweep)
-	}
 }
 
-// turn returns the gates that came before the last turn. turn sets the timer
+// sweep leaves the gates that have been kept for long enough. It sets the timer
 // again if others are left.
-func (l *recentGates) turn(sweep func()) (over []*gate) {
+func (l *recentGates) sweep() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	over, l.old, l.new = l.old, l.new, nil
-	l.sweeps = len(l.old) > 0
-	if l.sweeps {
-		time.AfterFunc(limits.Apart(limits.Busy), sweep)
+	over := l.old
+	if l.old, l.new = l.new, nil; len(l.old) > 0 {
+		time.AfterFunc(limits.Apart(limits.Busy), l.sweep)
 	}
-	return over
+	l.mu.Unlock()
+	for _, gt := range over {
+		gt.leave()
+	}
 }

@@ -1,7 +1,8 @@
 package turns
 
 import (
-	"sync"
+	"hash/maphash"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,35 +12,33 @@ import (
 
 func TestRecentGatesAreKeptForOneToTwoTimesTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l recentGates
-		var mu sync.Mutex // guards what follows
-		came, sweeps, over := map[*gate]time.Time{}, 0, 0
-		var sweep func()
-		sweep = func() {
-			mu.Lock()
-			defer mu.Unlock()
-			sweeps++
-			for _, gt := range l.turn(sweep) {
-				over++
-				if d := time.Since(came[gt]); d < limits.Busy || d > 2*limits.Busy {
+		s := gates{seed: maphash.MakeSeed()}
+		came, sweeps := map[string]time.Time{}, 0
+		for ms := 0; ms < 100 || len(came) > 0; ms++ {
+			if key := strconv.Itoa(ms); ms < 100 {
+				gt := s.enter(key)
+				s.recent.keep(gt)
+				gt.leave()
+				came[key] = time.Now()
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			before := len(came)
+			for key, at := range came {
+				if s.find(key) != nil {
+					continue
+				}
+				delete(came, key)
+				if d := time.Since(at); d < limits.Busy || d > 2*limits.Busy+time.Millisecond {
 					t.Errorf("a gate was kept for %v", d)
 				}
 			}
-		}
-		for range 100 {
-			gt := &gate{}
-			mu.Lock()
-			came[gt] = time.Now()
-			mu.Unlock()
-			l.add(gt, sweep)
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		if over != len(came) || l.sweeps {
-			t.Errorf("%d of %d gates are over, sweeping: %t", over, len(came), l.sweeps)
+			if len(came) < before {
+				sweeps++
+			}
+			if ms > 1000 {
+				t.Fatalf("%d gates are left", len(came))
+			}
 		}
 		if sweeps > 8 {
 			t.Errorf("a timer fired %d times for gates of 100 ms", sweeps)

@@ -179,24 +179,24 @@ func (gr *grant) want(waiting int) (taken int, news bool) {
 		taken = gr.idler.taken
 	}
 	gr.wanted = true
-	gr.tenure.tellWishes()
+	gr.tenure.sendSignals()
 	return taken, news
 }
 
-// tellWishes lets the wishes of the turns that are on come true.
-func (gr *grant) tellWishes() {
+// sendSignals sends the signals of the turns that are on.
+func (gr *grant) sendSignals() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	gr.tenure.tellWishes()
+	gr.tenure.sendSignals()
 }
 
-// ask is [gate.ask] without the line.
-func (gr *grant) ask(t *Turn, w *Wish) {
+// notify is [gate.notify] without the line.
+func (gr *grant) notify(t *Turn, s *Signal) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	t.wishes.add(w)
-	if t.wishes.came || gr.wanted && !t.set.Lead {
-		t.wishes.tell()
+	t.signals.add(s)
+	if t.signals.wanted || gr.wanted && !t.set.Lead {
+		t.signals.send()
 	}
 }
 
@@ -204,17 +204,16 @@ func (gr *grant) ask(t *Turn, w *Wish) {
 func (gr *grant) wantTurn(t *Turn) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	t.wishes.came = true
-	t.wishes.tell()
+	t.signals.wanted = true
+	t.signals.send()
 }
 
-// listens reports whether a turn has wishes that a waiting process would let
-// come true.
+// listens reports whether a turn has signals that a waiting process would send.
 func (gr *grant) listens() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	for t := gr.tenure.on.first; t != nil && gr.cause == nil; t = t.next {
-		if len(t.wishes.all) > 0 && !t.set.Lead {
+		if len(t.signals.all) > 0 && !t.set.Lead {
 			return true
 		}
 	}
@@ -557,8 +556,7 @@ func (gr *grant) expel(t *Turn) {
 func (gr *grant) finish() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	good := gr.cause == nil
-	if !good {
+	if gr.cause != nil {
 		return false
 	}
 	gr.end(errFinished)
@@ -572,7 +570,7 @@ func (gr *grant) finish() bool {
 // release, with all that it has left in the store, to the locker (law 3).
 func (gr *grant) discard() {
 	gr.finish()
-	gr.cleanUp(gr.bid, gr.bid.unclear)
+	gr.cleanUp(gr.bid)
 }
 
 // taken is the cause of a grant whose claim does not own its key any more. err

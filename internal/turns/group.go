@@ -182,7 +182,6 @@ func (g *Group) answered(ws []waiter, bids []*bid, sent time.Time, as []locker.A
 func (g *Group) refuse(w *waiter) {
 	g.refused = w.Turn
 	g.refusal, g.err = w.refusal(time.Now())
-	w.silent = w.endedSilent(g.err)
 	g.dropAhead()
 }
 

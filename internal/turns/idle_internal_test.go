@@ -371,7 +371,7 @@ func TestASilentIdleReleaserIsSilence(t *testing.T) {
 		waker{e}.Wanted("k")
 		turn, s, now := &Turn{}, lingering(), time.Now()
 		_, err := turn.Take(t.Context(), e, "k", &s, new(party), Patience{Start: now, Until: now, Once: true})
-		if _, _, _, silent := turn.Tried(); !silent || !errors.Is(err, locker.ErrUnavailable) {
+		if silent := turn.Silent(err); !silent || !errors.Is(err, locker.ErrUnavailable) {
 			t.Errorf("silent: %t, %v", silent, err)
 		}
 		if err := e.Close(t.Context()); err != nil {

@@ -151,7 +151,7 @@ func (os *outages) note(key string, h hearing, err error) (n News, is bool) {
 	o := os.by[domain]
 	if h == clearly {
 		if o == nil || !o.on && o.untold == 0 {
-			o = os.bygone(now)
+			o = os.stale(now)
 		}
 		return os.end(o, now)
 	}
@@ -257,10 +257,10 @@ func (os *outages) tell(o *outage, now time.Time) (unlogged int, missed time.Dur
 	return unlogged, missed
 }
 
-// bygone returns an outage of which nothing has been heard for outagePause, and
+// stale returns an outage of which nothing has been heard for outagePause, and
 // that goes on or is still to be told, or nil. Its node is not asked any more,
-// as after a failover. bygone forgets those that ended long ago. os.mu is held.
-func (os *outages) bygone(now time.Time) (found *outage) {
+// as after a failover. stale forgets those that ended long ago. os.mu is held.
+func (os *outages) stale(now time.Time) (found *outage) {
 	for domain, o := range os.by {
 		switch {
 		case now.Sub(o.last) < outagePause:
@@ -388,9 +388,9 @@ func (os *outages) unprobe(s *silence, inVain bool, b Backoff) {
 	}
 }
 
-// hope makes a probe of each silence due, because something of the store is
+// probeSoon makes a probe of each silence due, because something of the store is
 // back.
-func (os *outages) hope() {
+func (os *outages) probeSoon() {
 	if os.on.Load() == 0 {
 		return
 	}

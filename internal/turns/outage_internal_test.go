@@ -107,7 +107,7 @@ func ask(ctx context.Context, e *Engine, key string, s Settings) result {
 		_ = turn.Attach(&party{}, time.Now())
 		_ = end(ctx, turn)
 	}
-	return result{err, time.Since(start), turn.silent}
+	return result{err, time.Since(start), turn.Silent(err)}
 }
 
 // callers makes n calls side by side on keys of their own on a node.

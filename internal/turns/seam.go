@@ -36,7 +36,7 @@ type Settings struct {
 	NoRenewal  bool
 	Fencing    bool
 	// Lead says that the turn is meant to last while others wait. Then only
-	// [Turn.Want] makes a [Wish] come true.
+	// [Turn.Want] sends a [Signal].
 	Lead bool
 	// Limit is how many turns may own the key at once, this one included: 0
 	// for one alone, locker.NoLimit for a shared one, and never 1. Shared
@@ -148,12 +148,9 @@ type Recall struct {
 // it. Found comes after a Take that returned ErrRecorded.
 func (r *Recall) Found() (record string, joined bool) { return r.record, r.joined }
 
-// Keep makes the end of the turn keep a result. Keep comes before End.
-func (r *Recall) Keep(record locker.Record) { r.keep, r.result = record, true }
-
-// Interrupt makes the end of the turn keep a record that there is no result.
-// Interrupt comes before End. A Keep or an Unmark may follow it.
-func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, false }
+// Keep makes the end of the turn keep a record: a result, or that there is none.
+// Keep comes before End. Another Keep or an Unmark may follow it.
+func (r *Recall) Keep(record locker.Record, result bool) { r.keep, r.result = record, result }
 
 // answered reports whether the call, if it recalls, has got a record. The
 // gate's mutex is held.
@@ -230,49 +227,48 @@ func (b Backoff) look(offer, rest time.Duration) time.Duration {
 	return longest/2 + limits.Jitter(longest/2+1)
 }
 
-// A Wish is the wish of a caller to learn that another call waits for the keys
-// of its turns. The zero Wish is ready for use. Its methods are safe for
-// concurrent use.
-type Wish struct {
-	once  sync.Once
-	heard chan struct{} // made by C, closed by tell
-	told  atomic.Bool
-	over  atomic.Bool
+// A Signal tells a caller that another call waits for the keys of its turns.
+// Its zero value is ready for use, and its methods are safe for concurrent use.
+type Signal struct {
+	once sync.Once
+	sent chan struct{} // made by C, closed by send
+	came atomic.Bool
+	over atomic.Bool
 }
 
-// C returns the channel that is closed when the wish comes true. The first call
-// runs ask, which must Ask the turns. C does not block for I/O.
-func (w *Wish) C(ask func()) <-chan struct{} {
-	w.once.Do(func() {
-		w.heard = make(chan struct{})
+// C returns the channel by whose close s is sent. The first call runs ask,
+// which lets the turns Notify s. C does not block for I/O.
+func (s *Signal) C(ask func()) <-chan struct{} {
+	s.once.Do(func() {
+		s.sent = make(chan struct{})
 		ask()
 	})
-	return w.heard
+	return s.sent
 }
 
-// End makes the turns that were asked forget w, before they have ended.
-func (w *Wish) End() { w.over.Store(true) }
+// End makes the turns forget s, before they have ended.
+func (s *Signal) End() { s.over.Store(true) }
 
-func (w *Wish) tell() {
-	if !w.told.Swap(true) {
-		close(w.heard)
+func (s *Signal) send() {
+	if !s.came.Swap(true) {
+		close(s.sent)
 	}
 }
 
-// wishes are those of a turn. The grant's mutex guards them.
-type wishes struct {
-	all  []*Wish
-	came bool // by Want: those that come later come true at once
+// signals are those of a turn. The grant's mutex guards them.
+type signals struct {
+	all    []*Signal
+	wanted bool // by Want: those that are added later are sent at once
 }
 
-// add adds w, in place of those that are over.
-func (ws *wishes) add(w *Wish) {
-	ws.all = append(slices.DeleteFunc(ws.all, func(other *Wish) bool { return other.over.Load() }), w)
+// add adds s, in place of those that are over.
+func (ss *signals) add(s *Signal) {
+	ss.all = append(slices.DeleteFunc(ss.all, func(other *Signal) bool { return other.over.Load() }), s)
 }
 
-func (ws *wishes) tell() {
-	for _, w := range ws.all {
-		w.tell()
+func (ss *signals) send() {
+	for _, s := range ss.all {
+		s.send()
 	}
-	ws.all = nil
+	ss.all = nil
 }

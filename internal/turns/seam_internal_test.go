@@ -3,22 +3,22 @@ package turns
 import "testing"
 
 func TestWishesThatAreOverMakeRoom(t *testing.T) {
-	var ws wishes
+	var ws signals
 	asks := 0
-	add := func(w *Wish) <-chan struct{} { return w.C(func() { asks++; ws.add(w) }) }
-	lasts := &Wish{}
+	add := func(w *Signal) <-chan struct{} { return w.C(func() { asks++; ws.add(w) }) }
+	lasts := &Signal{}
 	heard := add(lasts)
 	for range 100 {
-		w := &Wish{}
+		w := &Signal{}
 		add(w)
 		add(w)
 		w.End()
 	}
 	if len(ws.all) > 2 || asks != 101 {
-		t.Errorf("%d wishes are kept after %d asks, want the live one and the last", len(ws.all), asks)
+		t.Errorf("%d signals are kept after %d asks, want the live one and the last", len(ws.all), asks)
 	}
-	ws.tell()
-	ws.tell()
+	ws.send()
+	ws.send()
 	select {
 	case <-heard:
 	default:

@@ -249,7 +249,7 @@ func (p *process) known() string {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	var known []string
-	for _, t := range gt.keyless {
+	for _, t := range gt.overrunning {
 		known = append(known, t.set.Name+" runs on without the key")
 	}
 	switch t := gt.floor; {

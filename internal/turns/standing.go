@@ -18,13 +18,13 @@ import (
 // crowd. A turn that has ended has the floor only while it releases the key, or
 // in its cooldown.
 type standing struct {
-	floor     *Turn
-	grant     *grant // of the floor
-	line      line
-	crowd     *crowd  // of turns that need not be alone; nil if there has been none
-	keyless   []*Turn // whose functions run on without the key
-	contender contender
-	asked     bool // a turn has asked for a [Wish]
+	floor       *Turn
+	grant       *grant // of the floor
+	line        line
+	crowd       *crowd  // of turns that need not be alone; nil if there has been none
+	overrunning []*Turn // whose functions run on without the key
+	contender   contender
+	notifies    bool // a turn has a [Signal] to send
 }
 
 // A crowd is what a gate knows of turns that need not be alone on the key. A
@@ -105,9 +105,8 @@ func (st *standing) enter(t *Turn, gr *grant) {
 
 // enterFromLine lets t, which stands in line, enter gr.
 func (st *standing) enterFromLine(t *Turn, gr *grant) {
-	st.line.remove(t)
 	st.enter(t, gr)
-	t.given <- struct{}{} // buffered, and sent once: never blocks
+	st.line.dequeue(t)
 }
 
 // enterFront lets the shared turns in front of the line enter the open grant.
@@ -117,11 +116,11 @@ func (st *standing) enterFront() {
 	}
 }
 
-// disperse is tryWon for a grant with a limit. The turn on the floor enters gr
+// enterCrowd is tryWon for a grant with a limit. The turn on the floor enters gr
 // and leaves the floor to the next. If gr is shared, all shared turns in line
 // enter it too, also those that stand behind others. The front of the line is
 // overtaken once by that, and the others need not contend one by one.
-func (st *standing) disperse(gr *grant) {
+func (st *standing) enterCrowd(gr *grant) {
 	if st.crowd == nil {
 		st.crowd = &crowd{}
 	}
@@ -235,23 +234,22 @@ func (st *standing) giveFloor(gr *grant) {
 	}
 	st.floor, st.grant = next, gr
 	if next != nil {
-		st.line.remove(next)
-		next.given <- struct{}{} // buffered, and sent once: never blocks
+		st.line.dequeue(next)
 	}
 	st.tellLine()
 }
 
-// tellLine lets wishes come true if a call of this process waits for its turns
+// tellLine sends signals if a call of this process waits for its turns
 // to end. While the floor contends beside them, the store knows whether they
 // are in the way.
 func (st *standing) tellLine() {
 	switch {
-	case !st.asked:
+	case !st.notifies:
 	case st.grant != nil && st.line.first != nil:
-		st.grant.tellWishes()
+		st.grant.sendSignals()
 	case st.crowd != nil && (st.floor == nil && st.line.first != nil || st.floor != nil && st.contender.queued()):
 		for _, gr := range st.crowd.grants {
-			gr.tellWishes()
+			gr.sendSignals()
 		}
 	}
 }
@@ -304,14 +302,19 @@ type line struct {
 // that is not known.
 func (l *line) expect() time.Duration { return l.pace.expect(l.turns() + 1) }
 
+// dequeue takes w out of the line, and tells it that it was given something.
+func (l *line) dequeue(w *Turn) {
+	l.remove(w)
+	w.given <- struct{}{} // buffered, and sent once: never blocks
+}
+
 // tell ends the wait of those turns with a verdict.
 func (l *line) tell(verdict error, those func(w *Turn) bool) {
 	for w := l.first; w != nil; {
 		next := w.next
 		if those(w) {
-			l.remove(w)
 			w.verdict = verdict
-			w.given <- struct{}{} // buffered, and sent once: never blocks
+			l.dequeue(w)
 		}
 		w = next
 	}

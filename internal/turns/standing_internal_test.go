@@ -270,7 +270,7 @@ func TestAPermitIsHandedOffWhileACallContends(t *testing.T) {
 				for range turns {
 					asked := time.Now()
 					turn := mustTake(t, e, limited(2))
-					if _, handoff, _, _ := turn.Tried(); handoff {
+					if _, handoff, _ := turn.Tried(); handoff {
 						handed.Add(1)
 					}
 					if wait := int64(time.Since(asked)); wait > longest.Load() {
@@ -693,8 +693,8 @@ func TestACallThatIsLeftInLineWantsThePermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &meddler{Locker: memlocker.New()}
 		e, s := open(t, m), limited(3)
-		first, w := mustTake(t, e, s), new(Wish)
-		heard := w.C(func() { first.Ask(w) })
+		first, w := mustTake(t, e, s), new(Signal)
+		heard := w.C(func() { first.Notify(w) })
 		m.acquired = func() { time.Sleep(time.Millisecond) } // so that they stand in line
 		taken := make(chan *Turn, 3)
 		for range 3 {

@@ -73,11 +73,11 @@ func (te *tenure) endCooldown() *Turn {
 	return t
 }
 
-// tellWishes lets the wishes of the turns that are on come true.
-func (te *tenure) tellWishes() {
+// sendSignals sends the signals of the turns that are on.
+func (te *tenure) sendSignals() {
 	for t := te.on.first; t != nil; t = t.next {
 		if !t.set.Lead {
-			t.wishes.tell()
+			t.signals.send()
 		}
 	}
 }

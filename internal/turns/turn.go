@@ -37,7 +37,7 @@ type Turn struct {
 	number           int             // of the turn within the grant, from 1
 	firstTry, ending timelimit.Limit // memory for the limits of the first try and of the release
 
-	wishes   wishes    // guarded by grant.mu
+	signals  signals   // guarded by grant.mu
 	occupant Occupant  // is told when the grant is lost; guarded by grant.mu
 	began    time.Time // when the occupant came; guarded by grant.mu
 }
@@ -52,7 +52,6 @@ type waiting struct {
 	second       bool          // it stands right behind an idle releaser, which is no wait for a turn
 	idleReleaser bool          // it has no caller, see [idler]
 	idle         bool          // it took a grant that was idle
-	silent       bool          // the wait ended because the store gave no answer
 	blocker      locker.Holder // the last holder seen
 }
 
@@ -83,17 +82,20 @@ func newTurn(ctx context.Context, e *Engine, key string, s *Settings, ev Events,
 // whether another turn handed its grant to t, and the last holder in the way.
 // For a call that never came to try, that is the holder that this process knows
 // of.
-//
-// silent reports that t ended without a turn because the store gave no answer.
-// silent is not true of a refusal, of a key that is held, or of a call that was
-// turned away.
-func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silent bool) {
+func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
 	blocker = t.blocker
 	if t.attempts == 0 && t.gate != nil && !t.idle {
 		known, _ := t.gate.known(time.Now())
 		blocker = known.Holder
 	}
-	return t.attempts, t.number > 1, blocker, t.silent
+	return t.attempts, t.number > 1, blocker
+}
+
+// Silent reports whether err, with which the Take of t has just ended, is the
+// silence of the store. Silent is not true of a refusal, of a key that is held,
+// or of a call that was turned away.
+func (t *Turn) Silent(err error) bool {
+	return errors.Is(err, locker.ErrSilent) && t.outages.isSilent(t.gate.name)
 }
 
 // TookIdle reports whether t took a grant that was idle, so that its wait
@@ -128,15 +130,15 @@ func (t *Turn) Hold() locker.Hold {
 // cannot be trusted, ErrUnavailable of package locker, or ctx's error.
 func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token(ctx, t) }
 
-// Ask lets w come true once another call, here or elsewhere, waits for the key
-// of t. One that waits already is enough. After a lost message w comes true at
-// the next renewal, if the locker can be inspected.
-func (t *Turn) Ask(w *Wish) {
+// Notify sends s once another call, here or elsewhere, waits for the key of t.
+// One that waits already is enough. After a lost message s is sent at the next
+// renewal, if the locker can be inspected.
+func (t *Turn) Notify(s *Signal) {
 	t.store.Listens() // opens the way of messages
-	t.gate.ask(t, w)
+	t.gate.notify(t, s)
 }
 
-// Want lets the wishes of t come true, also those to come.
+// Want sends the signals of t, also those to come.
 func (t *Turn) Want() { t.grant.wantTurn(t) }
 
 // Outlived ends the grant, unless the turn was lost already, because a lease
@@ -276,22 +278,6 @@ func (t *Turn) ReleaseKey(ctx context.Context) error {
 	return releaseKey(t.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)), t)
 }
 
-// mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
-// mayRelease returns false if there is no key to release, or none that can be
-// released now.
-func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
-	gr := t.grant
-	switch {
-	case !gr.finish():
-		t.cleanUp(gr.bid, gr.bid.unclear) // lost since the turn ended: nobody's loss any more
-		return false, nil
-	case !gr.awaitRenewal(ctx):
-		t.cleanUp(gr.bid, true)
-		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
-	}
-	return true, nil
-}
-
 // NoteRelease notes an error of ReleaseKey, and tells the events if that is
 // news. ReleaseKey does not, because no panic of a logger may end the goroutine
 // that it runs in.
@@ -384,25 +370,41 @@ func (t *Turn) terms() terms {
 // it to the next process.
 type release struct {
 	*Turn
-	next *bid      // that the release queues for the first in line; nil: none
-	sent time.Time // the last request of it
-	done bool      // its answer is noted
-
-	// The answer and its error, where one request releases several keys.
+	next   *bid      // that the release queues for the first in line; nil: none
+	sent   time.Time // the last request of it
 	answer locker.Released
-	err    *error
+	err    error // of the answer, or why there is none
+}
+
+// begin ends the grant of r, and waits for a renewal in flight until ctx ends.
+// begin reports whether a key is left to release, and one that can be released
+// now.
+func (r *release) begin(ctx context.Context) bool {
+	gr := r.grant
+	if !gr.finish() { // lost since the turn ended: nobody's loss any more
+		r.cleanUp(gr.bid)
+		return false
+	}
+	r.err = locker.ErrUnavailable // without an answer, as after a panic or Goexit of an observer or the locker
+	if gr.awaitRenewal(ctx) {
+		return true
+	}
+	r.err = fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
+	gr.bid.unclear = true
+	r.cleanUp(gr.bid)
+	return false
 }
 
 // releaseKey is [Turn.ReleaseKey], but for its limit. releaseKey blocks until
 // ctx ends.
-func releaseKey(ctx context.Context, t *Turn) error {
+func releaseKey(ctx context.Context, t *Turn) (err error) {
 	defer t.passFloor()
-	if may, err := t.mayRelease(ctx); !may {
-		return err
-	}
 	r := release{Turn: t}
-	defer r.settle()
-	return r.note(r.send(ctx, r.queue()))
+	if r.begin(ctx) {
+		defer func() { err = r.note() }()
+		r.send(ctx, r.queue())
+	}
+	return r.err
 }
 
 // queue makes the bid that the release queues for the first in line. queue
@@ -420,23 +422,24 @@ func (r *release) queue() *locker.Claim {
 
 // send asks the locker to release the key, and to keep the record of the turn
 // if there is one. next is the claim to queue.
-func (r *release) send(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+func (r *release) send(ctx context.Context, next *locker.Claim) {
 	end := locker.End{Next: next, Unmark: r.grant.bid.unmark}
 	if r.patience.Recall.keeps() {
-		return r.keep(ctx, end)
+		r.keep(ctx, end)
+		return
 	}
 	r.sent = time.Now()
-	return r.store.Release(ctx, &r.grant.bid.claim, end)
+	r.answer, r.err = r.store.Release(ctx, &r.grant.bid.claim, end)
 }
 
 // keep is send for a turn with a record. keep repeats a request without an
 // answer (law 11). If none has an answer, the record is left to the cleanup.
-func (r *release) keep(ctx context.Context, end locker.End) (answer locker.Released, err error) {
+func (r *release) keep(ctx context.Context, end locker.End) {
 	b, recall, joins := r.grant.bid, r.patience.Recall, r.gate.joined()
 	end.Record, b.recall = recall.keep, recall
-	err = r.repeat(ctx, func(ctx context.Context) (err error) {
+	err := r.repeat(ctx, func(ctx context.Context) (err error) {
 		r.sent = time.Now()
-		answer, err = r.store.Release(ctx, &b.claim, end)
+		r.answer, err = r.store.Release(ctx, &b.claim, end)
 		if errors.Is(err, locker.ErrUnavailable) {
 			b.unclear = true
 			r.cancel() // nobody knows whether it is in the queue
@@ -444,14 +447,13 @@ func (r *release) keep(ctx context.Context, end locker.End) (answer locker.Relea
 		}
 		return err
 	})
-	if !errors.Is(err, locker.ErrUnavailable) {
+	if r.err = err; !errors.Is(err, locker.ErrUnavailable) {
 		b.recall = nil // a late try may own the key again, without the record of this one (law 11)
 	}
 	if err == nil {
 		recall.recorded = true
 		r.gate.recorded(recall.keep.Value, joins, nil)
 	}
-	return answer, err
 }
 
 // cancel takes back the bid of a release without an answer.
@@ -461,9 +463,8 @@ func (r *release) cancel() {
 }
 
 // note notes the answer. note returns the error of [Turn.ReleaseKey].
-func (r *release) note(answer locker.Released, err error) error {
-	r.done = true
-	gr, gt := r.grant, r.gate
+func (r *release) note() error {
+	gr, gt, err := r.grant, r.gate, r.err
 	if errors.Is(err, locker.ErrLeaseLost) {
 		err = gr.taken(err)
 	} else {
@@ -471,38 +472,31 @@ func (r *release) note(answer locker.Released, err error) error {
 	}
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
 		r.outages.answered(gt.name)
-		gt.released(answer, r.next, r.sent, r.set.Backoff)
+		gt.released(r.answer, r.next, r.sent, r.set.Backoff)
 	} else {
 		r.cancel()
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {
-		r.cleanUp(gr.bid, true)
+		r.cleanUp(gr.bid)
 	}
 	return err
-}
-
-// settle notes that there is no answer, after a panic or Goexit of an observer
-// or the locker.
-func (r *release) settle() {
-	if !r.done {
-		_ = r.note(locker.Released{}, locker.ErrUnavailable)
-	}
 }
 
 // releaseTogether is releaseKey for several turns, with one request. errs gets
 // the error of each.
 func releaseTogether(ctx context.Context, ts []*Turn, errs []error) {
-	rs := make([]release, 0, len(ts)) // of those that have a key
+	rs, at := make([]release, 0, len(ts)), make([]int, 0, len(ts)) // of those that have a key
 	for i, t := range ts {
-		may, err := t.mayRelease(ctx)
-		if errs[i] = err; may {
-			rs = append(rs, release{Turn: t, err: &errs[i]})
+		r := release{Turn: t}
+		if r.begin(ctx) {
+			rs, at = append(rs, r), append(at, i)
 		}
+		errs[i] = r.err
 	}
 	defer func() {
 		for i := range rs {
-			rs[i].settle()
+			errs[at[i]] = rs[i].note()
 		}
 		for _, t := range ts {
 			t.passFloor()
@@ -513,17 +507,12 @@ func releaseTogether(ctx context.Context, ts []*Turn, errs []error) {
 	}
 	cs, ends := make([]*locker.Claim, len(rs)), make([]locker.End, len(rs))
 	for i := range rs {
+		rs[i].sent = time.Now()
 		cs[i], ends[i].Next = &rs[i].grant.bid.claim, rs[i].queue()
 	}
-	sent := time.Now()
 	ts[0].store.ReleaseAll(ctx, cs, ends, func(i int, answer locker.Released, err error) {
-		rs[i].answer, *rs[i].err = answer, err
+		rs[i].answer, rs[i].err = answer, err
 	})
-	for i := range rs {
-		r := &rs[i]
-		r.sent = sent
-		*r.err = r.note(r.answer, *r.err)
-	}
 }
 
 // releasers is how many releases of one call are under way at a time.
@@ -543,17 +532,13 @@ func ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 		releaseTogether(ctx, ts, errs)
 		return errs
 	}
-	todo := make(chan int, len(ts))
-	for i := range ts {
-		todo <- i
-	}
-	close(todo)
 	var wg sync.WaitGroup
-	for range min(len(ts), releasers) {
-		wg.Go(func() { // ends when nothing is left to do
-			for i := range todo {
-				errs[i] = releaseKey(ctx, ts[i])
-			}
+	places := make(chan struct{}, releasers)
+	for i, t := range ts {
+		places <- struct{}{}
+		wg.Go(func() { // ends with ctx
+			defer func() { <-places }()
+			errs[i] = releaseKey(ctx, t)
 		})
 	}
 	wg.Wait()

@@ -74,8 +74,8 @@ func (v *validity) firstRenewal(now time.Time) time.Time {
 // must grow while it is trusted: there must be time for two more that take as
 // long.
 func (v *validity) nextRenewal(sent, now time.Time) time.Time {
-	spare := max(0, v.trust.left(now)-2*now.Sub(sent))
-	return earlier(limits.RenewalTime(sent, v.trust.length), now.Add(spare/2))
+	slack := max(0, v.trust.left(now)-2*now.Sub(sent))
+	return earlier(limits.RenewalTime(sent, v.trust.length), now.Add(slack/2))
 }
 
 // answered takes the answer to a renewal that was sent at the given time, for a

@@ -77,7 +77,6 @@ func (w *waiter) take(ctx context.Context, joined bool) (refusal Refusal, err er
 	if stands {
 		refusal, err = w.unserved(err)
 	}
-	w.silent = w.endedSilent(err)
 	return refusal, err
 }
 
@@ -306,7 +305,7 @@ func (w *waiter) try(ctx context.Context, a action) (*grant, error) {
 	cut := limit < limits.Try(w.set.TTL)
 	how, joins := w.gate.beginTry(b, !w.patience.Once, sent)
 	how.Rest = restFor(w.paused.Load())
-	if b.claim.Lingers && !w.hears() {
+	if b.claim.Lingers && !w.store.Listens() {
 		w.gate.missed() // that may have been called before the gate had the bid
 	}
 	answer, err := w.store.Acquire(w.limited(ctx, sent, limit), &b.claim, how)
@@ -390,7 +389,7 @@ func (w *waiter) ask(a locker.Answer, sent time.Time) bool {
 	now := time.Now()
 	w.asks, w.patience.Once = true, false
 	w.patience.Until = earlier(w.lastMoment(), now.Add(max(limits.Ask, 3*now.Sub(sent))))
-	w.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
+	w.heldAhead(a)
 	return true
 }
 
@@ -424,13 +423,13 @@ func (w *waiter) unanswered(queued, cut bool, err error) {
 
 // lingers reports whether the claim of a new try of w lingers.
 func (w *waiter) lingers(now time.Time) bool {
-	return w.set.Linger > 0 && !w.recalls() && w.lingerStats.may(w.gate.name, now) && w.hears()
+	return w.set.Linger > 0 && !w.recalls() && w.lingerStats.may(w.gate.name, now) && w.store.Listens()
 }
 
 // tryLimit bounds the next try, so that the wait ends in time.
 func (w *waiter) tryLimit(now time.Time) time.Duration {
 	limit, left := limits.Try(w.set.TTL), w.lastMoment().Sub(now)
-	if left > limit {
+	if left > limit { // the wait may have no end
 		return limit
 	}
 	return min(limit, left+limits.TryGrace)
@@ -534,10 +533,4 @@ func (w *waiter) noteTry(ctx context.Context, h hearing, err error) {
 	if is {
 		w.events.Outage(ctx, nil, w.gate.key, n)
 	}
-}
-
-// endedSilent reports whether err, with which the wait of w has ended, is the
-// silence of the store.
-func (w *waiter) endedSilent(err error) bool {
-	return errors.Is(err, locker.ErrSilent) && w.outages.isSilent(w.gate.name)
 }

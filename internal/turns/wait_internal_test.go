@@ -15,7 +15,7 @@ func TestTheNextActionFitsIntoTheWait(t *testing.T) {
 		left         time.Duration // of the wait
 		attempts     int
 		stood        bool // in line
-		do           deed
+		do           actionKind
 		err          error
 	}{
 		"a wait that is over before its first try":       {left: -50 * time.Millisecond, do: toTry},

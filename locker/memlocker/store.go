@@ -19,7 +19,7 @@ type store struct {
 
 	keys    map[string]*entry
 	records map[string]record // nil before the first
-	spare   *entry            // for the next new key
+	unused  *entry            // for the next new key
 	tidied  time.Time
 	out     []message // what leave is to tell
 
@@ -43,7 +43,7 @@ type entry struct {
 func (s *store) at(key string) *entry {
 	e := s.keys[key]
 	if e == nil {
-		e, s.spare = s.spare, nil
+		e, s.unused = s.unused, nil
 		if e == nil {
 			e = new(entry)
 		}
@@ -56,7 +56,7 @@ func (s *store) at(key string) *entry {
 func (s *store) drop(key string, e *entry) {
 	delete(s.keys, key)
 	*e = entry{owners: e.owners[:0], queue: e.queue[:0]}
-	s.spare = e
+	s.unused = e
 }
 
 // owned returns c's own share of its key, and nil if c does not own the key

@@ -106,7 +106,7 @@ func (w *world) wantTold(want ...string) {
 	w.told = nil
 }
 
-// hears is a Waker that calls f for a grant and for a wish.
+// hears is a Waker that calls f for a grant and for a Wanted.
 type hears struct {
 	lockerkit.Deaf
 

@@ -118,7 +118,7 @@ func (b *inbox) receive() {
 		look, b.at = glance, ""
 	}
 	defer b.lost()
-	for silent := time.Duration(0); silent < 2*quiet && !b.strayed(); {
+	for silent := time.Duration(0); silent < 2*quiet && !b.primaryMoved(); {
 		event, err := b.sub.ReceiveTimeout(b.ctx, look)
 		var timeout net.Error
 		switch {
@@ -137,9 +137,9 @@ func (b *inbox) receive() {
 	}
 }
 
-// strayed reports whether the subscription is with a server that is not the
-// primary any more. Messages do not get there.
-func (b *inbox) strayed() bool { return b.at != "" && b.where() != b.at }
+// primaryMoved reports whether the subscription is with a server that is not
+// the primary any more. Messages do not get there.
+func (b *inbox) primaryMoved() bool { return b.at != "" && b.where() != b.at }
 
 // lost records that messages do not arrive, and reports whether they did until
 // now. It wakes all waiters, because claims that rest must look at the usual

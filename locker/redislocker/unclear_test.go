@@ -53,8 +53,8 @@ func TestAReleaseWithoutAnAnswerMayHaveQueuedAndIsTakenBack(t *testing.T) {
 	})
 }
 
-// A Forget without an answer may arrive when the next one has succeeded, and the
-// function has run again.
+// A Forget without an answer may arrive when the next one has succeeded, and
+// the function has run again.
 func TestALateForgetLeavesALaterRecord(t *testing.T) {
 	for n := range 3 { // requests before the one that is late
 		inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, _ func(string) bool) {
@@ -71,7 +71,7 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 			keeps("old")
 			var late func() error
 			w.mu.Lock()
-			w.spare, w.fault = n, func(deliver func() error) error { late = deliver; return loseRequest(nil) }
+			w.skip, w.fault = n, func(deliver func() error) error { late = deliver; return loseRequest(nil) }
 			w.mu.Unlock()
 			_, err := l.Forget(t.Context(), "k")
 			w.set(nil)

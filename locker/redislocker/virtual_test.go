@@ -20,7 +20,7 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	fault func(deliver func() error) error // nil: none
-	spare int                              // requests before the first fault
+	skip  int                              // requests before the first fault
 	sent  int                              // requests
 }
 
@@ -47,8 +47,8 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		w.mu.Lock()
 		fault := w.fault
-		if w.sent++; fault != nil && w.spare > 0 {
-			w.spare--
+		if w.sent++; fault != nil && w.skip > 0 {
+			w.skip--
 			fault = nil
 		}
 		w.mu.Unlock()

@@ -124,7 +124,7 @@ func (r *renewals) of(i int) (claims []*locker.Claim, at []int) {
 func (r *renewals) count(k, node int, err error) {
 	r.mu.Lock()
 	d := &r.all[k]
-	quorum, spare := r.locker.quorum, len(r.locker.nodes)-r.locker.quorum
+	quorum, mayFail := r.locker.quorum, len(r.locker.nodes)-r.locker.quorum
 	lost := errors.Is(err, locker.ErrLeaseLost)
 	switch {
 	case err == nil:
@@ -145,7 +145,7 @@ func (r *renewals) count(k, node int, err error) {
 	decided, answer := false, error(nil)
 	switch {
 	case d.told:
-	case d.lost > spare || d.kept+d.pending < quorum:
+	case d.lost > mayFail || d.kept+d.pending < quorum:
 		decided, answer = true, errNotOwner
 	case d.renewed >= quorum && d.kept >= quorum:
 		decided = true
