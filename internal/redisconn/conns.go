@@ -49,7 +49,7 @@ func New(s *Settings) *Conns {
 
 // connect makes the client to use.
 func (c *Conns) connect(s *Settings) {
-	if s.GivenAsIs {
+	if s.AsIs != nil {
 		c.client = s.AsIs
 		return
 	}
@@ -61,7 +61,7 @@ func (c *Conns) connect(s *Settings) {
 		c.at = &primaryTracker{}
 		c.client.AddHook(c.at)
 	}
-	if s.GivenSentinel {
+	if s.Sentinel != nil {
 		c.at.sentinels = newSentinels(ofFailover(s.Sentinel), c.logins, &c.Trip)
 	}
 }

@@ -98,6 +98,7 @@ func (*deaf) OnError(error)           {}
 
 // A loginHook logs in on the connections of one client.
 type loginHook struct {
+	dialsOnly
 	*logins
 
 	login   *redis.Options
@@ -173,11 +174,14 @@ func (muteError) Is(target error) bool { return target == ErrMute }
 // Timeout is that of a net.Error.
 func (muteError) Timeout() bool { return false }
 
-func (g *loginHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+// dialsOnly is the part of a hook that leaves requests alone.
+type dialsOnly struct{}
 
-func (g *loginHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
+// ProcessHook is called by go-redis.
+func (dialsOnly) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook is called by go-redis.
+func (dialsOnly) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
 
 // errLoggedIn ends the client that has logged in, and leaves the connection
 // open.

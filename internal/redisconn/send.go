@@ -50,7 +50,9 @@ func (c *Conns) SendOne(ctx context.Context, cmd Command) Command {
 	defer c.batcher.leave()
 	inFlight := c.batcher.enter()
 	if inFlight <= directRequests && c.cluster == nil {
+		sent := time.Now()
 		_ = c.client.Process(ctx, cmd) // cmd has the error
+		c.measure(sent, cmd)
 		return cmd
 	}
 	return c.send(ctx, []Command{cmd}, inFlight)[0]
@@ -59,7 +61,11 @@ func (c *Conns) SendOne(ctx context.Context, cmd Command) Command {
 // send is Send for one of so many requests in flight.
 func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Command {
 	if inFlight <= directRequests || c.cluster != nil {
+		sent := time.Now()
 		c.exchange(ctx, cmds)
+		if inFlight <= directRequests && len(cmds) == 1 { // more take the server longer
+			c.measure(sent, cmds[0])
+		}
 		return cmds
 	}
 	err := c.batcher.send(ctx, cmds)
@@ -72,6 +78,14 @@ func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Comm
 		failed[i].SetErr(err)
 	}
 	return failed
+}
+
+// measure notes how long a command took that was sent at the given time, if it
+// has an answer.
+func (c *Conns) measure(sent time.Time, cmd Command) {
+	if err := cmd.Err(); err == nil || errors.Is(err, redis.Nil) {
+		c.Trip.note(time.Since(sent))
+	}
 }
 
 // SendRenewals sends cmds to node as one request. It does not join the batches

@@ -38,6 +38,8 @@ const patientPool = 8192
 // primaryTracker is a hook that records the address of the primary of a
 // Sentinel client.
 type primaryTracker struct {
+	dialsOnly
+
 	sentinels *sentinels // of WithSentinel; they elect the primary; nil: it is where the newest connection leads
 	at        atomic.Pointer[primary]
 }
@@ -184,9 +186,3 @@ func (noPrimaryError) Error() string {
 
 // RedisError makes it an answer and not a failure of the network.
 func (noPrimaryError) RedisError() {}
-
-func (w *primaryTracker) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (w *primaryTracker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}

@@ -43,7 +43,7 @@ type attempt struct {
 // take sends the request that may take the key. An empty answer means that
 // somebody else holds the key. With replicas, take waits for them.
 func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
-	if a.replicas.want == 0 {
+	if a.settings.replicas == 0 {
 		return a.request(ctx)
 	}
 	send, done, err := a.conn.OneConn(ctx, a.names.lock(a.claim.Key))
@@ -56,14 +56,15 @@ func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
 	if err != nil || !answer.Acquired {
 		return answer, err
 	}
-	if err := a.replicas.await(ctx, send); err != nil {
+	if err := a.awaitReplicas(ctx, send); err != nil {
 		// Free the key now, not in the background: the next try may have the
 		// same owner id. A release without an answer may arrive after that try,
 		// so there must be no such try. Queued makes the guard give the claim
 		// up.
-		answers := run(ctx, send, a.releaseCall(a.claim.Key, a.state.keys, a.state.owner, "", ""), infoReplication)
+		answers := a.over(ctx, send, a.releaseCall(a.claim.Key, a.state.keys, a.state.owner, "", ""), infoReplication)
 		if short := new(ReplicasError); errors.As(err, &short) {
-			short.Connected = connected(answers[1])
+			text, _ := answers[1].Text()
+			short.Connected = replicasIn(readInfo(text))
 			err = unclear(short)
 		}
 		return locker.Answer{Queued: answers[0].Err() != nil}, err
@@ -103,8 +104,8 @@ func (a *attempt) request(ctx context.Context) (locker.Answer, error) {
 
 // one sends a call over the way of the attempt.
 func (a *attempt) one(ctx context.Context, c call) command {
-	if a.replicas.want > 0 {
-		return run(ctx, a.way, c)[0]
+	if a.settings.replicas > 0 {
+		return a.over(ctx, a.way, c)[0]
 	}
 	return a.runOne(ctx, c)
 }
@@ -112,7 +113,7 @@ func (a *attempt) one(ctx context.Context, c call) command {
 // obtain makes the claim the owner of its key by redislock.
 func (a *attempt) obtain(ctx context.Context) (locker.Answer, error) {
 	by := a.locks
-	if a.replicas.want > 0 {
+	if a.settings.replicas > 0 {
 		by = redislock.New(&travel{way: a.way})
 	}
 	lock, _ := a.state.keys.lock.(string)
@@ -140,13 +141,7 @@ func (a *attempt) fenced(ctx context.Context) (locker.Answer, error) {
 // reports that the key has no holder, or that the claim itself holds it, as
 // after a lost message.
 func (a *attempt) look(ctx context.Context) (answer locker.Answer, free bool, err error) {
-	look := a.looking(lookScript)
-	start := time.Now()
-	seen := a.runOne(ctx, look)
-	if seen.Err() == nil {
-		a.conn.NoteTrip(start)
-	}
-	return a.seen(seen)
+	return a.seen(a.runOne(ctx, a.looking(lookScript)))
 }
 
 // looking is a run of a script that looks at the key, and queues the claim if
@@ -172,7 +167,7 @@ func (a *attempt) looking(s *script, more ...any) call {
 		line[2], line = 6, append(line, a.names.record(a.claim.Key))
 	}
 	line = append(line, a.state.owner, entry, flag(a.try.Queued), int64(a.try.Place),
-		max(a.rest, locker.LookEvery).Milliseconds(), a.inboxes, wantedWord+a.claim.Key, a.known)
+		max(a.rest, locker.LookEvery).Milliseconds(), a.inboxes, wantedWord+" "+a.claim.Key, a.known)
 	return call{s, append(line, more...)}
 }
 
@@ -213,23 +208,10 @@ func (a *attempt) seen(look command) (answer locker.Answer, free bool, err error
 	return answer, false, nil
 }
 
-// send sends the calls as one request, and notes how long that takes.
-func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
-	if a.replicas.want > 0 {
-		return run(ctx, a.way, calls...)
-	}
-	start := time.Now()
-	answers = a.run(ctx, calls...)
-	if answers[len(answers)-1].Err() == nil {
-		a.conn.NoteTrip(start)
-	}
-	return answers
-}
-
 // enter takes a share of the key.
 func (a *attempt) enter(ctx context.Context) (locker.Answer, error) {
 	enter := a.looking(enterScript, flag(a.queues), a.claim.TTL.Milliseconds())
-	return a.took(a.send(ctx, enter)[0])
+	return a.took(a.over(ctx, a.way, enter)[0])
 }
 
 // took reads the answer of a script that takes a free key.
@@ -270,9 +252,9 @@ func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 func (a *attempt) takeOrLook(ctx context.Context, before ...call) (answers []command) {
 	a.state.asked = true
 	calls := append(before, a.looking(takeScript, a.state.value, a.state.ttl, flag(a.claim.Fencing)))
-	answers = a.send(ctx, calls...)
+	answers = a.over(ctx, a.way, calls...)
 	if errors.Is(answers[len(before)].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
-		answers = a.send(ctx, calls...)
+		answers = a.over(ctx, a.way, calls...)
 	}
 	return answers
 }
@@ -298,7 +280,7 @@ func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
 func (a *attempt) found(ctx context.Context, get call, got command) (locker.Answer, error) {
 	text, err := got.Text()
 	if errors.Is(err, redis.Nil) || strings.HasPrefix(text, markSign) { // recorded between the two
-		text, err = run(ctx, a.way, get)[0].Text()
+		text, err = a.over(ctx, a.way, get)[0].Text()
 	}
 	if err != nil {
 		return locker.Answer{Queued: a.queues}, unclear(err)

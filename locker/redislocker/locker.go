@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,10 +27,9 @@ type Locker struct {
 	// Set by Open, before any other method.
 	*server
 
-	inbox    *inbox
-	recent   *recent // nil on a server that never changes
-	replicas replicas
-	steps    steps
+	inbox  *inbox
+	recent *recent // nil on a server that never changes
+	steps  steps
 }
 
 var _ locker.Locker = (*Locker)(nil)
@@ -47,7 +45,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
-			l.settings.nilOpt = true
+			l.settings.absent = "option"
 			continue
 		}
 		o.apply(&l.settings)
@@ -79,17 +77,15 @@ func (l *Locker) ready(w locker.Waker) error {
 	}
 	conn := redisconn.New(&l.settings.conn)
 	l.server = newServer(conn, newNames(&l.settings, conn.Cluster()))
-	l.replicas = replicas{l.server, l.settings.replicas, l.settings.replicasWait}
-	if l.replicas.want > 0 {
+	if l.settings.replicas > 0 {
 		w = confirming{w, l}
 	}
-	l.inbox = newInbox(l.conn, l.names.inbox(l.self.instance), w)
+	l.inbox = &inbox{client: l.conn, channel: l.names.inbox(l.self.instance), waker: w, life: &l.life}
 	if l.conn.Sentinel() {
 		l.inbox.where = l.conn.Elected
 	}
 	if l.conn.Cluster() || l.conn.Sentinel() {
-		l.recent = newRecent(l.primary, l.ask, func(key, owner string) { w.Orphaned(key, owner) })
-		l.recent.trip = &l.conn.Trip
+		l.recent = &recent{primary: l.primary, ask: l.ask, free: w.Orphaned, life: &l.life, trip: &l.conn.Trip}
 	}
 	return nil
 }
@@ -97,14 +93,12 @@ func (l *Locker) ready(w locker.Waker) error {
 // Close ends the locker and closes its own connections. Calls under way end by
 // their contexts. If ctx ends first, Close returns ctx's error, and the rest
 // goes on in the background. Close is idempotent.
-func (l *Locker) Close(ctx context.Context) error { return l.life.Close(ctx, l.shutDown) }
-
-// shutDown closes the connections only when nobody uses them.
-func (l *Locker) shutDown() {
-	l.recent.close()
-	l.inbox.close()
-	l.life.Wait()
-	l.conn.Close()
+func (l *Locker) Close(ctx context.Context) error {
+	return l.life.Close(ctx, func() {
+		l.life.Wait()
+		l.life.End()
+		l.conn.Close() // when nobody uses it
+	})
 }
 
 // state returns the locker's own part of c.
@@ -168,16 +162,11 @@ func (l *Locker) acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 			return locker.Answer{Record: record}, err
 		}
 		return a.take(ctx)
-	case l.replicas.want == 0 && l.conn.Trip.Tight(ctx):
+	case l.settings.replicas == 0 && l.conn.Trip.Tight(ctx):
 		return a.took(a.takeOrLook(ctx)[0]) // there is time for only one round trip
 	}
 	if !t.Held && !t.Queued {
-		start := time.Now()
-		answer, err := a.take(ctx)
-		if err == nil {
-			l.conn.NoteTrip(start)
-		}
-		if err != nil || answer.Acquired {
+		if answer, err := a.take(ctx); err != nil || answer.Acquired {
 			return answer, err
 		}
 	}
@@ -256,7 +245,10 @@ func (l *Locker) releasing(c *locker.Claim, e locker.End) call {
 
 // keep sends the end of c, which has a record.
 func (l *Locker) keep(ctx context.Context, c *locker.Claim, end call) (released locker.Released, err error) {
-	released, err = confirmed(ctx, l.replicas, c.Key, end, kept)
+	err = l.confirmed(ctx, c.Key, end, func(answer command) (err error) {
+		released, err = kept(answer)
+		return err
+	})
 	if err == nil {
 		l.names.noteRecorded(c.Key)
 	}
@@ -318,7 +310,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 
 // Begin marks the key of c, in one round trip. With [WithReplicas] it then
 // waits until they have the mark.
-func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
 	if err := l.life.Enter(); err != nil {
 		return "", err
 	}
@@ -326,7 +318,11 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 	st := l.state(c)
 	begin := newCall(beginScript, 2, st.keys.lock, l.names.record(c.Key),
 		st.owner, markSign+c.Owner+r.Value, r.TTL.Milliseconds())
-	return confirmed(ctx, l.replicas, c.Key, begin, begun)
+	err = l.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
+		record, err = begun(answer)
+		return err
+	})
+	return record, err
 }
 
 // Forget deletes the record of key, in two round trips. The first finds out
@@ -421,7 +417,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	// listener, the holder renews in vain.
 	for _, o := range append(s.Owners, locker.Waiter{Owner: s.Owner, Holder: s.Holder}) {
 		if o.Owner == owner && o.Holder.Instance != "" {
-			_ = l.conn.Publish(ctx, l.names.inbox(o.Holder.Instance), revokedWord+owner+" "+key)
+			_ = l.conn.Publish(ctx, l.names.inbox(o.Holder.Instance), revokedWord+" "+owner+" "+key)
 		}
 	}
 	return nil

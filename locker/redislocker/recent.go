@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
 )
 
@@ -26,12 +27,10 @@ type recent struct {
 	primary func(key string) string // where key lives, as far as the client knows: asks nobody
 	// ask sends a request to the primary of each key, so that the client learns
 	// where the key is.
-	ask     func(ctx context.Context, keys []string)
-	free    func(key, owner string) // releases key in the background
-	ctx     context.Context         // of asking
-	cancel  context.CancelFunc      // ends it
-	watcher sync.WaitGroup          // the goroutine that watches; at most one
-	trip    *redisconn.Trip         // to the primary; nil: it is near
+	ask  func(ctx context.Context, keys []string)
+	free func(key, owner string) // releases key in the background
+	life *lockerkit.Life         // of the goroutine that watches; at most one
+	trip *redisconn.Trip         // to the primary; nil: it is near
 
 	mu       sync.Mutex // guards the fields below; never held across I/O
 	ring     []ended    // grows to recentMost, and is then overwritten from next on
@@ -48,13 +47,8 @@ type ended struct {
 	seen       int       // looks in a row that found key elsewhere
 }
 
-func newRecent(primary func(string) string, ask func(context.Context, []string), free func(key, owner string)) *recent {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // serves every caller, until close
-	return &recent{primary: primary, ask: ask, free: free, ctx: ctx, cancel: cancel}
-}
-
-// note keeps a release that is about to be sent, of a key with this TTL. A nil
-// recent keeps none.
+// note keeps a release that is about to be sent, of a key with this TTL. It is
+// called within a call of the life. A nil recent keeps none.
 func (r *recent) note(key, owner string, ttl time.Duration) {
 	if r == nil {
 		return
@@ -71,9 +65,9 @@ func (r *recent) note(key, owner string, ttl time.Duration) {
 	if e.until.After(r.last) {
 		r.last = e.until
 	}
-	if !r.watching && r.ctx.Err() == nil {
+	if !r.watching {
 		r.watching = true
-		r.watcher.Go(r.watch) // ends with close, or when the ring has nothing left to look at
+		r.life.Serve(r.watch) // ends with the life, or when the ring has nothing left to look at
 	}
 }
 
@@ -84,14 +78,14 @@ func (r *recent) watch() {
 	for {
 		select {
 		case <-tick.C:
-		case <-r.ctx.Done():
+		case <-r.life.Context().Done():
 			return
 		}
 		keys, ok := r.sample()
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, limits.Apart(r.trip.Patience(2*recentTick)))
+		ctx, cancel := context.WithTimeout(r.life.Context(), limits.Apart(r.trip.Patience(2*recentTick)))
 		r.ask(ctx, keys)
 		cancel()
 		r.look()
@@ -150,15 +144,4 @@ func (r *recent) look() {
 	for _, e := range again {
 		r.free(e.key, e.owner)
 	}
-}
-
-// close ends the watcher and waits for it.
-func (r *recent) close() {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	r.cancel() // under the mutex: none begins after it
-	r.mu.Unlock()
-	r.watcher.Wait()
 }

@@ -28,16 +28,17 @@ type elsewhere struct {
 func (e *elsewhere) recent(t *testing.T) *recent {
 	t.Helper()
 	e.move("a")
-	r := newRecent(
-		func(string) string { return *e.at.Load() },
-		func(context.Context, []string) { e.asked.Add(1) },
-		func(key, owner string) {
+	r := &recent{
+		primary: func(string) string { return *e.at.Load() },
+		ask:     func(context.Context, []string) { e.asked.Add(1) },
+		free: func(key, owner string) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.freed = append(e.freed, key+" "+owner)
 		},
-	)
-	t.Cleanup(r.close)
+		life: opened(t),
+	}
+	t.Cleanup(r.life.End)
 	return r
 }
 
@@ -120,8 +121,6 @@ func TestRecentReleasesAreBoundedAndCostNoAllocation(t *testing.T) {
 
 func TestAServerThatNeverChangesKeepsNoReleases(t *testing.T) {
 	var r *recent
-	r.note("k", "1", time.Hour)
-	r.close()
 	if n := testing.AllocsPerRun(100, func() { r.note("k", "1", time.Hour) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

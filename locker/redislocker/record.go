@@ -61,10 +61,9 @@ func begun(answer command) (record string, err error) {
 	return "", unclear(errNoAnswer)
 }
 
-// readRecorded reads a recorded message.
+// readRecorded reads a recorded message behind its word.
 func readRecorded(text string) (key, owner, value string, ok bool) {
-	left, ok := strings.CutPrefix(text, recordedWord)
-	owner, left, _ = strings.Cut(left, " ")
-	key, value, cut := strings.Cut(left, "\n") // a key has no control bytes
-	return key, owner, value, ok && cut && len(owner) == locker.OwnerLen
+	owner, left, _ := strings.Cut(text, " ")
+	key, value, ok = strings.Cut(left, "\n") // a key has no control bytes
+	return key, owner, value, ok && len(owner) == locker.OwnerLen
 }

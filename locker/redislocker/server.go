@@ -118,13 +118,14 @@ func (s *server) runPerNode(
 // calls then go with their text, for the sake of the other nodes of a cluster.
 // If there is no time to learn that, they begin so.
 func (s *server) run(ctx context.Context, calls ...call) []command {
+	return s.over(ctx, s.way, calls...)
+}
+
+// over is run over the connections of send.
+func (s *server) over(ctx context.Context, send redisconn.Way, calls ...call) []command {
 	if s.conn.Trip.Tight(ctx) {
 		spellFirst(calls)
 	}
-	return run(ctx, s.way, calls...)
-}
-
-func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
 	answers := sendAll(ctx, send, calls)
 	runUnknown(ctx, send, calls, answers, spellFirst)
 	runUnknown(ctx, send, calls, answers, spellAll)

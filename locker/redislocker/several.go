@@ -23,7 +23,7 @@ type several struct {
 // acquire takes the keys. held is the place of the first that is held.
 func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err error) {
 	switch {
-	case s.replicas.want > 0:
+	case s.settings.replicas > 0:
 		as, held, err = s.oneByOne(ctx)
 	case s.conn.Cluster():
 		as, held, err = s.onNodes(ctx)
@@ -38,12 +38,7 @@ func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err
 
 // together takes keys of one server by one script.
 func (s several) together(ctx context.Context) (as []locker.Answer, held int, err error) {
-	start := time.Now()
-	answer := s.run(ctx, s.call(s.claims, s.prefix))[0]
-	if answer.Err() == nil {
-		s.conn.NoteTrip(start)
-	}
-	return s.acquired(answer, len(s.claims))
+	return s.acquired(s.run(ctx, s.call(s.claims, s.prefix))[0], len(s.claims))
 }
 
 // call is a run of all.lua. All claims have the same TTL, and all or none want

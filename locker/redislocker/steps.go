@@ -52,7 +52,7 @@ func (l checker) checkSteps(ctx context.Context) error {
 			return l.tryError(err)
 		}
 	}
-	return l.readInfo(ctx, "server", func(info map[string]string, err error) error {
+	return l.info(ctx, "server", func(info map[string]string, err error) error {
 		if info["garnet_version"] != "" {
 			l.steps.garnet.Store(true)
 		}
