@@ -29,7 +29,7 @@ type Conns struct {
 	logins    *logins                  // of new connections
 	loginHook *loginHook               // the one of client, if that is our own
 	openings  perServer[*opening]      // of connections that tries wait for
-	places    perServer[chan struct{}] // of requests that have a connection alone
+	alone     perServer[chan struct{}] // of requests that have a connection alone
 	batcher   *batcher
 
 	// Trip is how long a round trip takes.
@@ -40,7 +40,7 @@ type Conns struct {
 // sends nothing.
 func New(s *Settings) *Conns {
 	c := &Conns{}
-	c.logins = newLogins(s.Name, s.Admit, c.Trip.note)
+	c.logins = newLogins(s.Name, s.Admit, &c.Trip)
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
 	c.batcher = newBatcher(c.exchange, c.Trip.near)
@@ -62,7 +62,7 @@ func (c *Conns) connect(s *Settings) {
 		c.client.AddHook(c.at)
 	}
 	if s.Sentinel != nil {
-		c.at.sentinels = newSentinels(ofFailover(s.Sentinel), c.logins, &c.Trip)
+		c.at.sentinels = newSentinels(ofFailover(s.Sentinel), c.logins)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -16,15 +17,15 @@ func (c *Conns) Node(name string) string {
 	if c.cluster == nil {
 		return ""
 	}
-	client, err := c.cluster.MasterForKey(over, name)
+	client, err := c.cluster.MasterForKey(ended, name)
 	if err != nil {
 		return ""
 	}
 	return client.Options().Addr
 }
 
-// over is a context that has ended, for calls that must not wait.
-var over = func() context.Context {
+// ended is a context that has ended, for calls that must not wait.
+var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends here
 	cancel()
 	return ctx
@@ -48,6 +49,16 @@ func (c *Conns) Ask(ctx context.Context, names []string) {
 		cmds[i] = NewCommand(ctx, "exists", n)
 	}
 	c.exchange(ctx, cmds)
+}
+
+// ReadInfo reads an answer to INFO.
+func ReadInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		info[name] = value
+	}
+	return info
 }
 
 // nodeClient returns the client of the node that has name. It returns nil for a

@@ -27,8 +27,8 @@ type Answerable interface {
 	Val() any
 }
 
-// Way is a function that sends commands, see [Conns.Send].
-type Way func(ctx context.Context, cmds ...Command) []Command
+// SendFunc is a function that sends commands, see [Conns.Send].
+type SendFunc func(ctx context.Context, cmds ...Command) []Command
 
 // ErrNoAnswer is the error of a command whose answer cannot be used.
 var ErrNoAnswer = errors.New("no usable answer")
@@ -96,7 +96,7 @@ func (c *Conns) SendRenewals(ctx context.Context, node string, cmds []Answerable
 	sent := time.Now()
 	c.reload(ctx, exchange(ctx, c.client, cmds))
 	first := cmds[0].Err()
-	c.logins.seen.of(node, newSighting).renewed(sent, first != nil && unanswered(first))
+	c.logins.liveness.of(node, newLiveness).renewed(sent, first != nil && unanswered(first))
 }
 
 // Publish sends a message to a channel.

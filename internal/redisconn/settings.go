@@ -22,7 +22,7 @@ type Settings struct {
 	// Admit may refuse a node of package redlock; nil admits all. It is given
 	// the server's section of INFO on each new connection, or the error
 	// instead.
-	Admit func(info string, err error) error
+	Admit func(info map[string]string, err error) error
 }
 
 // Check returns an error for the first wrong setting, for the user to read. It

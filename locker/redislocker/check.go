@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -70,7 +69,7 @@ func (l checker) check(ctx context.Context, ttl time.Duration) error {
 	if refuses(found) {
 		return errors.Join(found...) // the other checks would only repeat it
 	}
-	steps := l.checkSteps(ctx)
+	steps := l.checkAtomicity(ctx)
 	found = append(found, l.checkReplicas(ctx), steps)
 	if refuses([]error{steps}) {
 		return errors.Join(found...) // what the scripts of a lease do there means nothing
@@ -132,14 +131,14 @@ func (l checker) live(ctx context.Context, c *locker.Claim) error {
 			return err
 		}
 	}
-	if err := l.run(ctx, l.state(c).renew())[0].Err(); err != nil {
+	if err := l.run(ctx, l.state(c).renewCall())[0].Err(); err != nil {
 		return l.tryError(err)
 	}
-	release := l.releasing(c, locker.End{})
-	if _, err := freed(l.runOne(ctx, release)); err != nil {
+	release := l.endCall(c, locker.End{})
+	if _, err := readFreed(l.runOne(ctx, release)); err != nil {
 		return err
 	}
-	if _, err := freed(l.runOne(ctx, release)); !errors.Is(err, locker.ErrLeaseLost) {
+	if _, err := readFreed(l.runOne(ctx, release)); !errors.Is(err, locker.ErrLeaseLost) {
 		return cmp.Or(err, unclear(errors.New("a key was released twice")))
 	}
 	_, free, err := l.attempt(waiter, locker.Try{Queued: true}).look(ctx)
@@ -163,7 +162,7 @@ func (l checker) info(ctx context.Context, section string,
 	for i, node := range nodes {
 		wg.Go(func() { // ends with the request
 			text, err := node.Info(ctx, section).Result()
-			errs[i] = read(readInfo(text), err)
+			errs[i] = read(redisconn.ReadInfo(text), err)
 		})
 	}
 	wg.Wait()
@@ -173,16 +172,6 @@ func (l checker) info(ctx context.Context, section string,
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// readInfo reads an answer to INFO.
-func readInfo(text string) map[string]string {
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		info[name] = value
-	}
-	return info
 }
 
 // checkReplicas finds too few replicas for any acquire to succeed. The probe

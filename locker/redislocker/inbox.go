@@ -36,8 +36,8 @@ type inbox struct {
 }
 
 const (
-	quiet          = 3 * time.Second        // silence of a subscription before a ping
-	glance         = 500 * time.Millisecond // between two looks at where the primary is
+	pingAfter      = 3 * time.Second        // silence of a subscription before a ping
+	primaryEvery   = 500 * time.Millisecond // between two looks at where the primary is
 	reconnectPause = 100 * time.Millisecond // after a lost connection
 	refusedPause   = 10 * time.Second       // after the server has refused to subscribe
 )
@@ -83,7 +83,7 @@ func (b *inbox) run() {
 }
 
 // receive reads messages until the subscription has to be replaced. That is
-// when it is silent for twice quiet and does not answer a ping in between,
+// when it is silent for twice pingAfter and does not answer a ping in between,
 // because the network may have forgotten it. It is also when the server is not
 // the primary any more, because messages do not get there.
 func (b *inbox) receive(ctx context.Context) {
@@ -95,11 +95,11 @@ func (b *inbox) receive(ctx context.Context) {
 		_ = sub.Close() // may wait for the network
 	}()
 	_ = sub.Subscribe(ctx, b.channel) // if it fails, the next read subscribes again
-	look, at := quiet, ""             // at is where the primary was when the subscription was confirmed
+	look, at := pingAfter, ""         // at is where the primary was when the subscription was confirmed
 	if b.where != nil {
-		look = glance
+		look = primaryEvery
 	}
-	for silent := time.Duration(0); silent < 2*quiet && (at == "" || b.where() == at); {
+	for silent := time.Duration(0); silent < 2*pingAfter && (at == "" || b.where() == at); {
 		event, err := sub.ReceiveTimeout(ctx, look)
 		var timeout net.Error
 		switch {
@@ -112,7 +112,7 @@ func (b *inbox) receive(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.As(err, &timeout) && timeout.Timeout():
-			if silent += look; silent%quiet == 0 {
+			if silent += look; silent%pingAfter == 0 {
 				_ = sub.Ping(ctx)
 			}
 		default:

@@ -87,12 +87,12 @@ func TestNobodyWaitsWhileALostSubscriptionIsClosed(t *testing.T) {
 			return "old"
 		}
 		b.open()
-		time.Sleep(glance)
+		time.Sleep(primaryEvery)
 		if !b.open() {
 			t.Error("the subscription is not confirmed")
 		}
 		moved.Store(true)
-		time.Sleep(2 * glance) // the subscription is being closed
+		time.Sleep(2 * primaryEvery) // the subscription is being closed
 		start := time.Now()
 		if b.open() || time.Since(start) > 0 {
 			t.Errorf("a claim waited %v while the subscription was closed, or found it confirmed", time.Since(start))

@@ -84,17 +84,17 @@ const inboxSuffix = ":inbox:"
 // keys returns the names in Redis of all entries of a key. The guard has made
 // the key fit for a hash tag.
 func (n *names) keys(key string) keys {
-	place := n.place(key)
-	if last := place.Load(); last != nil && last.key == key {
+	slot := n.slot(key)
+	if last := slot.Load(); last != nil && last.key == key {
 		return last.keys
 	}
 	k := n.make(key)
-	place.Store(&knownKey{key: key, keys: k})
+	slot.Store(&knownKey{key: key, keys: k})
 	return k
 }
 
-// place is where key would be known.
-func (n *names) place(key string) *atomic.Pointer[knownKey] {
+// slot is where key would be known.
+func (n *names) slot(key string) *atomic.Pointer[knownKey] {
 	return &n.known[maphash.String(n.seed, key)%uint64(len(n.known))]
 }
 
@@ -122,8 +122,8 @@ func (n *names) make(key string) keys {
 	return keys{lock: raw, wait: all[:wait], due: all[wait:due], fence: all[due:fence], crowd: all[fence:]}
 }
 
-// parts returns what the names of a key's entries begin with, behind the prefix:
-// a hash tag, and what follows it up to the suffix. raw is the name of the key
+// parts returns what the names of a key's entries have between the prefix and
+// their suffixes: a hash tag, and what follows it. raw is the name of the key
 // itself if it has one of its own, or "".
 func (n *names) parts(key string) (raw, tag, end string) {
 	if raw = n.rawName(key); raw != "" {
@@ -150,7 +150,7 @@ func (n *names) record(key string) string {
 
 // noteRecorded remembers that key has a record.
 func (n *names) noteRecorded(key string) {
-	n.place(key).Store(&knownKey{key, n.keys(key), n.record(key)})
+	n.slot(key).Store(&knownKey{key, n.keys(key), n.record(key)})
 }
 
 // inbox returns the channel of a locker's inbox.

@@ -93,7 +93,7 @@ func (e *ReplicasError) Error() string {
 // awaitReplicas waits until enough replicas have the last write, and leaves a
 // part of the try's time to free the key again. The caller completes a
 // [ReplicasError].
-func (l *Locker) awaitReplicas(ctx context.Context, send redisconn.Way) error {
+func (l *Locker) awaitReplicas(ctx context.Context, send redisconn.SendFunc) error {
 	want, timeout := l.settings.replicas, l.settings.replicasWait
 	within := timeout
 	if end, ok := ctx.Deadline(); ok {
@@ -143,9 +143,9 @@ func (l *Locker) confirmed(ctx context.Context, key string, c call, read func(co
 	return err
 }
 
-// confirming is a waker that hears of a hand-over only when the replicas have
+// replicaWaker is a waker that hears of a hand-over only when the replicas have
 // it.
-type confirming struct {
+type replicaWaker struct {
 	locker.Waker
 
 	locker *Locker
@@ -154,7 +154,7 @@ type confirming struct {
 // Granted waits for the replicas in the background. If they do not get the key
 // in time, it passes on no length. The claim then acquires the key itself, and
 // waits for them in doing so.
-func (w confirming) Granted(key, owner string, o locker.Offer) {
+func (w replicaWaker) Granted(key, owner string, o locker.Offer) {
 	l := w.locker
 	if l.life.Enter() != nil {
 		return
@@ -165,7 +165,7 @@ func (w confirming) Granted(key, owner string, o locker.Offer) {
 		defer cancel()
 		k := l.names.keys(key)
 		touch := newCall(touchScript, 2, k.lock, k.crowd, owner)
-		if l.confirmed(ctx, key, touch, renewed) != nil {
+		if l.confirmed(ctx, key, touch, readRenewed) != nil {
 			o.Length = 0
 		}
 		w.Waker.Granted(key, owner, o)
@@ -177,6 +177,6 @@ const lateLimit = time.Second
 
 // Recorded passes on that there is a record. A process whose message has none
 // asks for it, which takes longer than the replicas do as a rule.
-func (w confirming) Recorded(key, owner, _ string) {
+func (w replicaWaker) Recorded(key, owner, _ string) {
 	w.Waker.Recorded(key, owner, "")
 }
