@@ -32,17 +32,17 @@ var ended = func() context.Context {
 }()
 
 // Sentinel reports whether the client is our own for Sentinel.
-func (c *Conns) Sentinel() bool { return c.at != nil }
+func (c *Conns) Sentinel() bool { return c.tracker != nil }
 
 // Elected returns the address of the primary under Sentinel, as far as it is
 // known, or "". It asks nobody.
-func (c *Conns) Elected() string { return c.at.now() }
+func (c *Conns) Elected() string { return c.tracker.now() }
 
 // Ask sends a request to the primary of each name. From the answers the client
 // learns whether it still is the primary.
 func (c *Conns) Ask(ctx context.Context, names []string) {
-	if c.at != nil {
-		c.at.look(ctx)
+	if c.tracker != nil {
+		c.tracker.look(ctx)
 	}
 	cmds := make([]Command, len(names))
 	for i, n := range names {

@@ -61,7 +61,8 @@ func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
 		// same owner id. A release without an answer may arrive after that try,
 		// so there must be no such try. Queued makes the guard give the claim
 		// up.
-		answers := a.over(ctx, send, a.releaseCall(a.claim.Key, a.state.keys, a.state.owner, "", ""), infoReplication)
+		answers := a.over(ctx, send, a.releaseCall(a.claim.Key, a.state.keys, a.state.owner, "", ""),
+			call{line: []any{"info", "replication"}})
 		if short := new(ReplicasError); errors.As(err, &short) {
 			text, _ := answers[1].Text()
 			short.Connected = replicasIn(redisconn.ReadInfo(text))

@@ -111,8 +111,6 @@ func (l *Locker) awaitReplicas(ctx context.Context, send redisconn.SendFunc) err
 	return nil
 }
 
-var infoReplication = call{line: []any{"info", "replication"}}
-
 // replicasIn returns how many replicas a primary has by its INFO, -1 if that
 // does not say.
 func replicasIn(info map[string]string) int {

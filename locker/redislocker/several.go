@@ -25,18 +25,13 @@ func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err
 		as, held, err = s.oneByOne(ctx)
 	case s.conn.Cluster():
 		as, held, err = s.onNodes(ctx)
-	default:
-		return s.together(ctx)
+	default: // all by one script
+		return s.readAll(s.run(ctx, s.call(s.claims, s.prefix))[0], len(s.claims))
 	}
 	if err == nil {
 		s.takeBack(as, held)
 	}
 	return as, held, err
-}
-
-// together takes keys of one server by one script.
-func (s several) together(ctx context.Context) (as []locker.Answer, held int, err error) {
-	return s.readAll(s.run(ctx, s.call(s.claims, s.prefix))[0], len(s.claims))
 }
 
 // call is a run of all.lua. All claims have the same TTL, and all or none want
