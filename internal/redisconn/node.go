@@ -1,8 +1,8 @@
 package redisconn
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -78,17 +78,16 @@ func (c *Conns) Primaries(ctx context.Context) ([]redis.Cmdable, error) {
 		return []redis.Cmdable{c.client}, nil
 	}
 	var mu sync.Mutex // guards nodes
-	var nodes []*redis.Client
+	nodes := map[string]redis.Cmdable{}
 	err := c.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
-		nodes = append(nodes, node)
+		nodes[node.Options().Addr] = node
 		return nil
 	})
-	slices.SortFunc(nodes, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
-	all := make([]redis.Cmdable, len(nodes))
-	for i, n := range nodes {
-		all[i] = n
+	var all []redis.Cmdable
+	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
+		all = append(all, nodes[addr])
 	}
 	return all, err
 }

@@ -41,14 +41,14 @@ var ErrNoAnswer = errors.New("no usable answer")
 // answered only when its slowest node has answered, and a node that hangs must
 // not stop the keys of others.
 func (c *Conns) Send(ctx context.Context, cmds ...Command) []Command {
-	defer c.batcher.leave()
-	return c.send(ctx, cmds, c.batcher.enter())
+	defer c.batcher.inFlight.Add(-1)
+	return c.send(ctx, cmds, c.batcher.inFlight.Add(1))
 }
 
 // SendOne is Send for one command, which goes its own way without a slice.
 func (c *Conns) SendOne(ctx context.Context, cmd Command) Command {
-	defer c.batcher.leave()
-	inFlight := c.batcher.enter()
+	defer c.batcher.inFlight.Add(-1)
+	inFlight := c.batcher.inFlight.Add(1)
 	if inFlight <= directRequests && c.cluster == nil {
 		sent := time.Now()
 		_ = c.client.Process(ctx, cmd) // cmd has the error

@@ -45,6 +45,7 @@ func newSentinels(o redis.UniversalOptions, g *logins) *sentinels {
 }
 
 // serverDialer connects to a server as go-redis does with these options.
+// Unlike redis.NewDialer, it ends with its context if it uses TLS, too.
 func serverDialer(o redis.UniversalOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: o.DialTimeout}
 	switch {
