@@ -26,7 +26,7 @@ import (
 type logins struct {
 	name     string                               // of the connections; "" for none
 	admit    func(map[string]string, error) error // may refuse a node of package redlock; nil admits all
-	trip     *Trip                                // to the servers, and to the sentinels near them: measured by each login
+	trip     *Trip                                // to the servers, and the sentinels near them; each login measures it
 	liveness perServer[*liveness]                 // by address, "" without a cluster
 
 	ctx    context.Context // of all logins; ended by close

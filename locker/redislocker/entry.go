@@ -88,10 +88,11 @@ func (st *state) queued(heard bool) string {
 
 // renewCall is the request of a renewal.
 func (st *state) renewCall() call {
+	ttl := st.claim.TTL.Milliseconds()
 	if st.claim.Limit > 1 {
-		return newCall(renewShareScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, st.claim.TTL.Milliseconds())
+		return newCall(renewShareScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, ttl)
 	}
-	return newCall(renewScript, 1, st.keys.lock, st.owner, st.claim.TTL.Milliseconds())
+	return newCall(renewScript, 1, st.keys.lock, st.owner, ttl)
 }
 
 // readFreed reads the answer to a release.
