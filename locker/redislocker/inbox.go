@@ -59,11 +59,10 @@ const (
 // open subscribes in the background, once. heard says that the subscription is
 // confirmed. It is called within a call of the life.
 func (b *inbox) open() (heard bool) {
-	if b.live.Load() {
-		return true
+	if heard = b.live.Load(); !heard {
+		b.opened.Do(func() { b.life.Serve(b.run) }) // ends with the life
 	}
-	b.opened.Do(func() { b.life.Serve(b.run) }) // ends with the life
-	return b.live.Load()
+	return heard
 }
 
 // Listens implements [locker.Locker]. The first call subscribes.
