@@ -207,7 +207,7 @@ inline release(id) {
   fi
 }
 
-/* enter.lua, and obtain and look.lua for a writer: res 1: owner now; 2: queued; 3: not queued */
+/* takeshare.lua, and obtain and look.lua for a writer: res 1: owner now; 2: queued; 3: not queued */
 inline enter(id, add) {
   res = 0; count(); unseen[id] = false;
   if

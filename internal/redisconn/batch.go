@@ -60,14 +60,6 @@ func newBatcher(exec func(context.Context, []Command), near func() bool) *batche
 	return &batcher{exec: exec, near: near, ctx: ctx, cancel: cancel}
 }
 
-// enter counts a request until its leave, and returns the number under way.
-func (b *batcher) enter() int64 { return b.inFlight.Add(1) }
-
-func (b *batcher) leave() { b.inFlight.Add(-1) }
-
-// busy reports whether another request would have to join a batch.
-func (b *batcher) busy() bool { return b.inFlight.Load() >= directRequests }
-
 // send queues cmds and waits for their answers. If ctx ends first, it returns
 // ctx's error. The commands may still be sent then, and must not be looked at.
 //

@@ -23,7 +23,7 @@ const (
 
 // ownClient makes the locker's own client.
 func (c *Conns) ownClient(s *Settings) redis.UniversalClient {
-	if s.GivenSentinel {
+	if s.Sentinel != nil {
 		u := ofFailover(s.Sentinel)
 		o := own(u).Failover()
 		o.PoolSize = patientPool

@@ -18,18 +18,18 @@ import (
 // their requests, at most until the context ends. They are safe for concurrent
 // use.
 //
-// Invariant: own is set unless client is the caller's. at is nil unless the
-// locker's own client is one for Sentinel.
+// Invariant: own is set unless client is the caller's. tracker is nil unless
+// the locker's own client is one for Sentinel.
 type Conns struct {
 	client  redis.UniversalClient
 	own     bool                 // client is ours to close
 	cluster *redis.ClusterClient // client, if it is one
-	at      *primaryTracker      // of the primary
+	tracker *primaryTracker      // of the primary
 
 	logins    *logins                  // of new connections
 	loginHook *loginHook               // the one of client, if that is our own
 	openings  perServer[*opening]      // of connections that tries wait for
-	places    perServer[chan struct{}] // of requests that have a connection alone
+	alone     perServer[chan struct{}] // of requests that have a connection alone
 	batcher   *batcher
 
 	// Trip is how long a round trip takes.
@@ -40,7 +40,7 @@ type Conns struct {
 // sends nothing.
 func New(s *Settings) *Conns {
 	c := &Conns{}
-	c.logins = newLogins(s.Name, s.Admit, c.Trip.note)
+	c.logins = newLogins(s.Name, s.Admit, &c.Trip)
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
 	c.batcher = newBatcher(c.exchange, c.Trip.near)
@@ -49,7 +49,7 @@ func New(s *Settings) *Conns {
 
 // connect makes the client to use.
 func (c *Conns) connect(s *Settings) {
-	if s.GivenAsIs {
+	if s.AsIs != nil {
 		c.client = s.AsIs
 		return
 	}
@@ -58,11 +58,11 @@ func (c *Conns) connect(s *Settings) {
 		c.client.AddHook(h)
 	}
 	if rdb, ok := c.client.(*redis.Client); ok && rdb.Options().Addr == sentinelAddr {
-		c.at = &primaryTracker{}
-		c.client.AddHook(c.at)
+		c.tracker = &primaryTracker{}
+		c.client.AddHook(c.tracker)
 	}
-	if s.GivenSentinel {
-		c.at.sentinels = newSentinels(ofFailover(s.Sentinel), c.logins, &c.Trip)
+	if s.Sentinel != nil {
+		c.tracker.sentinels = newSentinels(ofFailover(s.Sentinel), c.logins)
 	}
 }
 
@@ -73,8 +73,8 @@ func (c *Conns) connect(s *Settings) {
 func (c *Conns) Close() {
 	c.logins.close()
 	c.batcher.close()
-	if c.at != nil && c.at.sentinels != nil {
-		c.at.sentinels.close()
+	if c.tracker != nil && c.tracker.sentinels != nil {
+		c.tracker.sentinels.close()
 	}
 	if c.own {
 		_ = c.client.Close()

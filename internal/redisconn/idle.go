@@ -20,9 +20,9 @@ const (
 	doubtful = 2
 )
 
-// A sighting is when a node was heard of, and which connections to it to leave.
+// A liveness is when a node was heard of, and which connections to it to leave.
 // Its times count from begun, and 0 means never.
-type sighting struct {
+type liveness struct {
 	answered atomic.Int64 // the last request of a [Conns.Probe]
 	// left is since when a connection must have been heard of, or else it is
 	// not used again.
@@ -33,13 +33,13 @@ type sighting struct {
 	givenUp time.Time  // when the last of them was
 }
 
-func newSighting() *sighting { return &sighting{} }
+func newLiveness() *liveness { return &liveness{} }
 
 // renewed notes whether the node has answered a renewal that was sent at the
 // given time. All connections may have died without a word, in a NAT or behind
 // a load balancer. Renewals that took one dead connection after the other would
 // lose their leases, although the node is well.
-func (s *sighting) renewed(sent time.Time, unanswered bool) {
+func (s *liveness) renewed(sent time.Time, unanswered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -55,7 +55,7 @@ func (s *sighting) renewed(sent time.Time, unanswered bool) {
 
 // A Probe may find out whether a connection was forgotten.
 type Probe struct {
-	seen   *sighting
+	seen   *liveness
 	cancel context.CancelFunc // nil: the requests have all their time
 	start  time.Duration      // after begun
 	limit  time.Duration
@@ -68,7 +68,7 @@ type Probe struct {
 // because new connections need the time, and if the server is too far away to
 // answer in a part of it.
 func (c *Conns) Probe(ctx context.Context, node string, waits bool) (context.Context, Probe) {
-	p := Probe{seen: c.logins.seen.of(node, newSighting), start: time.Since(begun)}
+	p := Probe{seen: c.logins.liveness.of(node, newLiveness), start: time.Since(begun)}
 	last := p.seen.answered.Load()
 	if waits || last == 0 || p.start-time.Duration(last) < trusted || !c.own || p.seen.left.Load() > last {
 		return ctx, p

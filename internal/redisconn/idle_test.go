@@ -15,7 +15,7 @@ import (
 
 func TestConnectionsAreDoubtedAfterSeveralRenewalsInARowWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s sighting
+		var s liveness
 		send := func(what string, takes time.Duration, unanswered, doubted bool) {
 			t.Helper()
 			sent := time.Now()

@@ -20,7 +20,7 @@ type loggedIn struct {
 	reading atomic.Bool   // a read is under way
 	heard   atomic.Int64  // when the last read succeeded, after begun; 0: never
 	made    time.Duration // when it had logged in, after begun
-	left    *atomic.Int64 // see [sighting]
+	left    *atomic.Int64 // see [liveness]
 }
 
 // begun is when the clock of loggedIn.heard began.
@@ -52,25 +52,25 @@ func (c *loggedIn) SyscallConn() (syscall.RawConn, error) {
 	if left := c.left.Load(); left > 0 && max(heard, int64(c.made)) <= left {
 		return nil, errLeftIdle
 	}
-	if b, ok := c.Conn.(*bound); ok && b.left() {
+	if b, ok := c.Conn.(*electedConn); ok && b.left() {
 		return nil, errLeft
 	}
 	if c.socket != nil && (heard == 0 || time.Since(begun)-time.Duration(heard) > alive) {
 		return c.socket.SyscallConn()
 	}
-	return unlooked{}, nil
+	return uncheckedSocket{}, nil
 }
 
-// unlooked stands for a socket that need not be checked.
-type unlooked struct{}
+// uncheckedSocket stands for a socket that need not be checked.
+type uncheckedSocket struct{}
 
-func (unlooked) Control(func(uintptr)) error    { return nil }
-func (unlooked) Read(func(uintptr) bool) error  { return nil }
-func (unlooked) Write(func(uintptr) bool) error { return nil }
+func (uncheckedSocket) Control(func(uintptr)) error    { return nil }
+func (uncheckedSocket) Read(func(uintptr) bool) error  { return nil }
+func (uncheckedSocket) Write(func(uintptr) bool) error { return nil }
 
 func afterLogin(conn net.Conn, left *atomic.Int64) net.Conn {
 	c := &loggedIn{Conn: conn, made: time.Since(begun), left: left}
-	if b, ok := conn.(*bound); ok {
+	if b, ok := conn.(*electedConn); ok {
 		conn = b.Conn
 	}
 	c.socket, _ = conn.(syscall.Conn)

@@ -24,10 +24,10 @@ import (
 // connection if the request's time ends first. Far from the server this would
 // happen to every connection.
 type logins struct {
-	name  string                             // of the connections; "" for none
-	admit func(info string, err error) error // may refuse a node of package redlock; nil admits all
-	met   func(took time.Duration)           // called with the length of each login; may be nil
-	seen  perServer[*sighting]               // by address, "" without a cluster
+	name     string                               // of the connections; "" for none
+	admit    func(map[string]string, error) error // may refuse a node of package redlock; nil admits all
+	trip     *Trip                                // to the servers, and the sentinels near them; each login measures it
+	liveness perServer[*liveness]                 // by address, "" without a cluster
 
 	ctx    context.Context // of all logins; ended by close
 	cancel context.CancelFunc
@@ -37,9 +37,9 @@ type logins struct {
 	dials  sync.WaitGroup // under way; none begins once closed is set, or no call is under way
 }
 
-func newLogins(name string, admit func(string, error) error, met func(time.Duration)) *logins {
+func newLogins(name string, admit func(map[string]string, error) error, trip *Trip) *logins {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // connections belong to no one caller
-	return &logins{name: name, admit: admit, met: met, ctx: ctx, cancel: cancel}
+	return &logins{name: name, admit: admit, trip: trip, ctx: ctx, cancel: cancel}
 }
 
 // close ends the dials under way and waits for them.
@@ -78,7 +78,7 @@ func loginOf(o *redis.Options) *redis.Options {
 	}
 	if s := o.StreamingCredentialsProvider; s != nil {
 		login.CredentialsProviderContext = func(context.Context) (user, password string, err error) {
-			now, leave, err := s.Subscribe(&deaf{})
+			now, leave, err := s.Subscribe(&noUpdates{})
 			if err != nil {
 				return "", "", err
 			}
@@ -89,15 +89,16 @@ func loginOf(o *redis.Options) *redis.Options {
 	return login
 }
 
-// deaf asks for credentials once. It has a size, because subscriptions are told
-// apart by their pointers.
-type deaf struct{ _ byte }
+// noUpdates asks for credentials once. It has a size, because subscriptions are
+// told apart by their pointers.
+type noUpdates struct{ _ byte }
 
-func (*deaf) OnNext(auth.Credentials) {}
-func (*deaf) OnError(error)           {}
+func (*noUpdates) OnNext(auth.Credentials) {}
+func (*noUpdates) OnError(error)           {}
 
 // A loginHook logs in on the connections of one client.
 type loginHook struct {
+	dialsOnly
 	*logins
 
 	login   *redis.Options
@@ -119,20 +120,20 @@ func (g *loginHook) DialHook(next redis.DialHook) redis.DialHook {
 		start := time.Now()
 		conn, err := next(ctx, network, addr)
 		if err != nil {
-			return nil, mute(err, start, g.dial)
+			return nil, silentDial(err, start, g.dial)
 		}
 		abrupt(conn)
 		lockerkit.KeepAlive(conn)
 		start = time.Now()
 		if err := g.logIn(ctx, conn); err != nil {
 			_ = conn.Close()
-			return nil, mute(err, start, dialLimit)
+			return nil, silentDial(err, start, dialLimit)
 		}
 		node := ""
 		if g.cluster {
 			node = addr
 		}
-		return afterLogin(conn, &g.seen.of(node, newSighting).left), nil
+		return afterLogin(conn, &g.liveness.of(node, newLiveness).left), nil
 	}
 }
 
@@ -148,34 +149,39 @@ func abrupt(conn net.Conn) {
 	}
 }
 
-// ErrMute says that a new connection got no answer within its own limit, which
-// is that of a whole try or more, although this process was awake. It is no
-// timeout of the request that it comes with: go-redis answers with the error of
-// its last dial at once after many of them.
-var ErrMute = errors.New("a new connection got no answer")
+// ErrSilentDial says that a new connection got no answer within its own limit,
+// which is that of a whole try or more, although this process was awake. It is
+// no timeout of the request that it comes with: go-redis answers with the error
+// of its last dial at once after many of them.
+var ErrSilentDial = errors.New("a new connection got no answer")
 
-// mute makes an ErrMute of the error of a dial or a login with a limit, begun at
-// the given time, if it is one.
-func mute(err error, start time.Time, limit time.Duration) error {
+// silentDial makes an ErrSilentDial of the error of a dial or a login with a
+// limit, begun at the given time, if it is one.
+func silentDial(err error, start time.Time, limit time.Duration) error {
 	const early, late = 10 * time.Millisecond, 100 * time.Millisecond // later, and the process has slept
 	if took := time.Since(start); !unanswered(err) || took < max(limit, batchLimit)-early || took > limit+late {
 		return err
 	}
-	return muteError{err}
+	return silentDialError{err}
 }
 
-// muteError is an [ErrMute] whose text is that of its cause.
-type muteError struct{ error }
+// silentDialError is an [ErrSilentDial] whose text is that of its cause.
+type silentDialError struct{ error }
 
-func (e muteError) Unwrap() error      { return e.error }
-func (muteError) Is(target error) bool { return target == ErrMute }
+func (e silentDialError) Unwrap() error      { return e.error }
+func (silentDialError) Is(target error) bool { return target == ErrSilentDial }
 
 // Timeout is that of a net.Error.
-func (muteError) Timeout() bool { return false }
+func (silentDialError) Timeout() bool { return false }
 
-func (g *loginHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+// dialsOnly is the part of a hook that leaves requests alone.
+type dialsOnly struct{}
 
-func (g *loginHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+// ProcessHook is called by go-redis.
+func (dialsOnly) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook is called by go-redis.
+func (dialsOnly) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
@@ -202,12 +208,10 @@ func (g *loginHook) logIn(dial context.Context, conn net.Conn) error {
 	by.MaxRetries, by.PoolSize, by.DialerRetries, by.ContextTimeoutEnabled = -1, 1, 1, true
 	by.ReadBufferSize, by.WriteBufferSize = 4096, 4096
 	by.MaintNotificationsConfig = noMaintenance()
-	by.Dialer = func(context.Context, string, string) (net.Conn, error) { return &lent{Conn: conn}, nil }
-	named := &naming{}
+	by.Dialer = func(context.Context, string, string) (net.Conn, error) { return &borrowed{Conn: conn}, nil }
+	named := &nameOnce{}
 	by.OnConnect = func(ctx context.Context, c *redis.Conn) error {
-		if g.met != nil {
-			g.met(time.Since(start))
-		}
+		g.trip.note(time.Since(start))
 		return cmp.Or(g.admitted(ctx, c), errLoggedIn)
 	}
 	client := redis.NewClient(&by)
@@ -228,23 +232,24 @@ func (g *logins) admitted(ctx context.Context, c *redis.Conn) error {
 	if g.admit == nil {
 		return nil
 	}
-	if err := g.admit(c.Info(ctx, "server").Result()); err != nil {
+	text, err := c.Info(ctx, "server").Result()
+	if err := g.admit(ReadInfo(text), err); err != nil {
 		return fmt.Errorf("%w", err) // go-redis reports the wrapped error
 	}
 	return nil
 }
 
-// naming lets go-redis name a connection in the first request, without another
+// nameOnce lets go-redis name a connection in the first request, without another
 // round trip. By itself go-redis does that and names it a second time. It takes
 // a refusal of the second naming for a failure.
-type naming struct {
+type nameOnce struct {
 	refusal error // of the first request
 }
 
-func (n *naming) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (n *nameOnce) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook records a refusal of the first request.
-func (n *naming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (n *nameOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		if cmd.Name() == "hello" {
@@ -257,7 +262,7 @@ func (n *naming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook leaves out the second naming, unless the server does not
 // take names in the first request. A name must not cost leases, so a refusal is
 // not an error.
-func (n *naming) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (n *nameOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if n.refusal == nil {
 			cmds = slices.DeleteFunc(slices.Clone(cmds), isNaming)
@@ -281,7 +286,7 @@ func isNaming(c redis.Cmder) bool { return c.Name() == "client" }
 // telling returns the error of a login that ended with err. A server that takes
 // no connection answers the first request so, and closes the connection.
 // go-redis takes that for a server that does not know the request, and goes on.
-func (n *naming) telling(err error) error {
+func (n *nameOnce) telling(err error) error {
 	var answer redis.Error
 	if errors.As(n.refusal, &answer) && err != nil && !errors.As(err, &answer) && noConnection(answer) {
 		return n.refusal
@@ -296,26 +301,26 @@ func noConnection(answer redis.Error) bool {
 	return strings.HasPrefix(text, "ERR max number of clients") || strings.HasPrefix(text, "DENIED ")
 }
 
-// lent is a connection that its client may use but not close. One client uses
-// it, a request at a time.
-type lent struct {
+// borrowed is a connection that its client may use but not close. One client
+// uses it, a request at a time.
+type borrowed struct {
 	net.Conn
 
 	broken error // of a write
 }
 
-func (*lent) Close() error { return nil }
+func (*borrowed) Close() error { return nil }
 
 // Write succeeds even if the connection is broken. The server may have said why
 // before, and Read finds that.
-func (c *lent) Write(b []byte) (int, error) {
+func (c *borrowed) Write(b []byte) (int, error) {
 	if _, err := c.Conn.Write(b); err != nil {
 		c.broken = cmp.Or(c.broken, err)
 	}
 	return len(b), nil
 }
 
-func (c *lent) Read(b []byte) (int, error) {
+func (c *borrowed) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil {
 		err = cmp.Or(c.broken, err)

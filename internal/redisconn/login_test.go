@@ -29,9 +29,9 @@ func TestOnlyADialThatTookItsTimeIsMute(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			time.Sleep(c.took)
-			err := mute(c.err, start, c.limit)
-			if errors.Is(err, ErrMute) != c.want || !errors.Is(err, c.err) {
-				t.Errorf("%v after %v of %v: %v, want ErrMute: %v", c.err, c.took, c.limit, err, c.want)
+			err := silentDial(c.err, start, c.limit)
+			if errors.Is(err, ErrSilentDial) != c.want || !errors.Is(err, c.err) {
+				t.Errorf("%v after %v of %v: %v, want ErrSilentDial: %v", c.err, c.took, c.limit, err, c.want)
 			}
 		})
 	}

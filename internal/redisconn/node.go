@@ -1,9 +1,10 @@
 package redisconn
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -16,38 +17,48 @@ func (c *Conns) Node(name string) string {
 	if c.cluster == nil {
 		return ""
 	}
-	client, err := c.cluster.MasterForKey(over, name)
+	client, err := c.cluster.MasterForKey(ended, name)
 	if err != nil {
 		return ""
 	}
 	return client.Options().Addr
 }
 
-// over is a context that has ended, for calls that must not wait.
-var over = func() context.Context {
+// ended is a context that has ended, for calls that must not wait.
+var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends here
 	cancel()
 	return ctx
 }()
 
 // Sentinel reports whether the client is our own for Sentinel.
-func (c *Conns) Sentinel() bool { return c.at != nil }
+func (c *Conns) Sentinel() bool { return c.tracker != nil }
 
 // Elected returns the address of the primary under Sentinel, as far as it is
 // known, or "". It asks nobody.
-func (c *Conns) Elected() string { return c.at.now() }
+func (c *Conns) Elected() string { return c.tracker.now() }
 
 // Ask sends a request to the primary of each name. From the answers the client
 // learns whether it still is the primary.
 func (c *Conns) Ask(ctx context.Context, names []string) {
-	if c.at != nil {
-		c.at.look(ctx)
+	if c.tracker != nil {
+		c.tracker.look(ctx)
 	}
 	cmds := make([]Command, len(names))
 	for i, n := range names {
 		cmds[i] = NewCommand(ctx, "exists", n)
 	}
 	c.exchange(ctx, cmds)
+}
+
+// ReadInfo reads an answer to INFO.
+func ReadInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		info[name] = value
+	}
+	return info
 }
 
 // nodeClient returns the client of the node that has name. It returns nil for a
@@ -67,17 +78,16 @@ func (c *Conns) Primaries(ctx context.Context) ([]redis.Cmdable, error) {
 		return []redis.Cmdable{c.client}, nil
 	}
 	var mu sync.Mutex // guards nodes
-	var nodes []*redis.Client
+	nodes := map[string]redis.Cmdable{}
 	err := c.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
-		nodes = append(nodes, node)
+		nodes[node.Options().Addr] = node
 		return nil
 	})
-	slices.SortFunc(nodes, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
-	all := make([]redis.Cmdable, len(nodes))
-	for i, n := range nodes {
-		all[i] = n
+	var all []redis.Cmdable
+	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
+		all = append(all, nodes[addr])
 	}
 	return all, err
 }

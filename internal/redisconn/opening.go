@@ -21,7 +21,7 @@ type opening struct {
 	waiting int        // tries
 	dialing int        // at most maxOpening
 	next    *arrival
-	mute    time.Time // when the last dial ended, if it got no answer
+	silent  time.Time // when the last dial ended, if it got no answer
 }
 
 // arrival is the next dial to end.
@@ -40,13 +40,13 @@ func newArrival() *arrival { return &arrival{done: make(chan struct{})} }
 const maxOpening = poolSize / 2
 
 // ErrConnecting means that a request ended before there was a connection for
-// it. It Is [ErrMute] if the connection before it got no answer.
+// it. It Is [ErrSilentDial] if the connection before it got no answer.
 var ErrConnecting = errors.New("no connection to the server yet: it is being opened")
 
-var errStillMute = fmt.Errorf("%w: %w", ErrMute, ErrConnecting)
+var errStillSilent = fmt.Errorf("%w: %w", ErrSilentDial, ErrConnecting)
 
-// muteFor is how long a dial without an answer says something about the next one.
-const muteFor = 3 * dialLimit
+// silentFor is how long a dial without an answer says something about the next.
+const silentFor = 3 * dialLimit
 
 // Near reports whether a try need not wait for Ready, because the server is
 // near or the client is the caller's.
@@ -104,8 +104,8 @@ func (o *opening) wait(ctx context.Context, client *redis.Client, dials *sync.Wa
 func (o *opening) connecting() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if time.Since(o.mute) < muteFor {
-		return errStillMute
+	if time.Since(o.silent) < silentFor {
+		return errStillSilent
 	}
 	return ErrConnecting
 }
@@ -141,9 +141,9 @@ func (o *opening) ended(start time.Time, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dialing--
-	o.mute = time.Time{}
-	if errors.Is(err, ErrMute) {
-		o.mute = time.Now()
+	o.silent = time.Time{}
+	if errors.Is(err, ErrSilentDial) {
+		o.silent = time.Now()
 	}
 	o.next.took, o.next.err = time.Since(start), err
 	close(o.next.done)

@@ -27,8 +27,8 @@ type Answerable interface {
 	Val() any
 }
 
-// Way is a function that sends commands, see [Conns.Send].
-type Way func(ctx context.Context, cmds ...Command) []Command
+// SendFunc is a function that sends commands, see [Conns.Send].
+type SendFunc func(ctx context.Context, cmds ...Command) []Command
 
 // ErrNoAnswer is the error of a command whose answer cannot be used.
 var ErrNoAnswer = errors.New("no usable answer")
@@ -41,16 +41,18 @@ var ErrNoAnswer = errors.New("no usable answer")
 // answered only when its slowest node has answered, and a node that hangs must
 // not stop the keys of others.
 func (c *Conns) Send(ctx context.Context, cmds ...Command) []Command {
-	defer c.batcher.leave()
-	return c.send(ctx, cmds, c.batcher.enter())
+	defer c.batcher.inFlight.Add(-1)
+	return c.send(ctx, cmds, c.batcher.inFlight.Add(1))
 }
 
 // SendOne is Send for one command, which goes its own way without a slice.
 func (c *Conns) SendOne(ctx context.Context, cmd Command) Command {
-	defer c.batcher.leave()
-	inFlight := c.batcher.enter()
+	defer c.batcher.inFlight.Add(-1)
+	inFlight := c.batcher.inFlight.Add(1)
 	if inFlight <= directRequests && c.cluster == nil {
+		sent := time.Now()
 		_ = c.client.Process(ctx, cmd) // cmd has the error
+		c.measure(sent, cmd)
 		return cmd
 	}
 	return c.send(ctx, []Command{cmd}, inFlight)[0]
@@ -59,7 +61,11 @@ func (c *Conns) SendOne(ctx context.Context, cmd Command) Command {
 // send is Send for one of so many requests in flight.
 func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Command {
 	if inFlight <= directRequests || c.cluster != nil {
+		sent := time.Now()
 		c.exchange(ctx, cmds)
+		if inFlight <= directRequests && len(cmds) == 1 { // more take the server longer
+			c.measure(sent, cmds[0])
+		}
 		return cmds
 	}
 	err := c.batcher.send(ctx, cmds)
@@ -74,6 +80,14 @@ func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Comm
 	return failed
 }
 
+// measure notes how long a command took that was sent at the given time, if it
+// has an answer.
+func (c *Conns) measure(sent time.Time, cmd Command) {
+	if err := cmd.Err(); err == nil || errors.Is(err, redis.Nil) {
+		c.Trip.note(time.Since(sent))
+	}
+}
+
 // SendRenewals sends cmds to node as one request. It does not join the batches
 // of others, because it is a batch itself. After several of them in a row
 // without an answer, no connection to the node is used again that has carried
@@ -82,7 +96,7 @@ func (c *Conns) SendRenewals(ctx context.Context, node string, cmds []Answerable
 	sent := time.Now()
 	c.reload(ctx, exchange(ctx, c.client, cmds))
 	first := cmds[0].Err()
-	c.logins.seen.of(node, newSighting).renewed(sent, first != nil && unanswered(first))
+	c.logins.liveness.of(node, newLiveness).renewed(sent, first != nil && unanswered(first))
 }
 
 // Publish sends a message to a channel.

@@ -38,6 +38,8 @@ const patientPool = 8192
 // primaryTracker is a hook that records the address of the primary of a
 // Sentinel client.
 type primaryTracker struct {
+	dialsOnly
+
 	sentinels *sentinels // of WithSentinel; they elect the primary; nil: it is where the newest connection leads
 	at        atomic.Pointer[primary]
 }
@@ -104,7 +106,7 @@ func (w *primaryTracker) note(addr string, began time.Time) {
 func (w *primaryTracker) look(ctx context.Context) {
 	if w.sentinels != nil {
 		began := time.Now()
-		addr, _ := w.sentinels.elect(ctx, w.sentinels.trip.Patience(voteLimit))
+		addr, _ := w.sentinels.elect(ctx, w.sentinels.logins.trip.Patience(voteLimit))
 		w.note(addr, began)
 	}
 }
@@ -141,10 +143,10 @@ func (w *primaryTracker) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-// bound is a connection that refuses to write once the sentinels have elected
-// another server. go-redis may keep such a connection: it has not heard of the
-// failover yet, or it had not noted the connection when it heard.
-type bound struct {
+// electedConn is a connection that refuses to write once the sentinels have
+// elected another server. go-redis may keep such a connection: it has not heard
+// of the failover yet, or it had not noted the connection when it heard.
+type electedConn struct {
 	net.Conn
 
 	to    string
@@ -154,24 +156,24 @@ type bound struct {
 
 // left reports whether another server has been elected since c was bound, even
 // if the one of c has been elected again.
-func (c *bound) left() bool {
+func (c *electedConn) left() bool {
 	now := c.w.at.Load()
 	return now != nil && (now.addr != c.to || c.since.Before(now.free))
 }
 
-func (c *bound) Write(b []byte) (int, error) {
+func (c *electedConn) Write(b []byte) (int, error) {
 	if c.left() {
 		return 0, errLeft
 	}
 	return c.Conn.Write(b)
 }
 
-func (w *primaryTracker) bind(conn net.Conn, to string) *bound {
-	return &bound{conn, to, time.Now(), w}
+func (w *primaryTracker) bind(conn net.Conn, to string) *electedConn {
+	return &electedConn{conn, to, time.Now(), w}
 }
 
 // NetConn returns the connection itself, as that of package tls does.
-func (c *bound) NetConn() net.Conn { return c.Conn }
+func (c *electedConn) NetConn() net.Conn { return c.Conn }
 
 // noPrimaryError is the sentinels' answer to a name that they do not know.
 // go-redis has redis.Nil for it. That would look like the server's answer to
@@ -184,9 +186,3 @@ func (noPrimaryError) Error() string {
 
 // RedisError makes it an answer and not a failure of the network.
 func (noPrimaryError) RedisError() {}
-
-func (w *primaryTracker) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (w *primaryTracker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}

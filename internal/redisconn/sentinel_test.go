@@ -14,7 +14,7 @@ import (
 
 // met returns no sentinels, which go-redis has met.
 func met() *sentinels {
-	s := newSentinels(redis.UniversalOptions{}, newLogins("", nil, nil), nil)
+	s := newSentinels(redis.UniversalOptions{}, newLogins("", nil, &Trip{}))
 	s.meeting.Do(s.meets)
 	return s
 }

@@ -21,7 +21,6 @@ type sentinels struct {
 	name    string
 	clients []*redis.SentinelClient
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
-	trip    *Trip                                                             // to the servers near the sentinels
 	logins  *logins
 
 	meeting sync.Once       // of go-redis with the sentinels
@@ -29,8 +28,8 @@ type sentinels struct {
 	meets   context.CancelFunc
 }
 
-func newSentinels(o redis.UniversalOptions, g *logins, trip *Trip) *sentinels {
-	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, logins: g}
+func newSentinels(o redis.UniversalOptions, g *logins) *sentinels {
+	s := &sentinels{name: o.MasterName, dial: serverDialer(o), logins: g}
 	s.met, s.meets = context.WithCancel(g.ctx)
 	for _, addr := range o.Addrs {
 		own := &redis.Options{
@@ -46,6 +45,7 @@ func newSentinels(o redis.UniversalOptions, g *logins, trip *Trip) *sentinels {
 }
 
 // serverDialer connects to a server as go-redis does with these options.
+// Unlike redis.NewDialer, it ends with its context if it uses TLS, too.
 func serverDialer(o redis.UniversalOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: o.DialTimeout}
 	switch {
@@ -130,7 +130,7 @@ var (
 func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (c net.Conn,
 	elected string, _ error,
 ) {
-	addr, answered := s.elect(ctx, s.trip.Patience(voteLimit))
+	addr, answered := s.elect(ctx, s.logins.trip.Patience(voteLimit))
 	if !answered || err == nil && conn.RemoteAddr().String() == addr {
 		return conn, addr, err
 	}

@@ -13,40 +13,31 @@ import (
 // Settings say which connections to make. They are kept as they were given, and
 // Check finds what is wrong.
 type Settings struct {
-	Client        redis.UniversalClient // the caller's, which tells how to reach the server
-	AsIs          redis.UniversalClient // to be used as it is, of WithClient
-	GivenAsIs     bool                  // WithClient was used, even with nil
-	Sentinel      *redis.FailoverOptions
-	GivenSentinel bool // WithSentinel was used, even with nil
-	Hooks         []redis.Hook
-	Name          string // of the connections in CLIENT LIST; "" for none
+	Client   redis.UniversalClient  // the caller's, which tells how to reach the server
+	AsIs     redis.UniversalClient  // to be used as it is, of WithClient; or nil
+	Sentinel *redis.FailoverOptions // of WithSentinel; or nil
+	Hooks    []redis.Hook
+	Name     string // of the connections in CLIENT LIST; "" for none
 
 	// Admit may refuse a node of package redlock; nil admits all. It is given
 	// the server's section of INFO on each new connection, or the error
 	// instead.
-	Admit func(info string, err error) error
+	Admit func(info map[string]string, err error) error
 }
 
 // Check returns an error for the first wrong setting, for the user to read. It
 // names the settings as the options of package redislocker.
 func (s *Settings) Check() error {
-	for _, h := range s.Hooks {
-		if lockerkit.IsNil(h) {
-			return errors.New("the hook is nil")
-		}
-	}
 	switch {
 	case strings.ContainsFunc(s.Name, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return errors.New("the client name has blanks, or others than printable ASCII characters")
-	case s.GivenAsIs && s.GivenSentinel:
+	case s.AsIs != nil && s.Sentinel != nil:
 		return errors.New("WithSentinel and WithClient exclude each other")
-	case s.GivenAsIs && lockerkit.IsNil(s.AsIs):
-		return errors.New("the client of WithClient is nil")
-	case s.GivenAsIs && len(s.Hooks) > 0:
+	case s.AsIs != nil && len(s.Hooks) > 0:
 		return errors.New("WithHook is for the locker's own client: add the hook to the client of WithClient")
-	case s.GivenAsIs:
+	case s.AsIs != nil:
 		return checkAsIs(s.AsIs)
-	case s.GivenSentinel:
+	case s.Sentinel != nil:
 		return checkSentinel(s.Sentinel)
 	}
 	return checkClient(s.Client)
@@ -96,8 +87,6 @@ func checkAsIs(rdb redis.UniversalClient) error {
 // checkSentinel checks the options of WithSentinel.
 func checkSentinel(o *redis.FailoverOptions) error {
 	switch {
-	case o == nil:
-		return errors.New("the options of WithSentinel are nil")
 	case o.MasterName == "":
 		return errors.New("the options of WithSentinel have no MasterName")
 	case len(o.SentinelAddrs) == 0:

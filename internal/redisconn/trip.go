@@ -19,14 +19,6 @@ func (t *Trip) note(took time.Duration) {
 	t.mean.Store(max(next, 1)) // a measurement lost in a race does no harm
 }
 
-// NoteTrip adds the time of a request that was sent at the given time, unless it
-// may have waited behind others of this process before it was sent.
-func (c *Conns) NoteTrip(sent time.Time) {
-	if !c.batcher.busy() {
-		c.Trip.note(time.Since(sent))
-	}
-}
-
 // Tight reports whether two round trips, one after the other, may be too long
 // for ctx.
 func (t *Trip) Tight(ctx context.Context) bool {

@@ -20,7 +20,7 @@ type Node interface {
 	// Admit may refuse a connection with an error. It is called on each new
 	// connection, that of the inbox included, before anything else uses it. It
 	// is given the server's section of INFO, or the error instead.
-	Admit(info string, err error) error
+	Admit(info map[string]string, err error) error
 
 	// SetFence is called once, by Open, with the redislocker's [Fence].
 	SetFence(f Fence)

@@ -32,8 +32,8 @@ type attempt struct {
 	claim  *locker.Claim
 	state  *state
 	try    locker.Try
-	queues bool          // the attempt may queue the claim
-	way    redisconn.Way // of its requests; with replicas the connection that waits for them
+	queues bool               // the attempt may queue the claim
+	send   redisconn.SendFunc // of its requests; with replicas the connection that waits for them
 
 	// rest is for how long the claim may go unseen after the look that is under
 	// way. A claim without a rest (0) must keep the usual pace.
@@ -43,7 +43,7 @@ type attempt struct {
 // take sends the request that may take the key. An empty answer means that
 // somebody else holds the key. With replicas, take waits for them.
 func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
-	if a.replicas.want == 0 {
+	if a.settings.replicas == 0 {
 		return a.request(ctx)
 	}
 	send, done, err := a.conn.OneConn(ctx, a.names.lock(a.claim.Key))
@@ -51,19 +51,21 @@ func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
 		return answer, a.tryError(err)
 	}
 	defer done()
-	a.way = send
+	a.send = send
 	answer, err = a.request(ctx)
 	if err != nil || !answer.Acquired {
 		return answer, err
 	}
-	if err := a.replicas.await(ctx, send); err != nil {
+	if err := a.awaitReplicas(ctx, send); err != nil {
 		// Free the key now, not in the background: the next try may have the
 		// same owner id. A release without an answer may arrive after that try,
 		// so there must be no such try. Queued makes the guard give the claim
 		// up.
-		answers := run(ctx, send, a.releaseCall(a.claim.Key, a.state.keys, a.state.owner, "", ""), infoReplication)
+		answers := a.over(ctx, send, a.releaseCall(a.claim.Key, a.state.keys, a.state.owner, "", ""),
+			call{line: []any{"info", "replication"}})
 		if short := new(ReplicasError); errors.As(err, &short) {
-			short.Connected = connected(answers[1])
+			text, _ := answers[1].Text()
+			short.Connected = replicasIn(redisconn.ReadInfo(text))
 			err = unclear(short)
 		}
 		return locker.Answer{Queued: answers[0].Err() != nil}, err
@@ -101,10 +103,10 @@ func (a *attempt) request(ctx context.Context) (locker.Answer, error) {
 	return locker.Answer{Acquired: true}, nil
 }
 
-// one sends a call over the way of the attempt.
+// one runs a call over the attempt's connections.
 func (a *attempt) one(ctx context.Context, c call) command {
-	if a.replicas.want > 0 {
-		return run(ctx, a.way, c)[0]
+	if a.settings.replicas > 0 {
+		return a.over(ctx, a.send, c)[0]
 	}
 	return a.runOne(ctx, c)
 }
@@ -112,8 +114,8 @@ func (a *attempt) one(ctx context.Context, c call) command {
 // obtain makes the claim the owner of its key by redislock.
 func (a *attempt) obtain(ctx context.Context) (locker.Answer, error) {
 	by := a.locks
-	if a.replicas.want > 0 {
-		by = redislock.New(&travel{way: a.way})
+	if a.settings.replicas > 0 {
+		by = redislock.New(&scripter{to: a.send})
 	}
 	lock, _ := a.state.keys.lock.(string)
 	value, _ := a.state.value.(string)
@@ -129,7 +131,7 @@ func (a *attempt) obtain(ctx context.Context) (locker.Answer, error) {
 // fenced makes the claim the owner of its key, and reserves its tokens.
 func (a *attempt) fenced(ctx context.Context) (locker.Answer, error) {
 	take := several{Locker: a.Locker}.call([]*locker.Claim{a.claim}, false)
-	as, _, err := a.acquired(a.one(ctx, take), 1)
+	as, _, err := a.readAll(a.one(ctx, take), 1)
 	if err != nil || !as[0].Acquired {
 		return locker.Answer{}, err
 	}
@@ -140,30 +142,24 @@ func (a *attempt) fenced(ctx context.Context) (locker.Answer, error) {
 // reports that the key has no holder, or that the claim itself holds it, as
 // after a lost message.
 func (a *attempt) look(ctx context.Context) (answer locker.Answer, free bool, err error) {
-	look := a.looking(lookScript)
-	start := time.Now()
-	seen := a.runOne(ctx, look)
-	if seen.Err() == nil {
-		a.conn.NoteTrip(start)
-	}
-	return a.seen(seen)
+	return a.readLook(a.runOne(ctx, a.lookCall(lookScript)))
 }
 
-// looking is a run of a script that looks at the key, and queues the claim if
+// lookCall is a run of a script that looks at the key, and queues the claim if
 // the attempt does. more are the arguments that only this script has. A message
 // must be sure to find the process of a claim that rests, and in a cluster
 // nobody knows whom a message reaches (laws 5 and 6). A claim that shares its
 // key never rests, because it may get a share that nobody gives back.
-func (a *attempt) looking(s *script, more ...any) call {
+func (a *attempt) lookCall(s *script, more ...any) call {
 	heard, entry := a.inbox.live.Load(), any("")
 	a.rest = 0
-	if heard && !a.conn.Cluster() && s != enterScript {
+	if heard && !a.conn.Cluster() && s != takeShareScript {
 		a.rest = min(a.try.Rest, locker.MaxRest)
 	}
 	if a.queues {
 		heard = a.inbox.open()
 	}
-	if a.queues || s == enterScript {
+	if a.queues || s == takeShareScript {
 		entry = a.state.queued(heard)
 	}
 	k, line := &a.state.keys, make([]any, 0, 17+len(more))
@@ -172,14 +168,14 @@ func (a *attempt) looking(s *script, more ...any) call {
 		line[2], line = 6, append(line, a.names.record(a.claim.Key))
 	}
 	line = append(line, a.state.owner, entry, flag(a.try.Queued), int64(a.try.Place),
-		max(a.rest, locker.LookEvery).Milliseconds(), a.inboxes, wantedWord+a.claim.Key, a.known)
+		max(a.rest, locker.LookEvery).Milliseconds(), a.inboxes, wantedWord+" "+a.claim.Key, a.known)
 	return call{s, append(line, more...)}
 }
 
-// seen reads the answer to a look. There is no rest if the holder is not a
+// readLook reads the answer to a look. There is no rest if the holder is not a
 // guard, because it will not hand the key over. A single part, or a text, is
 // the token of a key that the script has taken.
-func (a *attempt) seen(look command) (answer locker.Answer, free bool, err error) {
+func (a *attempt) readLook(look command) (answer locker.Answer, free bool, err error) {
 	parts := []any{look.Val()}
 	if _, ok := parts[0].(string); !ok {
 		parts, err = look.Slice()
@@ -204,37 +200,24 @@ func (a *attempt) seen(look command) (answer locker.Answer, free bool, err error
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
-	answer.Remaining, answer.Holder = time.Duration(max(ttl, 0))*time.Millisecond, holder(value)
+	answer.Remaining, answer.Holder = time.Duration(max(ttl, 0))*time.Millisecond, readHolder(value)
 	answer.Lingers = lingers(value)
-	answer.Place, answer.Queued = place(parts[2])
+	answer.Place, answer.Queued = readPlace(parts[2])
 	if answer.Queued && answer.Holder.Instance != "" {
 		answer.Rest = a.rest
 	}
 	return answer, false, nil
 }
 
-// send sends the calls as one request, and notes how long that takes.
-func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
-	if a.replicas.want > 0 {
-		return run(ctx, a.way, calls...)
-	}
-	start := time.Now()
-	answers = a.run(ctx, calls...)
-	if answers[len(answers)-1].Err() == nil {
-		a.conn.NoteTrip(start)
-	}
-	return answers
-}
-
 // enter takes a share of the key.
 func (a *attempt) enter(ctx context.Context) (locker.Answer, error) {
-	enter := a.looking(enterScript, flag(a.queues), a.claim.TTL.Milliseconds())
-	return a.took(a.send(ctx, enter)[0])
+	enter := a.lookCall(takeShareScript, flag(a.queues), a.claim.TTL.Milliseconds())
+	return a.readTake(a.over(ctx, a.send, enter)[0])
 }
 
-// took reads the answer of a script that takes a free key.
-func (a *attempt) took(answer command) (locker.Answer, error) {
-	taken, free, err := a.seen(answer)
+// readTake reads the answer of a script that takes a free key.
+func (a *attempt) readTake(answer command) (locker.Answer, error) {
+	taken, free, err := a.readLook(answer)
 	if free {
 		err = unclear(errNoAnswer)
 	}
@@ -249,8 +232,8 @@ func (a *attempt) took(answer command) (locker.Answer, error) {
 // remembers which keys had one lately. A locker may forget that at any time, or
 // remember a key whose record has gone.
 func (a *attempt) remembered(ctx context.Context) (record string, err error) {
-	place := a.names.place(a.claim.Key)
-	last := place.Load()
+	slot := a.names.slot(a.claim.Key)
+	last := slot.Load()
 	if last == nil || last.key != a.claim.Key || last.record == nil || a.try.Queued || a.conn.Trip.Tight(ctx) {
 		return "", nil
 	}
@@ -259,7 +242,7 @@ func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 	case err == nil && len(text) > locker.OwnerLen && !strings.HasPrefix(text, markSign):
 		return text[locker.OwnerLen:], nil
 	case err == nil, errors.Is(err, redis.Nil):
-		place.CompareAndSwap(last, &knownKey{key: last.key, keys: last.keys})
+		slot.CompareAndSwap(last, &knownKey{key: last.key, keys: last.keys})
 		return "", nil
 	}
 	return "", a.tryError(err)
@@ -269,10 +252,10 @@ func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 // calls may go before.
 func (a *attempt) takeOrLook(ctx context.Context, before ...call) (answers []command) {
 	a.state.asked = true
-	calls := append(before, a.looking(takeScript, a.state.value, a.state.ttl, flag(a.claim.Fencing)))
-	answers = a.send(ctx, calls...)
+	calls := append(before, a.lookCall(takeScript, a.state.value, a.state.ttl, flag(a.claim.Fencing)))
+	answers = a.over(ctx, a.send, calls...)
 	if errors.Is(answers[len(before)].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
-		answers = a.send(ctx, calls...)
+		answers = a.over(ctx, a.send, calls...)
 	}
 	return answers
 }
@@ -284,52 +267,40 @@ func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
 	answers := a.takeOrLook(ctx, get)
 	switch v := answers[1].Val().(type) {
 	case string:
-		return found(strings.TrimPrefix(v, markSign), a.queues)
+		return recordAnswer(strings.TrimPrefix(v, markSign), a.queues)
 	case int64:
 		if v == 1 {
-			return a.found(ctx, get, answers[0])
+			return a.readRecord(ctx, get, answers[0])
 		}
 	}
-	return a.took(answers[1])
+	return a.readTake(answers[1])
 }
 
-// found reads the record that the script has found. The command in front of the
-// script may have come too early for it.
-func (a *attempt) found(ctx context.Context, get call, got command) (locker.Answer, error) {
+// readRecord reads the record that the script has found. The command in front of
+// the script may have come too early for it.
+func (a *attempt) readRecord(ctx context.Context, get call, got command) (locker.Answer, error) {
 	text, err := got.Text()
 	if errors.Is(err, redis.Nil) || strings.HasPrefix(text, markSign) { // recorded between the two
-		text, err = run(ctx, a.way, get)[0].Text()
+		text, err = a.over(ctx, a.send, get)[0].Text()
 	}
 	if err != nil {
 		return locker.Answer{Queued: a.queues}, unclear(err)
 	}
-	answer, err := found(text, a.queues)
+	answer, err := recordAnswer(text, a.queues)
 	if err == nil {
 		a.names.noteRecorded(a.claim.Key)
 	}
 	return answer, err
 }
 
-// place reads a place in the queue as scripts return it.
-func place(part any) (locker.Place, bool) {
+// readPlace reads a place in the queue as scripts return it.
+func readPlace(part any) (locker.Place, bool) {
 	text, _ := part.(string)
 	if text == "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	return locker.Place(n), err == nil
-}
-
-func fenceCall(c *locker.Claim, k keys, floor uint64) call {
-	return newCall(fenceScript, 3, k.lock, k.fence, k.crowd, c.Owner, block, counterLife, floor)
-}
-
-func token(answer command) (uint64, error) {
-	text, err := answer.Text()
-	if err != nil {
-		return 0, err
-	}
-	return parseToken(text)
 }
 
 func parseToken(text string) (uint64, error) {

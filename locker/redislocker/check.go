@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -70,7 +69,7 @@ func (l checker) check(ctx context.Context, ttl time.Duration) error {
 	if refuses(found) {
 		return errors.Join(found...) // the other checks would only repeat it
 	}
-	steps := l.checkSteps(ctx)
+	steps := l.checkAtomicity(ctx)
 	found = append(found, l.checkReplicas(ctx), steps)
 	if refuses([]error{steps}) {
 		return errors.Join(found...) // what the scripts of a lease do there means nothing
@@ -132,57 +131,46 @@ func (l checker) live(ctx context.Context, c *locker.Claim) error {
 			return err
 		}
 	}
-	if err := l.run(ctx, l.state(c).renew())[0].Err(); err != nil {
+	if err := l.run(ctx, l.state(c).renewCall())[0].Err(); err != nil {
 		return l.tryError(err)
 	}
-	release := l.releasing(c, locker.End{})
-	if _, err := freed(l.runOne(ctx, release)); err != nil {
+	release := l.endCall(c, locker.End{})
+	if _, err := readFreed(l.runOne(ctx, release)); err != nil {
 		return err
 	}
-	if _, err := freed(l.runOne(ctx, release)); !errors.Is(err, locker.ErrLeaseLost) {
+	if _, err := readFreed(l.runOne(ctx, release)); !errors.Is(err, locker.ErrLeaseLost) {
 		return cmp.Or(err, unclear(errors.New("a key was released twice")))
 	}
 	_, free, err := l.attempt(waiter, locker.Try{Queued: true}).look(ctx)
 	if err == nil && !free {
 		err = unclear(errors.New("a release has not handed its key over"))
 	}
-	if err != nil {
-		return err
-	}
-	return nil
+	return err
 }
 
-// readInfo reads a section of INFO from every server that may have keys. It
-// joins the errors of read.
-func (l checker) readInfo(ctx context.Context, section string,
+// info reads a section of INFO from every server that may have keys. It joins
+// the errors of read that differ.
+func (l checker) info(ctx context.Context, section string,
 	read func(info map[string]string, err error) error,
 ) error {
-	one := func(text string, err error) error {
-		info := map[string]string{}
-		for line := range strings.Lines(text) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			info[name] = value
-		}
-		return read(info, err)
-	}
 	nodes, err := l.conn.Primaries(ctx)
 	if err != nil {
 		return unclear(err)
 	}
-	var mu sync.Mutex // guards errs, because the nodes are asked at the same time
-	var errs []error
+	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
-	for _, node := range nodes {
+	for i, node := range nodes {
 		wg.Go(func() { // ends with the request
-			err := one(node.Info(ctx, section).Result())
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
-				errs = append(errs, err)
-			}
+			text, err := node.Info(ctx, section).Result()
+			errs[i] = read(redisconn.ReadInfo(text), err)
 		})
 	}
 	wg.Wait()
+	for i, err := range errs {
+		if slices.ContainsFunc(errs[:i], func(e error) bool { return fmt.Sprint(e) == fmt.Sprint(err) }) {
+			errs[i] = nil // another server said so
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -193,8 +181,8 @@ func (l checker) checkReplicas(ctx context.Context) error {
 	if want == 0 {
 		return nil
 	}
-	return l.readInfo(ctx, "replication", func(info map[string]string, _ error) error {
-		if n, err := strconv.Atoi(info["connected_slaves"]); err == nil && n < want {
+	return l.info(ctx, "replication", func(info map[string]string, _ error) error {
+		if n := replicasIn(info); n >= 0 && n < want {
 			return finding(FindingReplicas, locker.Refuse,
 				"%d replicas are connected and WithReplicas waits for %d: no key can be had until "+
 					"they are there", n, want)
@@ -220,10 +208,10 @@ func (l checker) checkWriters(ctx context.Context) error {
 			"other servers write the same keys (%s), so a key can be had twice: give leases a database with one "+
 				"primary; if every process writes at this one alone, accept it", sign)
 	}
-	return errors.Join(l.readInfo(ctx, "crdt", read), l.readInfo(ctx, "replication", read))
+	return errors.Join(l.info(ctx, "crdt", read), l.info(ctx, "replication", read))
 }
 
-func (l checker) checkEviction(ctx context.Context) error { return l.readInfo(ctx, "memory", l.evicts) }
+func (l checker) checkEviction(ctx context.Context) error { return l.info(ctx, "memory", l.evicts) }
 
 // evicts reads the memory section of INFO, and finds a server that may drop
 // keys.
@@ -338,7 +326,7 @@ func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, tryMost) }
 // checkClient finds settings of WithClient's client that could be better.
 // [settings.check] refuses the settings that it must not have at all.
 func (s *settings) checkClient(ttl time.Duration) error {
-	if !s.conn.GivenAsIs {
+	if s.conn.AsIs == nil {
 		return nil
 	}
 	var errs []error

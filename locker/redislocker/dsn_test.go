@@ -50,7 +50,7 @@ func TestAddressesOfEveryFormAreRead(t *testing.T) {
 			t.Errorf("%s: %v", dsn, err)
 			continue
 		}
-		if err := errors.Join(l.Open(nil), l.Close(t.Context())); err != nil {
+		if err := errors.Join(l.Open(waker{}), l.Close(t.Context())); err != nil {
 			t.Errorf("%s: %v", dsn, err)
 		}
 	}

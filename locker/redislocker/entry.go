@@ -64,9 +64,7 @@ func (e newerError) Error() string {
 
 // state is the locker's own part of a claim.
 type state struct {
-	server *server
-	claim  *locker.Claim
-
+	claim *locker.Claim
 	keys  keys
 	owner any
 	value any    // of the key: owner id, instance id and a line about the holder
@@ -88,55 +86,29 @@ func (st *state) queued(heard bool) string {
 	return st.entry
 }
 
-// renew is the request of a renewal.
-func (st *state) renew() call {
+// renewCall is the request of a renewal.
+func (st *state) renewCall() call {
+	ttl := st.claim.TTL.Milliseconds()
 	if st.claim.Limit > 1 {
-		return newCall(stayScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, st.claim.TTL.Milliseconds())
+		return newCall(renewShareScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, ttl)
 	}
-	return newCall(renewScript, 1, st.keys.lock, st.owner, st.claim.TTL.Milliseconds())
+	return newCall(renewScript, 1, st.keys.lock, st.owner, ttl)
 }
 
-// end frees the key by owner id alone, or hands it on, and does what e says.
-// own is the claim's entry, which leaves the queue and the crowd. next is the
-// entry of e.Next, which is queued behind all others. Both may be "".
-func (st *state) end(e locker.End, own, next string) call {
-	switch r := e.Record; {
-	case r.Value != "":
-		told := r.Value
-		if len(told) > maxTold {
-			told = ""
-		}
-		return st.ending(keepScript, own, next, st.claim.Owner+r.Value, r.TTL.Milliseconds(), told)
-	case e.Unmark:
-		return st.ending(unmarkScript, own, next)
-	}
-	return st.server.releaseCall(st.claim.Key, st.keys, st.owner, own, next)
-}
-
-// ending is a run of a script that does something to the key's record and then
-// what a release does. more are the arguments that only this script has.
-func (st *state) ending(s *script, own, next string, more ...any) call {
-	k, at := &st.keys, st.server
-	return newCall(s, 6, append([]any{
-		k.lock, k.wait, k.due, k.fence, k.crowd, at.names.record(st.claim.Key),
-		st.owner, own, next, at.inboxes, at.known, st.claim.Key,
-	}, more...)...)
-}
-
-// freed reads the answer to a release.
-func freed(answer command) (locker.Released, error) {
+// readFreed reads the answer to a release.
+func readFreed(answer command) (locker.Released, error) {
 	if answer.Err() != nil {
 		return locker.Released{}, leaseError(answer.Err())
 	}
-	r, owned, err := released(answer.Val())
+	r, owned, err := readRelease(answer.Val())
 	if err == nil && !owned {
 		err = errNotOwner
 	}
 	return r, err
 }
 
-// released reads the answer of release.lua.
-func released(answer any) (r locker.Released, owned bool, err error) {
+// readRelease reads the answer of release.lua.
+func readRelease(answer any) (r locker.Released, owned bool, err error) {
 	if n, ok := answer.(int64); ok {
 		return r, n == 1, nil
 	}
@@ -152,11 +124,11 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 	waiting, _ := parts[1].(int64)
 	handed, _ := parts[2].(int64)
 	r = locker.Released{Waiting: int(waiting), Handed: handed == 1}
-	r.Place, r.Queued = place(parts[3])
+	r.Place, r.Queued = readPlace(parts[3])
 	return r, n == 1, nil
 }
 
-func renewed(answer command) error {
+func readRenewed(answer command) error {
 	if n, err := answer.Int(); err != nil {
 		return leaseError(err)
 	} else if n != 1 {

@@ -36,7 +36,7 @@ func unclear(err error) error {
 	if errors.As(err, &answer) {
 		err = &serverError{err}
 	}
-	connecting := errors.Is(err, redisconn.ErrConnecting) && !errors.Is(err, redisconn.ErrMute)
+	connecting := errors.Is(err, redisconn.ErrConnecting) && !errors.Is(err, redisconn.ErrSilentDial)
 	if connecting || errors.Is(err, redisconn.ErrUnsent) {
 		return fmt.Errorf("%w: redislocker: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
 	}
@@ -55,7 +55,7 @@ func silent(err error) bool {
 	if errors.As(err, &answer) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redisconn.ErrUnsent) {
 		return false
 	}
-	return errors.Is(err, redisconn.ErrMute) || lockerkit.Silent(err)
+	return errors.Is(err, redisconn.ErrSilentDial) || lockerkit.Silent(err)
 }
 
 // silentError is a [locker.ErrSilent] whose text is that of its cause.

@@ -15,9 +15,9 @@ type node struct {
 	fence redisnode.Fence
 }
 
-func (*node) Instance() string                { return lockerkit.NewID() }
-func (*node) Admit(_ string, err error) error { return err }
-func (n *node) SetFence(f redisnode.Fence)    { n.fence = f }
+func (*node) Instance() string                           { return lockerkit.NewID() }
+func (*node) Admit(_ map[string]string, err error) error { return err }
+func (n *node) SetFence(f redisnode.Fence)               { n.fence = f }
 
 func TestTokensAreNeverBelowTheFloor(t *testing.T) {
 	n := &node{}

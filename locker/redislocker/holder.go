@@ -30,7 +30,7 @@ type describer struct {
 	votes    bool   // this is a node of package redlock
 
 	// last are for one kind of claim, and for one kind that lingers.
-	last, lasts atomic.Pointer[description]
+	last, lastLinger atomic.Pointer[description]
 }
 
 // describe returns the value of c's key: the owner id, the instance id and a
@@ -47,7 +47,7 @@ func (d *describer) describe(c *locker.Claim) (value string, ttl any) {
 	h.Since = time.Time{}
 	kept := &d.last
 	if c.Lingers {
-		kept = &d.lasts
+		kept = &d.lastLinger
 	}
 	last := kept.Load()
 	if last == nil || last.holder != h || last.offer != offer || last.ttl != c.TTL {
@@ -103,9 +103,9 @@ func limitOf(entry string) int {
 	return n
 }
 
-// holder reads a key's value. The result is zero if the value is not one of
+// readHolder reads a key's value. The result is zero if the value is not one of
 // ours.
-func holder(value string) locker.Holder {
+func readHolder(value string) locker.Holder {
 	const ids = 2 * locker.OwnerLen
 	if len(value) < ids {
 		return locker.Holder{}

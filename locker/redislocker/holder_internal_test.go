@@ -52,7 +52,7 @@ func TestTheLinesThatWeWriteArePlain(t *testing.T) {
 		}
 	}
 	odd, _ := d.describe(&locker.Claim{TTL: time.Second, Holder: locker.Holder{Name: `"quoted"\`}})
-	if h := holder(strings.Repeat("o", locker.OwnerLen) + odd); h.Name != `"quoted"\` || h.Instance != d.instance {
+	if h := readHolder(strings.Repeat("o", locker.OwnerLen) + odd); h.Name != `"quoted"\` || h.Instance != d.instance {
 		t.Errorf("%s is read as %+v", odd, h)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -27,23 +27,17 @@ type inbox struct {
 	channel string
 	waker   locker.Waker
 
-	live   atomic.Bool     // the server has confirmed the subscription, and it was not lost since
-	ctx    context.Context // of subscribing
-	cancel context.CancelFunc
+	life  *lockerkit.Life // of the goroutine that subscribes
+	where func() string   // where the primary is, under Sentinel; otherwise nil
 
-	refused sync.Once // logs a refusal once
-
-	where func() string // where the primary is, under Sentinel; otherwise nil
-	at    string        // where it was when the subscription was confirmed; used by the goroutine only
-
-	mu   sync.Mutex    // guards sub, for close, and done; never held across I/O
-	sub  *redis.PubSub // replaced by the goroutine only, which reads it without mu
-	done chan struct{} // closed when the goroutine ends; nil before open
+	opened  sync.Once   // begins the goroutine
+	live    atomic.Bool // the server has confirmed the subscription, and it was not lost since
+	refused sync.Once   // logs a refusal once
 }
 
 const (
-	quiet          = 3 * time.Second        // silence of a subscription before a ping
-	glance         = 500 * time.Millisecond // between two looks at where the primary is
+	pingAfter      = 3 * time.Second        // silence of a subscription before a ping
+	primaryEvery   = 500 * time.Millisecond // between two looks at where the primary is
 	reconnectPause = 100 * time.Millisecond // after a lost connection
 	refusedPause   = 10 * time.Second       // after the server has refused to subscribe
 )
@@ -56,97 +50,82 @@ const (
 //	revoked OWNER KEY               OWNER was made to lose the key
 //	recorded OWNER KEY\nRECORD      OWNER has left the queue because of RECORD, "" if it is too long for a message
 const (
-	wantedWord   = "wanted "
-	offeredWord  = "offered "
-	revokedWord  = "revoked "
-	recordedWord = "recorded "
+	wantedWord   = "wanted"
+	offeredWord  = "offered"
+	revokedWord  = "revoked"
+	recordedWord = "recorded"
 )
 
-func newInbox(client *redisconn.Conns, channel string, w locker.Waker) *inbox {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // serves every caller, until close
-	return &inbox{client: client, channel: channel, waker: w, ctx: ctx, cancel: cancel}
-}
-
 // open subscribes in the background, once. heard says that the subscription is
-// confirmed.
+// confirmed. It is called within a call of the life.
 func (b *inbox) open() (heard bool) {
-	if b.live.Load() {
-		return true
+	if heard = b.live.Load(); !heard {
+		b.opened.Do(func() { b.life.Serve(b.run) }) // ends with the life
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.done == nil && b.ctx.Err() == nil {
-		b.done = make(chan struct{})
-		go b.run() // ends when close closes the subscription
-	}
-	return b.live.Load()
+	return heard
 }
 
 // Listens implements [locker.Locker]. The first call subscribes.
-func (l *Locker) Listens() bool { return l.inbox != nil && l.inbox.open() }
-
-// run receives messages until close. It replaces a subscription that is silent
-// for twice quiet and does not answer a ping in between. The network may have
-// forgotten such a subscription.
-func (b *inbox) run() {
-	defer close(b.done)
-	for b.renew() {
-		b.receive()
-	}
-}
-
-// renew subscribes on a new connection. It reports false once the inbox is
-// closed.
-func (b *inbox) renew() bool {
-	if b.sub != nil {
-		_ = b.sub.Close() // may wait for the network, so without the mutex
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ctx.Err() != nil {
+func (l *Locker) Listens() bool {
+	if l.life.Enter() != nil {
 		return false
 	}
-	b.sub = b.client.Subscribe(b.ctx) // to nothing yet: sends nothing
-	return true
+	defer l.life.Leave()
+	return l.inbox.open()
 }
 
-// receive reads messages until the subscription has to be replaced.
-func (b *inbox) receive() {
-	_ = b.sub.Subscribe(b.ctx, b.channel) // if it fails, the next read subscribes again
-	look := quiet
-	if b.where != nil {
-		look, b.at = glance, ""
+// run receives messages, over one subscription after the other.
+func (b *inbox) run() {
+	for ctx := b.life.Context(); ctx.Err() == nil; {
+		b.receive(ctx)
 	}
-	defer b.lost()
-	for silent := time.Duration(0); silent < 2*quiet && !b.primaryMoved(); {
-		event, err := b.sub.ReceiveTimeout(b.ctx, look)
+}
+
+// receive reads messages until the subscription has to be replaced. That is
+// when it is silent for twice pingAfter and does not answer a ping in between,
+// because the network may have forgotten it. It is also when the server is not
+// the primary any more, because messages do not get there.
+func (b *inbox) receive(ctx context.Context) {
+	sub := b.client.Subscribe(ctx) // to nothing yet: sends nothing
+	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
+	defer func() {
+		stop()
+		b.lost(ctx)
+		_ = sub.Close() // may wait for the network
+	}()
+	_ = sub.Subscribe(ctx, b.channel) // if it fails, the next read subscribes again
+	look, at := pingAfter, ""         // at is where the primary was when the subscription was confirmed
+	if b.where != nil {
+		look = primaryEvery
+	}
+	for silent := time.Duration(0); silent < 2*pingAfter && (at == "" || b.where() == at); {
+		event, err := sub.ReceiveTimeout(ctx, look)
 		var timeout net.Error
 		switch {
 		case err == nil:
 			silent = 0
+			if _, ok := event.(*redis.Subscription); ok && b.where != nil {
+				at = b.where()
+			}
 			b.read(event)
-		case b.ctx.Err() != nil:
+		case ctx.Err() != nil:
 			return
 		case errors.As(err, &timeout) && timeout.Timeout():
-			if silent += look; silent%quiet == 0 {
-				_ = b.sub.Ping(b.ctx)
+			if silent += look; silent%pingAfter == 0 {
+				_ = sub.Ping(ctx)
 			}
 		default:
-			b.failed(err)
+			b.failed(ctx, err)
 		}
 	}
 }
 
-// primaryMoved reports whether the subscription is with a server that is not
-// the primary any more. Messages do not get there.
-func (b *inbox) primaryMoved() bool { return b.at != "" && b.where() != b.at }
-
 // lost records that messages do not arrive, and reports whether they did until
 // now. It wakes all waiters, because claims that rest must look at the usual
 // pace again.
-func (b *inbox) lost() bool {
+func (b *inbox) lost(ctx context.Context) bool {
 	was := b.live.Swap(false)
-	if was && b.ctx.Err() == nil {
+	if was && ctx.Err() == nil {
 		b.waker.WakeAll()
 	}
 	return was
@@ -155,9 +134,9 @@ func (b *inbox) lost() bool {
 // failed pauses after an error, before the next read connects again. It does
 // not pause after the first error of a confirmed subscription, because go-redis
 // has connected again by then.
-func (b *inbox) failed(err error) {
+func (b *inbox) failed(ctx context.Context, err error) {
 	pause := reconnectPause
-	if b.lost() {
+	if b.lost(ctx) {
 		pause = 0
 	}
 	var refused redis.Error
@@ -167,12 +146,7 @@ func (b *inbox) failed(err error) {
 		})
 		pause = refusedPause
 	}
-	timer := time.NewTimer(limits.Apart(pause))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-b.ctx.Done():
-	}
+	lockerkit.Pause(pause, ctx.Done())
 }
 
 // read passes an event on. Each confirmation of the subscription wakes all
@@ -181,9 +155,6 @@ func (b *inbox) failed(err error) {
 func (b *inbox) read(event any) {
 	switch e := event.(type) {
 	case *redis.Subscription:
-		if b.where != nil {
-			b.at = b.where()
-		}
 		b.live.Store(true)
 		b.waker.WakeAll()
 	case *redis.Message:
@@ -192,30 +163,32 @@ func (b *inbox) read(event any) {
 }
 
 func (b *inbox) message(text string) {
-	if key, ok := strings.CutPrefix(text, wantedWord); ok {
-		b.waker.Wanted(key)
+	word, left, ok := strings.Cut(text, " ")
+	if !ok {
 		return
 	}
-	if left, ok := strings.CutPrefix(text, revokedWord); ok {
+	switch word {
+	case wantedWord:
+		b.waker.Wanted(left)
+	case revokedWord:
 		owner, key, _ := strings.Cut(left, " ")
 		b.waker.Revoked(key, owner)
-		return
-	}
-	if key, owner, value, ok := readRecorded(text); ok {
-		b.waker.Recorded(key, owner, value)
-		return
-	}
-	if key, owner, o, ok := readOffer(text); ok {
-		b.waker.Granted(key, owner, o)
+	case recordedWord:
+		if key, owner, value, ok := readRecorded(left); ok {
+			b.waker.Recorded(key, owner, value)
+		}
+	case offeredWord:
+		if key, owner, o, ok := readOffer(left); ok {
+			b.waker.Granted(key, owner, o)
+		}
 	}
 }
 
-// readOffer reads an offered message. ok is false if the message does not come
-// from a locker.
+// readOffer reads an offered message behind its word. ok is false if the
+// message does not come from a locker.
 func readOffer(text string) (key, owner string, o locker.Offer, ok bool) {
-	left, ok := strings.CutPrefix(text, offeredWord)
-	parts := strings.SplitN(left, " ", 5)
-	if !ok || len(parts) != 5 {
+	parts := strings.SplitN(text, " ", 5)
+	if len(parts) != 5 {
 		return "", "", o, false
 	}
 	length, err := strconv.ParseUint(parts[0], 10, 32)
@@ -223,18 +196,4 @@ func readOffer(text string) (key, owner string, o locker.Offer, ok bool) {
 	waiting, err3 := strconv.Atoi(parts[3])
 	o = locker.Offer{Length: time.Duration(length) * time.Millisecond, Token: token, Waiting: waiting}
 	return parts[4], parts[1], o, err == nil && err2 == nil && err3 == nil
-}
-
-// close ends the subscription and waits for the goroutine.
-func (b *inbox) close() {
-	b.cancel()
-	b.mu.Lock()
-	sub, done := b.sub, b.done
-	b.mu.Unlock()
-	if sub != nil {
-		_ = sub.Close()
-	}
-	if done != nil {
-		<-done
-	}
 }

@@ -41,7 +41,7 @@ func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 		"wake k 1", strings.Repeat("offered ", 1000),
 	} {
 		w := &listener{}
-		b := newInbox(nil, "c", w)
+		b := &inbox{waker: w}
 		b.read(&redis.Message{Payload: text})
 		b.read(&redis.Pong{})
 		if w.heard > 0 {
@@ -79,7 +79,7 @@ func TestNobodyWaitsWhileALostSubscriptionIsClosed(t *testing.T) {
 		defer func() { _ = theirs.Close() }()
 		conns := redisconn.New(&redisconn.Settings{Client: theirs})
 		defer conns.Close()
-		b := newInbox(conns, "c", &listener{})
+		b := &inbox{client: conns, channel: "c", waker: &listener{}, life: opened(t)}
 		b.where = func() string {
 			if moved.Load() {
 				return "new"
@@ -87,21 +87,30 @@ func TestNobodyWaitsWhileALostSubscriptionIsClosed(t *testing.T) {
 			return "old"
 		}
 		b.open()
-		time.Sleep(glance)
+		time.Sleep(primaryEvery)
 		if !b.open() {
 			t.Error("the subscription is not confirmed")
 		}
 		moved.Store(true)
-		time.Sleep(2 * glance) // the subscription is being closed
-		if b.mu.TryLock() {
-			b.mu.Unlock()
-		} else {
-			t.Error("the mutex is held while the subscription is closed")
+		time.Sleep(2 * primaryEvery) // the subscription is being closed
+		start := time.Now()
+		if b.open() || time.Since(start) > 0 {
+			t.Errorf("a claim waited %v while the subscription was closed, or found it confirmed", time.Since(start))
 		}
 		moved.Store(false)
 		time.Sleep(10 * time.Second) // it is closed
-		b.close()
+		b.life.End()
 	})
+}
+
+// opened returns the life of a locker that is open.
+func opened(t *testing.T) *lockerkit.Life {
+	t.Helper()
+	life := &lockerkit.Life{Store: "redislocker"}
+	if err := life.Open(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return life
 }
 
 func FuzzAMessageNamesTheKeyWhatever(f *testing.F) {
@@ -111,7 +120,7 @@ func FuzzAMessageNamesTheKeyWhatever(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string) {
 		for _, text := range []string{"offered 0 OWNER 18446744073709551615 7 ", "offered 5000 OWNER 0 7 "} {
 			l := &listener{}
-			newInbox(nil, "c", l).message(text + key)
+			(&inbox{waker: l}).message(text + key)
 			if l.granted != "OWNER"+key {
 				t.Errorf("%q was granted, want OWNER and %q", l.granted, key)
 			}

@@ -9,14 +9,14 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// inspecting is a run of inspect.lua.
-func (s *server) inspecting(key string) call {
+// inspectCall is a run of inspect.lua.
+func (s *server) inspectCall(key string) call {
 	k := s.names.keys(key)
 	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, s.names.record(key), locker.MaxListed)
 }
 
-// inspected reads the answer of inspect.lua.
-func (s *server) inspected(key string, answer command) (locker.KeyState, error) {
+// readInspected reads the answer of inspect.lua.
+func (s *server) readInspected(key string, answer command) (locker.KeyState, error) {
 	state := locker.KeyState{Key: key}
 	parts, err := answer.Slice()
 	if err == nil && len(parts) != 8 {
@@ -36,24 +36,25 @@ func (s *server) inspected(key string, answer command) (locker.KeyState, error) 
 	}
 	if ttl != -2 {
 		state.Held, state.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
-		if state.Owners, state.Limit = claims(parts[4]); state.Owners == nil {
+		if state.Owners, state.Limit = readClaims(parts[4]); state.Owners == nil {
 			state.Owner = value[:min(len(value), locker.OwnerLen)]
-			state.Holder, state.Lingers = holder(value), lingers(value)
+			state.Holder, state.Lingers = readHolder(value), lingers(value)
 		}
 	}
 	state.Waiting = int(waiting)
-	state.Waiters, _ = claims(parts[3])
+	state.Waiters, _ = readClaims(parts[3])
 	return state, nil
 }
 
-// claims reads entries, and returns their claims and the lowest limit of them.
-func claims(part any) (all []locker.Waiter, limit int) {
+// readClaims reads entries, and returns their claims and the lowest limit of
+// them.
+func readClaims(part any) (all []locker.Waiter, limit int) {
 	entries, _ := part.([]any)
 	for _, e := range entries {
 		if text, _ := e.(string); len(text) > entryHead {
 			value := text[entryHead:]
 			all = append(all, locker.Waiter{
-				Owner: value[:min(len(value), locker.OwnerLen)], Holder: holder(value),
+				Owner: value[:min(len(value), locker.OwnerLen)], Holder: readHolder(value),
 			})
 			if n := limitOf(text); limit == 0 || n < limit {
 				limit = n
@@ -91,14 +92,14 @@ func (s *server) listPage(ctx context.Context, names []string, yield func(locker
 	for _, name := range names {
 		if key, queue, ok := s.names.parse(name); ok {
 			keys, queues = append(keys, key), append(queues, queue)
-			calls = append(calls, s.inspecting(key))
+			calls = append(calls, s.inspectCall(key))
 		}
 	}
 	if len(calls) == 0 {
 		return true
 	}
 	for n, answer := range s.run(ctx, calls...) {
-		state, err := s.inspected(keys[n], answer)
+		state, err := s.readInspected(keys[n], answer)
 		switch {
 		case err == nil && queues[n] == state.Held:
 		case err == nil && !state.Held && state.Waiting == 0: // gone meanwhile

@@ -31,7 +31,7 @@ func TestATryWithoutAConnectionWasNotSent(t *testing.T) {
 		unsent, silent bool
 	}{
 		{redisconn.ErrConnecting, true, false},
-		{fmt.Errorf("%w: %w", redisconn.ErrMute, redisconn.ErrConnecting), false, true},
+		{fmt.Errorf("%w: %w", redisconn.ErrSilentDial, redisconn.ErrConnecting), false, true},
 	} {
 		err := unclear(c.err)
 		if errors.Is(err, locker.ErrUnsent) != c.unsent || errors.Is(err, locker.ErrSilent) != c.silent {
@@ -119,7 +119,7 @@ func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
 	want := h
 	want.Instance = instance
 	value, _ := (&describer{instance: instance}).describe(&locker.Claim{Owner: owner, Holder: h})
-	if got := holder(value); got != want {
+	if got := readHolder(value); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -129,7 +129,7 @@ func FuzzHolderReadsAnyValue(f *testing.F) {
 	f.Add(strings.Repeat("x", 44) + `{"pid":1}`)
 	f.Add(strings.Repeat("x", 44) + `{"since":"yesterday"}`)
 	f.Fuzz(func(t *testing.T, value string) {
-		if h := holder(value); h != (locker.Holder{}) && h.Instance != value[locker.OwnerLen:2*locker.OwnerLen] {
+		if h := readHolder(value); h != (locker.Holder{}) && h.Instance != value[locker.OwnerLen:2*locker.OwnerLen] {
 			t.Errorf("%q: %+v", value, h)
 		}
 	})

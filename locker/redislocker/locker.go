@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,10 +28,9 @@ type Locker struct {
 	// Set by Open, before any other method.
 	*server
 
-	inbox    *inbox
-	recent   *recent // nil on a server that never changes
-	replicas replicas
-	steps    steps
+	inbox     *inbox
+	repeater  *repeater             // nil on a server that never changes
+	atomicity atomic.Pointer[error] // what checkAtomicity found; nil before
 }
 
 var _ locker.Locker = (*Locker)(nil)
@@ -47,7 +46,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
-			l.settings.nilOpt = true
+			l.settings.absent = "option"
 			continue
 		}
 		o.apply(&l.settings)
@@ -79,17 +78,15 @@ func (l *Locker) ready(w locker.Waker) error {
 	}
 	conn := redisconn.New(&l.settings.conn)
 	l.server = newServer(conn, newNames(&l.settings, conn.Cluster()))
-	l.replicas = replicas{l.server, l.settings.replicas, l.settings.replicasWait}
-	if l.replicas.want > 0 {
-		w = confirming{w, l}
+	if l.settings.replicas > 0 {
+		w = replicaWaker{w, l}
 	}
-	l.inbox = newInbox(l.conn, l.names.inbox(l.self.instance), w)
+	l.inbox = &inbox{client: l.conn, channel: l.names.inbox(l.self.instance), waker: w, life: &l.life}
 	if l.conn.Sentinel() {
 		l.inbox.where = l.conn.Elected
 	}
 	if l.conn.Cluster() || l.conn.Sentinel() {
-		l.recent = newRecent(l.primary, l.ask, func(key, owner string) { w.Orphaned(key, owner) })
-		l.recent.trip = &l.conn.Trip
+		l.repeater = &repeater{primary: l.primary, ask: l.ask, free: w.Orphaned, life: &l.life, trip: &l.conn.Trip}
 	}
 	return nil
 }
@@ -97,14 +94,12 @@ func (l *Locker) ready(w locker.Waker) error {
 // Close ends the locker and closes its own connections. Calls under way end by
 // their contexts. If ctx ends first, Close returns ctx's error, and the rest
 // goes on in the background. Close is idempotent.
-func (l *Locker) Close(ctx context.Context) error { return l.life.Close(ctx, l.shutDown) }
-
-// shutDown closes the connections only when nobody uses them.
-func (l *Locker) shutDown() {
-	l.recent.close()
-	l.inbox.close()
-	l.life.Wait()
-	l.conn.Close()
+func (l *Locker) Close(ctx context.Context) error {
+	return l.life.Close(ctx, func() {
+		l.life.Wait()
+		l.life.End()
+		l.conn.Close() // when nobody uses it
+	})
 }
 
 // state returns the locker's own part of c.
@@ -112,7 +107,7 @@ func (l *Locker) state(c *locker.Claim) *state {
 	st, ok := c.State.(*state)
 	if !ok {
 		value, ttl := l.self.describe(c)
-		st = &state{server: l.server, claim: c, keys: l.names.keys(c.Key), owner: c.Owner, value: value, ttl: ttl}
+		st = &state{claim: c, keys: l.names.keys(c.Key), owner: c.Owner, value: value, ttl: ttl}
 		c.State, c.Holder.Instance = st, l.self.instance
 	}
 	return st
@@ -120,11 +115,8 @@ func (l *Locker) state(c *locker.Claim) *state {
 
 // attempt returns an attempt to acquire c.
 func (l *Locker) attempt(c *locker.Claim, t locker.Try) *attempt {
-	return &attempt{Locker: l, claim: c, state: l.state(c), try: t, queues: t.Wait || t.Queued, way: l.way}
+	return &attempt{Locker: l, claim: c, state: l.state(c), try: t, queues: t.Wait || t.Queued, send: l.send}
 }
-
-// Node returns the address of the cluster node that has key.
-func (l *Locker) Node(key string) string { return l.node(key) }
 
 // Acquire tries once. An Acquire takes one round trip, or two if the key is
 // held. The second finds the holder and queues the claim. A claim that is in
@@ -143,7 +135,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{}, err
 	}
 	defer l.life.Leave()
-	ctx, probe := l.conn.Probe(ctx, l.node(c.Key), t.Wait)
+	ctx, probe := l.conn.Probe(ctx, l.Node(c.Key), t.Wait)
 	answer, err := l.acquire(ctx, c, t)
 	probe.End(err)
 	return answer, err
@@ -153,7 +145,7 @@ func (l *Locker) acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if err := l.names.fits(c.Key); err != nil {
 		return locker.Answer{}, err
 	}
-	if err := l.connected(ctx, c.Key); err != nil {
+	if err := l.awaitConnection(ctx, c.Key); err != nil {
 		if t.Wait {
 			l.inbox.open() // opens its connection meanwhile
 		}
@@ -168,16 +160,11 @@ func (l *Locker) acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 			return locker.Answer{Record: record}, err
 		}
 		return a.take(ctx)
-	case l.replicas.want == 0 && l.conn.Trip.Tight(ctx):
-		return a.took(a.takeOrLook(ctx)[0]) // there is time for only one round trip
+	case l.settings.replicas == 0 && l.conn.Trip.Tight(ctx):
+		return a.readTake(a.takeOrLook(ctx)[0]) // there is time for only one round trip
 	}
 	if !t.Held && !t.Queued {
-		start := time.Now()
-		answer, err := a.take(ctx)
-		if err == nil {
-			l.conn.NoteTrip(start)
-		}
-		if err != nil || answer.Acquired {
+		if answer, err := a.take(ctx); err != nil || answer.Acquired {
 			return answer, err
 		}
 	}
@@ -199,10 +186,16 @@ func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (
 		return 0, err
 	}
 	defer l.life.Leave()
-	token, err := token(l.run(ctx, fenceCall(c, l.names.keys(c.Key), floor))[0])
-	if errors.Is(err, redis.Nil) {
+	k := l.names.keys(c.Key)
+	fence := newCall(fenceScript, 3, k.lock, k.fence, k.crowd, c.Owner, block, counterLife, floor)
+	text, err := l.run(ctx, fence)[0].Text()
+	switch {
+	case errors.Is(err, redis.Nil):
 		return 0, errNotOwner
+	case err != nil:
+		return 0, leaseError(err)
 	}
+	token, err := parseToken(text)
 	return token, leaseError(err)
 }
 
@@ -220,7 +213,7 @@ func (l *Locker) AcquireAll(
 			return nil, 0, err
 		}
 	}
-	if err := l.connected(ctx, cs[0].Key); err != nil {
+	if err := l.awaitConnection(ctx, cs[0].Key); err != nil {
 		return nil, 0, err
 	}
 	return several{l, cs, prefix}.acquire(ctx)
@@ -234,29 +227,42 @@ func (l *Locker) Release(ctx context.Context, c *locker.Claim, e locker.End) (lo
 		return locker.Released{}, err
 	}
 	defer l.life.Leave()
-	end := l.releasing(c, e)
+	end := l.endCall(c, e)
 	if e.Record.Value != "" {
 		return l.keep(ctx, c, end)
 	}
-	return freed(l.runOne(ctx, end))
+	return readFreed(l.runOne(ctx, end))
 }
 
-// releasing is the request of a release.
-func (l *Locker) releasing(c *locker.Claim, e locker.End) call {
-	st, own, behind := l.state(c), "", ""
+// endCall is the request of a release.
+func (l *Locker) endCall(c *locker.Claim, e locker.End) call {
+	st, own, next := l.state(c), "", ""
 	if e.Queued || c.Limit > 1 {
 		own = st.entry // with a limit, its share is found sooner
 	}
 	if e.Next != nil {
-		behind = l.state(e.Next).queued(l.inbox.open())
+		next = l.state(e.Next).queued(l.inbox.open())
 	}
-	l.recent.note(c.Key, c.Owner, c.TTL)
-	return st.end(e, own, behind)
+	l.repeater.note(c.Key, c.Owner, c.TTL)
+	switch r := e.Record; {
+	case r.Value != "":
+		told := r.Value
+		if len(told) > maxTold {
+			told = ""
+		}
+		return l.recordCall(keepScript, st, own, next, c.Owner+r.Value, r.TTL.Milliseconds(), told)
+	case e.Unmark:
+		return l.recordCall(unmarkScript, st, own, next)
+	}
+	return l.releaseCall(c.Key, st.keys, st.owner, own, next)
 }
 
 // keep sends the end of c, which has a record.
 func (l *Locker) keep(ctx context.Context, c *locker.Claim, end call) (released locker.Released, err error) {
-	released, err = confirmed(ctx, l.replicas, c.Key, end, kept)
+	err = l.confirmed(ctx, c.Key, end, func(answer command) (err error) {
+		released, err = readKept(answer)
+		return err
+	})
 	if err == nil {
 		l.names.noteRecorded(c.Key)
 	}
@@ -276,49 +282,16 @@ func (l *Locker) ReleaseAll(
 	}
 	defer l.life.Leave()
 	results, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
-	l.runPerNode(ctx, cs, func(i int) call { return l.releasing(cs[i], ends[i]) },
-		func(i int, answer command) { results[i], errs[i] = freed(answer) })
+	l.runPerNode(ctx, cs, func(i int) call { return l.endCall(cs[i], ends[i]) },
+		func(i int, answer command) { results[i], errs[i] = readFreed(answer) })
 	for i := range cs {
 		answered(i, results[i], errs[i])
 	}
 }
 
-// Renew renews all leases in one round trip. In a cluster it takes one round
-// trip per node, all at the same time. Renew reports each answer as soon as it
-// is read. No answer waits for those behind it, or for another node.
-func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
-	if err := l.life.Enter(); err != nil {
-		for i := range cs {
-			answered(i, err)
-		}
-		return
-	}
-	defer l.life.Leave()
-	l.perNode(cs, func(node string, at []int) {
-		calls := make([]call, len(at))
-		for n, i := range at {
-			st, ok := cs[i].State.(*state) // only read: a Begin or a Release may run beside this
-			if !ok {
-				st = &state{claim: cs[i], keys: l.names.keys(cs[i].Key), owner: cs[i].Owner}
-			}
-			calls[n] = st.renew()
-		}
-		// EVAL loads a script for the calls behind it, because a renewal has no
-		// time for a second round trip.
-		spellFirst(calls)
-		missing := l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
-		if len(missing) == 0 {
-			return
-		}
-		calls, at = pick(calls, missing), pick(at, missing)
-		spellAll(calls) // their script has gone since, or they have moved to a node without it
-		l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
-	})
-}
-
 // Begin marks the key of c, in one round trip. With [WithReplicas] it then
 // waits until they have the mark.
-func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
 	if err := l.life.Enter(); err != nil {
 		return "", err
 	}
@@ -326,7 +299,11 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 	st := l.state(c)
 	begin := newCall(beginScript, 2, st.keys.lock, l.names.record(c.Key),
 		st.owner, markSign+c.Owner+r.Value, r.TTL.Milliseconds())
-	return confirmed(ctx, l.replicas, c.Key, begin, begun)
+	err = l.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
+		record, err = readBegun(answer)
+		return err
+	})
+	return record, err
 }
 
 // Forget deletes the record of key, in two round trips. The first finds out
@@ -365,7 +342,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	if err := l.names.fits(key); err != nil {
 		return s, err
 	}
-	return l.inspected(key, l.run(ctx, l.inspecting(key))[0])
+	return l.readInspected(key, l.run(ctx, l.inspectCall(key))[0])
 }
 
 // List goes through the keys of every primary with SCAN, a page at a time. It
@@ -410,7 +387,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if answer.Err() != nil {
 		return l.tryError(answer.Err())
 	}
-	_, owned, err := released(answer.Val())
+	_, owned, err := readRelease(answer.Val())
 	switch {
 	case err != nil:
 		return err
@@ -421,7 +398,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	// listener, the holder renews in vain.
 	for _, o := range append(s.Owners, locker.Waiter{Owner: s.Owner, Holder: s.Holder}) {
 		if o.Owner == owner && o.Holder.Instance != "" {
-			_ = l.conn.Publish(ctx, l.names.inbox(o.Holder.Instance), revokedWord+owner+" "+key)
+			_ = l.conn.Publish(ctx, l.names.inbox(o.Holder.Instance), revokedWord+" "+owner+" "+key)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ import (
 // also refused if its queue would not be on the node of its name: if the name
 // has a brace but no hash tag. See docs/migrating.md for the steps.
 func WithKeyNames(name func(key string) string) Option {
-	return optionFunc(func(s *settings) { s.raw, s.rawGiven = name, true })
+	return given("function of WithKeyNames", name == nil, func(s *settings) { s.raw = name })
 }
 
 // names are the names in Redis that a locker gives to its keys.
@@ -84,17 +84,17 @@ const inboxSuffix = ":inbox:"
 // keys returns the names in Redis of all entries of a key. The guard has made
 // the key fit for a hash tag.
 func (n *names) keys(key string) keys {
-	place := n.place(key)
-	if last := place.Load(); last != nil && last.key == key {
+	slot := n.slot(key)
+	if last := slot.Load(); last != nil && last.key == key {
 		return last.keys
 	}
 	k := n.make(key)
-	place.Store(&knownKey{key: key, keys: k})
+	slot.Store(&knownKey{key: key, keys: k})
 	return k
 }
 
-// place is where key would be known.
-func (n *names) place(key string) *atomic.Pointer[knownKey] {
+// slot is where key would be known.
+func (n *names) slot(key string) *atomic.Pointer[knownKey] {
 	return &n.known[maphash.String(n.seed, key)%uint64(len(n.known))]
 }
 
@@ -107,44 +107,50 @@ type knownKey struct {
 }
 
 func (n *names) make(key string) keys {
-	if raw := n.rawName(key); raw != "" {
-		beside := n.prefix + ":{" + hashTag(raw) + "}:raw:" + key
-		return keys{
-			lock: raw, wait: beside + waitSuffix, due: beside + dueSuffix, fence: beside + fenceSuffix,
-			crowd: beside + crowdSuffix,
-		}
-	}
-	begin, end := n.prefix+":{", "}"
-	lock := len(begin) + len(key) + len(end)
+	raw, tag, end := n.parts(key)
+	begin := n.prefix + ":{"
 	// One allocation for all names.
-	all := begin + key + end + waitSuffix + begin + key + end + dueSuffix + begin + key + end + fenceSuffix +
-		begin + key + end + crowdSuffix
+	all := begin + tag + end + waitSuffix + begin + tag + end + dueSuffix + begin + tag + end + fenceSuffix +
+		begin + tag + end + crowdSuffix
+	lock := len(begin) + len(tag) + len(end)
 	wait := lock + len(waitSuffix)
 	due := wait + lock + len(dueSuffix)
 	fence := due + lock + len(fenceSuffix)
-	return keys{lock: all[:lock], wait: all[:wait], due: all[wait:due], fence: all[due:fence], crowd: all[fence:]}
+	if raw == "" {
+		raw = all[:lock]
+	}
+	return keys{lock: raw, wait: all[:wait], due: all[wait:due], fence: all[due:fence], crowd: all[fence:]}
+}
+
+// parts returns what the names of a key's entries have between the prefix and
+// their suffixes: a hash tag, and what follows it. raw is the name of the key
+// itself if it has one of its own, or "".
+func (n *names) parts(key string) (raw, tag, end string) {
+	if raw = n.rawName(key); raw != "" {
+		return raw, hashTag(raw), "}:raw:" + key
+	}
+	return "", key, "}"
 }
 
 // lock returns the name of the key itself.
 func (n *names) lock(key string) string {
-	if raw := n.rawName(key); raw != "" {
+	raw, tag, end := n.parts(key)
+	if raw != "" {
 		return raw
 	}
-	return n.prefix + ":{" + key + "}"
+	return n.prefix + ":{" + tag + end
 }
 
 // record returns the name of a key's record, which is the owner id of the
 // claim that kept it and the value. A mark is the same behind a markSign.
 func (n *names) record(key string) string {
-	if raw := n.rawName(key); raw != "" {
-		return n.prefix + ":{" + hashTag(raw) + "}:raw:" + key + recordSuffix
-	}
-	return n.prefix + ":{" + key + "}" + recordSuffix
+	_, tag, end := n.parts(key)
+	return n.prefix + ":{" + tag + end + recordSuffix
 }
 
 // noteRecorded remembers that key has a record.
 func (n *names) noteRecorded(key string) {
-	n.place(key).Store(&knownKey{key, n.keys(key), n.record(key)})
+	n.slot(key).Store(&knownKey{key, n.keys(key), n.record(key)})
 }
 
 // inbox returns the channel of a locker's inbox.

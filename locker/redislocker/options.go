@@ -21,10 +21,8 @@ func (f optionFunc) apply(s *settings) { f(s) }
 type settings struct {
 	conn   redisconn.Settings
 	prefix string
-	nilOpt bool
-
-	raw      func(key string) string // of WithKeyNames
-	rawGiven bool
+	raw    func(key string) string // of WithKeyNames, or nil
+	absent string                  // the last of what was given as nil; "" for nothing
 
 	replicas     int // of WithReplicas
 	replicasWait time.Duration
@@ -45,13 +43,13 @@ func WithPrefix(prefix string) Option {
 // else. Its logins are a part of the requests, and of connections that have
 // died without a word each costs a request. The locker does not close it.
 func WithClient(rdb redis.UniversalClient) Option {
-	return optionFunc(func(s *settings) { s.conn.AsIs, s.conn.GivenAsIs = rdb, true })
+	return given("client of WithClient", lockerkit.IsNil(rdb), func(s *settings) { s.conn.AsIs = rdb })
 }
 
 // WithHook adds a hook to the locker's own client, for tracing or metrics of
 // its requests.
 func WithHook(h redis.Hook) Option {
-	return optionFunc(func(s *settings) { s.conn.Hooks = append(s.conn.Hooks, h) })
+	return given("hook", lockerkit.IsNil(h), func(s *settings) { s.conn.Hooks = append(s.conn.Hooks, h) })
 }
 
 // WithSentinel gives the locker a client of its own for Sentinel. It hears of
@@ -72,7 +70,7 @@ func WithHook(h redis.Hook) Option {
 // does not tell the locker of a failover. The locker then leaves its
 // connections every 3 s.
 func WithSentinel(o *redis.FailoverOptions) Option {
-	return optionFunc(func(s *settings) { s.conn.Sentinel, s.conn.GivenSentinel = o, true })
+	return given("pointer of WithSentinel", o == nil, func(s *settings) { s.conn.Sentinel = o })
 }
 
 // WithClientName sets the name of the locker's own connections in CLIENT LIST.
@@ -84,17 +82,24 @@ func WithClientName(name string) Option {
 	return optionFunc(func(s *settings) { s.conn.Name = name })
 }
 
+// given is an option that takes what may be nil by mistake.
+func given(what string, isNil bool, set optionFunc) Option {
+	return optionFunc(func(s *settings) {
+		if set(s); isNil {
+			s.absent = what
+		}
+	})
+}
+
 // check returns an ErrInvalidOption for the first wrong setting.
 func (s *settings) check() error {
 	switch {
-	case s.nilOpt:
-		return invalid("an option is nil")
+	case s.absent != "":
+		return invalid("the %s is nil", s.absent)
 	case s.prefix == "":
 		return invalid("the prefix is empty")
 	case strings.ContainsFunc(s.prefix, func(r rune) bool { return r == '{' || r == '}' || r < ' ' || r == 0x7f }):
 		return invalid("the prefix has braces or control bytes")
-	case s.rawGiven && s.raw == nil:
-		return invalid("the function of WithKeyNames is nil")
 	}
 	if err := s.conn.Check(); err != nil {
 		return invalid("%v", err)

@@ -21,9 +21,9 @@ const keptBefore = 2
 var errForeignRecord = errors.New("redislocker: something else has written the record of this key: Forget it, or " +
 	"choose another prefix with WithPrefix")
 
-// found is the answer for a record. If it has made way for a mark, the next try
-// finds that out.
-func found(text string, queued bool) (locker.Answer, error) {
+// recordAnswer is the answer for a record. If it has made way for a mark, the
+// next try finds that out.
+func recordAnswer(text string, queued bool) (locker.Answer, error) {
 	switch {
 	case strings.HasPrefix(text, markSign):
 		return locker.Answer{Queued: queued}, unclear(errNoAnswer)
@@ -33,16 +33,16 @@ func found(text string, queued bool) (locker.Answer, error) {
 	return locker.Answer{Record: text[locker.OwnerLen:]}, nil
 }
 
-// kept reads the answer of keep.lua.
-func kept(answer command) (locker.Released, error) {
+// readKept reads the answer of keep.lua.
+func readKept(answer command) (locker.Released, error) {
 	if n, ok := answer.Val().(int64); ok && answer.Err() == nil && n == keptBefore {
 		return locker.Released{}, nil
 	}
-	return freed(answer)
+	return readFreed(answer)
 }
 
-// begun reads the answer of begin.lua.
-func begun(answer command) (record string, err error) {
+// readBegun reads the answer of begin.lua.
+func readBegun(answer command) (record string, err error) {
 	if answer.Err() != nil {
 		return "", leaseError(answer.Err())
 	}
@@ -61,10 +61,9 @@ func begun(answer command) (record string, err error) {
 	return "", unclear(errNoAnswer)
 }
 
-// readRecorded reads a recorded message.
+// readRecorded reads a recorded message behind its word.
 func readRecorded(text string) (key, owner, value string, ok bool) {
-	left, ok := strings.CutPrefix(text, recordedWord)
-	owner, left, _ = strings.Cut(left, " ")
-	key, value, cut := strings.Cut(left, "\n") // a key has no control bytes
-	return key, owner, value, ok && cut && len(owner) == locker.OwnerLen
+	owner, left, _ := strings.Cut(text, " ")
+	key, value, ok = strings.Cut(left, "\n") // a key has no control bytes
+	return key, owner, value, ok && len(owner) == locker.OwnerLen
 }

@@ -90,41 +90,31 @@ func (e *ReplicasError) Error() string {
 	return text.String()
 }
 
-// replicas are those that the writes of a locker wait for, see [WithReplicas].
-type replicas struct {
-	*server
-
-	want    int // 0: for none
-	timeout time.Duration
-}
-
-// await waits until enough replicas have the last write, and leaves a part of
-// the try's time to free the key again. The caller completes a [ReplicasError].
-func (r replicas) await(ctx context.Context, send redisconn.Way) error {
-	within := r.timeout
+// awaitReplicas waits until enough replicas have the last write, and leaves a
+// part of the try's time to free the key again. The caller completes a
+// [ReplicasError].
+func (l *Locker) awaitReplicas(ctx context.Context, send redisconn.SendFunc) error {
+	want, timeout := l.settings.replicas, l.settings.replicasWait
+	within := timeout
 	if end, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(end)*3/4)
 	}
 	within = max(within.Truncate(time.Millisecond), time.Millisecond) // 0 would wait for ever
-	cmd := send(ctx, redisconn.NewCommand(ctx, "wait", r.want, within.Milliseconds()))[0]
+	cmd := send(ctx, redisconn.NewCommand(ctx, "wait", want, within.Milliseconds()))[0]
 	got, err := cmd.Int()
 	switch {
 	case err != nil:
-		return r.tryError(err)
-	case got < r.want:
-		return &ReplicasError{Got: got, Want: r.want, Within: within, Timeout: r.timeout, Connected: -1}
+		return l.tryError(err)
+	case got < want:
+		return &ReplicasError{Got: got, Want: want, Within: within, Timeout: timeout, Connected: -1}
 	}
 	return nil
 }
 
-var infoReplication = call{line: []any{"info", "replication"}}
-
-// connected reads how many replicas a primary has, -1 if it does not say.
-func connected(info command) int {
-	text, _ := info.Text()
-	_, left, _ := strings.Cut(text, "connected_slaves:")
-	count, _, _ := strings.Cut(left, "\r\n")
-	n, err := strconv.Atoi(count)
+// replicasIn returns how many replicas a primary has by its INFO, -1 if that
+// does not say.
+func replicasIn(info map[string]string) int {
+	n, err := strconv.Atoi(info["connected_slaves"])
 	if err != nil {
 		return -1
 	}
@@ -133,38 +123,27 @@ func connected(info command) int {
 
 // confirmed sends a call for key whose answer read reads. If that succeeds, it
 // waits for the replicas.
-func confirmed[A any](
-	ctx context.Context, r replicas, key string, c call, read func(command) (A, error),
-) (a A, err error) {
-	if r.want == 0 {
-		return read(r.run(ctx, c)[0])
+func (l *Locker) confirmed(ctx context.Context, key string, c call, read func(command) error) error {
+	if l.settings.replicas == 0 {
+		return read(l.run(ctx, c)[0])
 	}
-	send, done, err := r.conn.OneConn(ctx, r.names.lock(key))
+	send, done, err := l.conn.OneConn(ctx, l.names.lock(key))
 	if err != nil {
-		return a, leaseError(err)
+		return leaseError(err)
 	}
 	defer done()
-	if a, err = read(run(ctx, send, c)[0]); err == nil {
-		err = r.await(ctx, send)
+	if err = read(l.over(ctx, send, c)[0]); err == nil {
+		err = l.awaitReplicas(ctx, send)
 	}
 	if short := new(ReplicasError); errors.As(err, &short) {
 		err = unclear(short)
 	}
-	return a, err
+	return err
 }
 
-// have reports whether the replicas have a key that was handed over to
-// owner.
-func (r replicas) have(ctx context.Context, key, owner string) bool {
-	k := r.names.keys(key)
-	touch := newCall(touchScript, 2, k.lock, k.crowd, owner)
-	_, err := confirmed(ctx, r, key, touch, func(answer command) (any, error) { return nil, renewed(answer) })
-	return err == nil
-}
-
-// confirming is a waker that hears of a hand-over only when the replicas have
+// replicaWaker is a waker that hears of a hand-over only when the replicas have
 // it.
-type confirming struct {
+type replicaWaker struct {
 	locker.Waker
 
 	locker *Locker
@@ -173,7 +152,7 @@ type confirming struct {
 // Granted waits for the replicas in the background. If they do not get the key
 // in time, it passes on no length. The claim then acquires the key itself, and
 // waits for them in doing so.
-func (w confirming) Granted(key, owner string, o locker.Offer) {
+func (w replicaWaker) Granted(key, owner string, o locker.Offer) {
 	l := w.locker
 	if l.life.Enter() != nil {
 		return
@@ -182,7 +161,9 @@ func (w confirming) Granted(key, owner string, o locker.Offer) {
 		defer l.life.Leave()
 		ctx, cancel := context.WithTimeout(context.Background(), limits.Apart(lateLimit)) //nolint:forbidigo // no caller waits
 		defer cancel()
-		if !l.replicas.have(ctx, key, owner) {
+		k := l.names.keys(key)
+		touch := newCall(touchScript, 2, k.lock, k.crowd, owner)
+		if l.confirmed(ctx, key, touch, readRenewed) != nil {
 			o.Length = 0
 		}
 		w.Waker.Granted(key, owner, o)
@@ -194,6 +175,6 @@ const lateLimit = time.Second
 
 // Recorded passes on that there is a record. A process whose message has none
 // asks for it, which takes longer than the replicas do as a rule.
-func (w confirming) Recorded(key, owner, _ string) {
+func (w replicaWaker) Recorded(key, owner, _ string) {
 	w.Waker.Recorded(key, owner, "")
 }

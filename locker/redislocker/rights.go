@@ -126,7 +126,7 @@ func (l checker) lacking(ctx context.Context, rights []right) (missing []string,
 	}
 	for i, answer := range l.conn.Send(ctx, tries...) {
 		switch err := answer.Err(); {
-		case err == nil, errors.Is(err, redis.Nil), unknown(answer):
+		case err == nil, errors.Is(err, redis.Nil), unknownScript(answer):
 		case l.missed(err, rights[i].name) != "":
 			missing = append(missing, l.missed(err, rights[i].name))
 		case forMessages(rights[i].name) && l.refused(err): // a proxy that does not pass it on

@@ -18,14 +18,14 @@ var sources embed.FS
 
 // Lines of Lua that name keys and arguments for the sources behind them.
 const (
-	inLook    = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n" // behind "wanted "
-	inRelease = `local KEY, OWN, NEXT = ARGV[2], ARGV[3] or "", ARGV[4] or ""` + "\n"
-	inKeep    = `local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
-	inFence   = "local MEMBERS = KEYS[3]\n"
-	inTouch   = "local MEMBERS = KEYS[2]\n"
-	inStay    = "local LOCK, MEMBERS, crowd = KEYS[1], KEYS[2], {}\n"
-	inCrowd   = "local LOCK, MEMBERS = KEYS[1], KEYS[5]\n"
-	noCrowd   = "local crowd = {} -- crowd.lua fills it\n"
+	inLook       = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n" // behind "wanted "
+	inRelease    = `local KEY, OWN, NEXT = ARGV[2], ARGV[3] or "", ARGV[4] or ""` + "\n"
+	inKeep       = `local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
+	inFence      = "local MEMBERS = KEYS[3]\n"
+	inTouch      = "local MEMBERS = KEYS[2]\n"
+	inRenewShare = "local LOCK, MEMBERS, crowd = KEYS[1], KEYS[2], {}\n"
+	inCrowd      = "local LOCK, MEMBERS = KEYS[1], KEYS[5]\n"
+	noCrowd      = "local crowd = {} -- crowd.lua fills it\n"
 )
 
 // The scripts, as testdata shows them, without the one that newRelease returns.
@@ -33,22 +33,22 @@ const (
 // each function that it defines, and for each name outside of the function that
 // the function uses.
 var (
-	lookScript = newScript("look", consts(), "entry", "queue", "lineup", "look", "tokens", inLook, noCrowd, inCrowd,
+	lookScript = newScript(consts(), "entry", "queue", "lineup", "look", "tokens", inLook, noCrowd, inCrowd,
 		"crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
-	takeScript = newScript("take", consts(), "tokens", "take", "entry", "queue", "lineup", "look", inLook,
+	takeScript = newScript(consts(), "tokens", "take", "entry", "queue", "lineup", "look", inLook,
 		noCrowd, inCrowd, "crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
-	enterScript = newScript("enter", consts(), "entry", "queue", "lineup", "tokens", inLook, noCrowd, inCrowd,
-		"crowd", "offer", "serve", "ahead", "enter", "wait")
-	keepScript    = newScript("keep", append([]string{consts(), inKeep, "keep"}, ending...)...)
-	unmarkScript  = newScript("unmark", append([]string{consts(), inKeep, "unmark"}, ending...)...)
-	allScript     = newScript("all", consts(), "tokens", "all")
-	renewScript   = newScript("renew", "renew")
-	stayScript    = newScript("stay", consts(), inStay, "entry", "crowd", "share", "stay")
-	fenceScript   = newScript("fence", consts(), inFence, "entry", "tokens", "share", "fence")
-	touchScript   = newScript("touch", consts(), inTouch, "entry", "share", "touch")
-	inspectScript = newScript("inspect", consts(), "entry", "inspect")
-	beginScript   = newScript("begin", "begin")
-	forgetScript  = newScript("forget", "forget")
+	takeShareScript = newScript(consts(), "entry", "queue", "lineup", "tokens", inLook, noCrowd, inCrowd,
+		"crowd", "offer", "serve", "ahead", "takeshare", "wait")
+	keepScript       = newScript(append([]string{consts(), inKeep, "keep"}, ending...)...)
+	unmarkScript     = newScript(append([]string{consts(), inKeep, "unmark"}, ending...)...)
+	allScript        = newScript(consts(), "tokens", "all")
+	renewScript      = newScript("renew")
+	renewShareScript = newScript(consts(), inRenewShare, "entry", "crowd", "share", "renewshare")
+	fenceScript      = newScript(consts(), inFence, "entry", "tokens", "share", "fence")
+	touchScript      = newScript(consts(), inTouch, "entry", "share", "touch")
+	inspectScript    = newScript(consts(), "entry", "inspect")
+	beginScript      = newScript("begin")
+	forgetScript     = newScript("forget")
 )
 
 // ending ends a hold.
@@ -62,7 +62,7 @@ var ending = []string{
 // of a release. inboxes is the start of the channel of an inbox.
 func newRelease(inboxes string, known bool) *script {
 	names := fmt.Sprintf("local INBOXES, KNOWN = %s, %t\n", luaString(inboxes), known)
-	return newScript("release", append([]string{consts(), names, inRelease}, ending...)...)
+	return newScript(append([]string{consts(), names, inRelease}, ending...)...)
 }
 
 // luaString returns text as Lua source. Go's %q has escapes that Lua lacks.
@@ -91,33 +91,24 @@ func consts() string {
 type script struct{ source, sha any }
 
 // newScript assembles a script of lines of Lua, which end with a newline, and
-// named sources. The comments at the beginning of sources that explain keys,
-// arguments and results go to the top, first that of the source with the name
-// of the script.
-func newScript(name string, parts ...string) *script {
-	var first, top, code strings.Builder
+// named sources. Comments stay here.
+func newScript(parts ...string) *script {
+	var code strings.Builder
 	for _, part := range parts {
-		if strings.HasSuffix(part, "\n") {
-			code.WriteString(part)
-			continue
+		if !strings.HasSuffix(part, "\n") {
+			text, err := sources.ReadFile(part + ".lua")
+			if err != nil {
+				panic(err)
+			}
+			part = string(text)
 		}
-		text, err := sources.ReadFile(part + ".lua")
-		if err != nil {
-			panic(err)
+		for line := range strings.Lines(part) {
+			if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "--") {
+				code.WriteString(line)
+			}
 		}
-		head, body, _ := strings.Cut(string(text), "\n\n")
-		switch {
-		case part == name:
-			first.WriteString(head + "\n")
-		case strings.Contains(head, "\n-- KEYS["), strings.Contains(head, "\n-- ARGV["):
-			top.WriteString("\n" + head + "\n")
-		default:
-			body = string(text)
-		}
-		code.WriteString("\n" + body)
 	}
-	source := first.String() + top.String() + "\n" + code.String()
-	return &script{source: source, sha: redis.NewScript(source).Hash()}
+	return &script{source: code.String(), sha: redis.NewScript(code.String()).Hash()}
 }
 
 // call is one run of a script.
@@ -158,29 +149,29 @@ func (c *call) command(ctx context.Context) command { return redisconn.NewComman
 // byName reports whether the server has to know the script.
 func (c *call) byName() bool { return c.line[0] == evalSHA }
 
-// spell puts the script's text in place of its name. No server answers NOSCRIPT
-// to that.
-func (c *call) spell() {
+// useText puts the script's text in place of its name. No server answers
+// NOSCRIPT to that.
+func (c *call) useText() {
 	if c.script != nil {
 		c.line = slices.Clone(c.line)
 		c.line[0], c.line[1] = eval, c.script.source
 	}
 }
 
-// spellFirst puts the text of each script into its first call, so that the
+// textFirst puts the text of each script into its first call, so that the
 // server has the script for the calls behind it.
-func spellFirst(calls []call) {
+func textFirst(calls []call) {
 	told := make(map[*script]bool, 2)
 	for n := range calls {
 		if s := calls[n].script; !told[s] {
 			told[s] = true
-			calls[n].spell()
+			calls[n].useText()
 		}
 	}
 }
 
-func spellAll(calls []call) {
+func textAll(calls []call) {
 	for n := range calls {
-		calls[n].spell()
+		calls[n].useText()
 	}
 }

@@ -18,7 +18,7 @@ import (
 // have in common.
 type server struct {
 	conn  *redisconn.Conns
-	way   redisconn.Way // of all requests that need no connection of their own
+	send  redisconn.SendFunc // of all requests that need no connection of their own
 	names *names
 	locks *redislock.Client // obtains keys without fencing
 
@@ -30,25 +30,25 @@ type server struct {
 func newServer(conn *redisconn.Conns, names *names) *server {
 	inboxes := names.prefix + inboxSuffix
 	s := &server{
-		conn: conn, way: conn.Send, names: names, freeing: newRelease(inboxes, !conn.Cluster()),
+		conn: conn, send: conn.Send, names: names, freeing: newRelease(inboxes, !conn.Cluster()),
 		inboxes: inboxes, known: flag(!conn.Cluster()),
 	}
-	s.locks = redislock.New(&travel{way: s.way})
+	s.locks = redislock.New(&scripter{to: s.send})
 	return s
 }
 
-// connected waits until there is a connection for key.
-func (s *server) connected(ctx context.Context, key string) error {
+// awaitConnection waits until there is a connection for key.
+func (s *server) awaitConnection(ctx context.Context, key string) error {
 	if s.conn.Near() {
 		return nil
 	}
 	return s.tryError(s.conn.Ready(ctx, s.names.lock(key)))
 }
 
-// node returns the address of the cluster node that has key, as far as the
+// Node returns the address of the cluster node that has key, as far as the
 // client knows it now, and sends nothing. Without a cluster the result is the
 // same for all keys.
-func (s *server) node(key string) string {
+func (s *server) Node(key string) string {
 	if !s.conn.Cluster() {
 		return ""
 	}
@@ -62,7 +62,7 @@ func (s *server) primary(key string) string {
 	if s.conn.Sentinel() {
 		return s.conn.Elected()
 	}
-	return s.node(key)
+	return s.Node(key)
 }
 
 // ask sends a request to the primary of each key. From the answers the client
@@ -80,7 +80,7 @@ func (s *server) ask(ctx context.Context, keys []string) {
 func (s *server) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 	byNode := make(map[string][]int, 1)
 	for i, c := range cs {
-		n := s.node(c.Key)
+		n := s.Node(c.Key)
 		byNode[n] = append(byNode[n], i)
 	}
 	if len(byNode) == 1 {
@@ -118,20 +118,21 @@ func (s *server) runPerNode(
 // calls then go with their text, for the sake of the other nodes of a cluster.
 // If there is no time to learn that, they begin so.
 func (s *server) run(ctx context.Context, calls ...call) []command {
-	if s.conn.Trip.Tight(ctx) {
-		spellFirst(calls)
-	}
-	return run(ctx, s.way, calls...)
+	return s.over(ctx, s.send, calls...)
 }
 
-func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
+// over is run over the connections of send.
+func (s *server) over(ctx context.Context, send redisconn.SendFunc, calls ...call) []command {
+	if s.conn.Trip.Tight(ctx) {
+		textFirst(calls)
+	}
 	answers := sendAll(ctx, send, calls)
-	runUnknown(ctx, send, calls, answers, spellFirst)
-	runUnknown(ctx, send, calls, answers, spellAll)
+	runUnknown(ctx, send, calls, answers, textFirst)
+	runUnknown(ctx, send, calls, answers, textAll)
 	return answers
 }
 
-func sendAll(ctx context.Context, send redisconn.Way, calls []call) []command {
+func sendAll(ctx context.Context, send redisconn.SendFunc, calls []call) []command {
 	cmds := make([]command, len(calls))
 	for i := range calls {
 		cmds[i] = calls[i].command(ctx)
@@ -140,10 +141,10 @@ func sendAll(ctx context.Context, send redisconn.Way, calls []call) []command {
 }
 
 // runUnknown sends again the calls whose answer is NOSCRIPT, spelled.
-func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers []command, spell func([]call)) {
+func runUnknown(ctx context.Context, send redisconn.SendFunc, calls []call, answers []command, addText func([]call)) {
 	var at []int
 	for i := range answers {
-		if unknown(answers[i]) {
+		if unknownScript(answers[i]) {
 			at = append(at, i)
 		}
 	}
@@ -151,7 +152,7 @@ func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers [
 		return
 	}
 	again := pick(calls, at)
-	spell(again)
+	addText(again)
 	for n, answer := range sendAll(ctx, send, again) {
 		answers[at[n]] = answer
 	}
@@ -168,36 +169,17 @@ func pick[E any](from []E, places []int) []E {
 // runOne is run for one call.
 func (s *server) runOne(ctx context.Context, c call) command {
 	answer := s.conn.SendOne(ctx, c.command(ctx))
-	if unknown(answer) {
-		c.spell()
+	if unknownScript(answer) {
+		c.useText()
 		answer = s.conn.SendOne(ctx, c.command(ctx))
 	}
 	return answer
 }
 
-// unknown reports whether the server does not have the script. It was
+// unknownScript reports whether the server does not have the script. It was
 // restarted, failed over or flushed then.
-func unknown(c command) bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
-
-// renew sends calls as one request, and returns the indices of the calls that
-// failed because the server does not know the script.
-func (s *server) renew(ctx context.Context, node string, calls []call,
-	answered func(n int, err error),
-) (missing []int) {
-	all, cmds := make([]renewal, len(calls)), make([]redisconn.Answerable, len(calls))
-	for n := range calls {
-		all[n] = renewal{Cmd: redis.NewCmd(ctx, calls[n].line...), n: n, answered: answered}
-		cmds[n] = &all[n]
-	}
-	s.conn.SendRenewals(ctx, node, cmds)
-	for n := range all {
-		if unknown(command{Cmd: all[n].Cmd}) && calls[n].byName() {
-			missing = append(missing, n)
-		} else {
-			all[n].tell()
-		}
-	}
-	return missing
+func unknownScript(c command) bool {
+	return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT")
 }
 
 // releaseCall frees the key by owner id alone, or hands it on. own is the
@@ -215,34 +197,44 @@ func (s *server) releaseCall(key string, k keys, owner any, own, next string) ca
 	return call{s.freeing, line}
 }
 
-// travel carries redislock's scripts to the server.
-type travel struct {
+// recordCall is a run of a script that does something to the key's record and
+// then what a release does. more are the arguments that only this script has.
+func (s *server) recordCall(by *script, st *state, own, next string, more ...any) call {
+	k := &st.keys
+	return newCall(by, 6, append([]any{
+		k.lock, k.wait, k.due, k.fence, k.crowd, s.names.record(st.claim.Key),
+		st.owner, own, next, s.inboxes, s.known, st.claim.Key,
+	}, more...)...)
+}
+
+// scripter carries redislock's scripts to the server.
+type scripter struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
-	way redisconn.Way
+	to redisconn.SendFunc
 }
 
 // EvalSha sends a script by its hash. redislock answers NOSCRIPT with Eval.
-func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+func (t *scripter) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	answer := t.send(ctx, evalSHA, sha, keys, args)
-	if unknown(answer) {
+	if unknownScript(answer) {
 		answer.SetErr(redis.ErrNoScript) // redislock compares the text
 	}
 	return answer.Cmd
 }
 
 // Eval sends a script with its text.
-func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
+func (t *scripter) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	return t.send(ctx, eval, source, keys, args).Cmd
 }
 
-func (t *travel) send(ctx context.Context, verb any, script string, keys []string, args []any) command {
+func (t *scripter) send(ctx context.Context, verb any, script string, keys []string, args []any) command {
 	line := make([]any, 0, 3+len(keys)+len(args))
 	line = append(line, verb, script, len(keys))
 	for _, k := range keys {
 		line = append(line, k)
 	}
-	return t.way(ctx, redisconn.NewCommand(ctx, append(line, args...)...))[0]
+	return t.to(ctx, redisconn.NewCommand(ctx, append(line, args...)...))[0]
 }
 
 type command = redisconn.Command

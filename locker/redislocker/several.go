@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -23,27 +21,17 @@ type several struct {
 // acquire takes the keys. held is the place of the first that is held.
 func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err error) {
 	switch {
-	case s.replicas.want > 0:
+	case s.settings.replicas > 0:
 		as, held, err = s.oneByOne(ctx)
 	case s.conn.Cluster():
 		as, held, err = s.onNodes(ctx)
-	default:
-		return s.together(ctx)
+	default: // all by one script
+		return s.readAll(s.run(ctx, s.call(s.claims, s.prefix))[0], len(s.claims))
 	}
 	if err == nil {
 		s.takeBack(as, held)
 	}
 	return as, held, err
-}
-
-// together takes keys of one server by one script.
-func (s several) together(ctx context.Context) (as []locker.Answer, held int, err error) {
-	start := time.Now()
-	answer := s.run(ctx, s.call(s.claims, s.prefix))[0]
-	if answer.Err() == nil {
-		s.conn.NoteTrip(start)
-	}
-	return s.acquired(answer, len(s.claims))
 }
 
 // call is a run of all.lua. All claims have the same TTL, and all or none want
@@ -60,8 +48,8 @@ func (s several) call(cs []*locker.Claim, prefix bool) call {
 	return newCall(allScript, 2*len(cs), args...)
 }
 
-// acquired reads the answer of all.lua for n claims.
-func (s *server) acquired(answer command, n int) (as []locker.Answer, held int, err error) {
+// readAll reads the answer of all.lua for n claims.
+func (s *server) readAll(answer command, n int) (as []locker.Answer, held int, err error) {
 	if answer.Err() != nil {
 		return nil, 0, s.tryError(answer.Err())
 	}
@@ -79,7 +67,7 @@ func (s *server) acquired(answer command, n int) (as []locker.Answer, held int, 
 		as[held].Remaining = time.Duration(ttl) * time.Millisecond
 	}
 	value, _ := parts[2].(string)
-	as[held].Holder, as[held].Lingers = holder(value), lingers(value)
+	as[held].Holder, as[held].Lingers = readHolder(value), lingers(value)
 	for i, part := range parts[3:] {
 		as[i].Acquired = true
 		if text, _ := part.(string); text != "" {
@@ -99,7 +87,7 @@ func (s several) onNodes(ctx context.Context) (as []locker.Answer, held int, err
 		s.state(c) // before others read it
 	}
 	s.runPerNode(ctx, cs, func(i int) call { return s.call(cs[i:i+1], true) }, func(i int, answer command) {
-		one, _, err := s.acquired(answer, 1)
+		one, _, err := s.readAll(answer, 1)
 		if errs[i] = err; err == nil {
 			as[i] = one[0]
 		}
@@ -108,12 +96,12 @@ func (s several) onNodes(ctx context.Context) (as []locker.Answer, held int, err
 	if held < 0 {
 		held = len(cs)
 	}
-	return as, held, ofSeveral(errs)
+	return as, held, joinErrors(errs)
 }
 
-// ofSeveral joins the errors of several requests. ErrUnsent is kept only if it
+// joinErrors joins the errors of several requests. ErrUnsent is kept only if it
 // is true of each of them.
-func ofSeveral(errs []error) error {
+func joinErrors(errs []error) error {
 	err := errors.Join(errs...)
 	sent := slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, locker.ErrUnsent) })
 	if sent && errors.Is(err, locker.ErrUnsent) {
@@ -133,7 +121,7 @@ func (s several) oneByOne(ctx context.Context) (as []locker.Answer, held int, er
 		}
 	}
 	if err != nil && held > 0 {
-		err = ofSeveral([]error{nil, err})
+		err = joinErrors([]error{nil, err})
 	}
 	return as, held, err
 }
@@ -147,33 +135,5 @@ func (s several) takeBack(as []locker.Answer, held int) {
 			as[i] = locker.Answer{}
 			s.inbox.waker.Orphaned(c.Key, c.Owner)
 		}
-	}
-}
-
-// renewal is a command that reports its answer as soon as go-redis has read it.
-type renewal struct {
-	*redis.Cmd
-	n        int
-	answered func(n int, err error)
-	told     bool
-}
-
-// NoRetry is called by go-redis.
-func (r *renewal) NoRetry() bool { return true }
-
-// SetErr is called by go-redis with the result of the command. A pipeline calls
-// it for each answer before it reads the next one. An error may not be final,
-// as when a slot has moved, so errors are reported at the end.
-func (r *renewal) SetErr(err error) {
-	r.Cmd.SetErr(err)
-	if err == nil && r.Val() != nil {
-		r.tell()
-	}
-}
-
-func (r *renewal) tell() {
-	if !r.told {
-		r.told = true
-		r.answered(r.n, renewed(command{Cmd: r.Cmd}))
 	}
 }

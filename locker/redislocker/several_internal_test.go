@@ -21,12 +21,12 @@ func TestSeveralRequestsAreUnsentOnlyIfEachIs(t *testing.T) {
 		{[]error{unsent, lost}, false},
 		{[]error{nil, lost}, false},
 	} {
-		err := ofSeveral(c.errs)
+		err := joinErrors(c.errs)
 		if !errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrUnsent) != c.unsent {
 			t.Errorf("%v: %v", c.errs, err)
 		}
 	}
-	if err := ofSeveral([]error{nil, nil}); err != nil {
+	if err := joinErrors([]error{nil, nil}); err != nil {
 		t.Error(err)
 	}
 }

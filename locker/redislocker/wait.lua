@@ -1,6 +1,6 @@
--- wait.lua goes on behind enter.lua and lookcrowd.lua. n members own the key,
--- or for -1 a claim that owns it alone. The claim is queued if it waits, and
--- the owners' processes are told, each once, that somebody waits.
+-- wait.lua goes on behind takeshare.lua and lookcrowd.lua. n members own the
+-- key, or for -1 a claim that owns it alone. The claim is queued if it waits,
+-- and the owners' processes are told, each once, that somebody waits.
 
 local place, tell = "", false
 if waits then

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -63,14 +64,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 // pause waits for up to two round trips. The length is random, so that two
 // waiting claims do not meet again. It reports false if ctx ended.
 func pause(ctx context.Context, trip time.Duration) bool {
-	timer := time.NewTimer(rand.N(2*min(trip, 20*time.Millisecond) + 1))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return lockerkit.Pause(rand.N(2*min(trip, 20*time.Millisecond)+1), ctx.Done())
 }
 
 // poll asks all nodes. It returns when the answers decide, or when all are in.

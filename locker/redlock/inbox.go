@@ -11,6 +11,7 @@ import (
 // ear receives the messages of one node's redislocker. Each message is only a
 // hint and becomes a Wake. The look decides.
 type ear struct {
+	locker.Waker // hears what need not be counted
 	*node
 
 	locker *Locker
@@ -56,18 +57,6 @@ func (e *ear) Wanted(key string) {
 		e.locker.waker.Wanted(key)
 	}
 }
-
-// Wake passes on that a key may be free.
-func (e *ear) Wake(key string) { e.locker.waker.Wake(key) }
-
-// WakeAll passes on that messages may have been missed.
-func (e *ear) WakeAll() { e.locker.waker.WakeAll() }
-
-// Revoked passes on that an operator has released a key.
-func (e *ear) Revoked(key, owner string) { e.locker.waker.Revoked(key, owner) }
-
-// Recorded is never called: this locker keeps no records.
-func (e *ear) Recorded(string, string, string) {}
 
 // registry has the claims that messages may be about. These are the claims that
 // wait and the claims that own their key. A claim that nobody ends is dropped

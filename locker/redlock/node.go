@@ -1,12 +1,10 @@
 package redlock
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -84,10 +82,11 @@ func (n *node) out() error {
 // SetFence implements [redisnode.Node].
 func (n *node) SetFence(f redisnode.Fence) { n.fence = f }
 
-// Admit implements [redisnode.Node]. It checks a new connection. A server that has restarted has only new
-// connections. So none is used before its restart delay is over, unless
-// something between the locker and the server hides the restart.
-func (n *node) Admit(info string, err error) error {
+// Admit implements [redisnode.Node]. It checks a new connection. A server that
+// has restarted has only new connections. So none is used before its restart
+// delay is over, unless something between the locker and the server hides the
+// restart.
+func (n *node) Admit(info map[string]string, err error) error {
 	if n.restartDelay == 0 && err != nil {
 		// Without the right to INFO, a server that was given twice is not
 		// found.
@@ -97,11 +96,10 @@ func (n *node) Admit(info string, err error) error {
 		return fmt.Errorf("when the server started must be known, give the user +info "+
 			"(or see WithRestartDelay): %w", err)
 	}
-	uptime, id := facts(info)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	known := n.twin != nil
-	if n.twin = n.ids.claim(n.number, id); n.twin != nil {
+	if n.twin = n.ids.claim(n.number, info["run_id"]); n.twin != nil {
 		if !known {
 			slog.Warn("redlock: a server was given as two nodes, and counts once", "error", n.twin)
 		}
@@ -110,29 +108,13 @@ func (n *node) Admit(info string, err error) error {
 	if n.restartDelay == 0 {
 		return nil
 	}
-	if uptime < 0 {
+	seconds, err := strconv.Atoi(info["uptime_in_seconds"])
+	if err != nil {
 		return errors.New("the server does not say when it started (uptime_in_seconds), see WithRestartDelay")
 	}
-	n.outTill = time.Now().Add(n.restartDelay - uptime)
+	up := max(0, time.Duration(seconds-1)*time.Second) // INFO's whole seconds may be one too high
+	n.outTill = time.Now().Add(n.restartDelay - up)
 	return n.out()
-}
-
-// facts reads the uptime and the run id from the answer to INFO. The uptime is
-// a lower bound, or negative if unknown.
-func facts(info string) (uptime time.Duration, id string) {
-	uptime = -1
-	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), ":")
-		switch name {
-		case "uptime_in_seconds":
-			if s, err := strconv.Atoi(value); err == nil {
-				uptime = max(0, time.Duration(s-1)*time.Second) // INFO's whole seconds may be one too high
-			}
-		case "run_id":
-			id = value
-		}
-	}
-	return uptime, id
 }
 
 // identities are the run ids of the servers behind the nodes.

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func (l *Locker) ready(w locker.Waker) error {
 		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix))
 		n.janitor = lockerkit.NewJanitor(n.store)
-		if err := n.store.Open(&ear{node: n, locker: l}); err != nil { // no need to close: nothing was sent
+		if err := n.store.Open(&ear{w, n, l}); err != nil { // no need to close: nothing was sent
 			return fmt.Errorf("redlock: %w", n.of(err))
 		}
 		nodes[i] = n
@@ -120,10 +121,5 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	_ = l.life.Close(ctx, l.life.Wait) // at most a node's limit; the nodes return the same error
 	errs := l.everyNode(func(n *node) error { return errors.Join(n.janitor.Close(ctx), n.store.Close(ctx)) })
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }

@@ -1,37 +1,4 @@
--- all.lua makes claims the owners of several keys: of all of them, or of none
--- if somebody else owns one, or of those in front of the first such key.
---
--- KEYS     locks, and behind them a counter of tokens for each
--- ARGV[1]  "1" for the keys in front, "0" for all or none
--- ARGV[2]  TTL in ms
--- ARGV[3]  "1" to reserve a block of tokens for each
--- ARGV[4...] for each key what it is set to: owner id, instance id, a line about
---          the holder
---
--- Returns a list. First is the place of the first key that somebody else owns,
--- from 0, or the number of keys. Behind it are the remaining TTL in ms and the
--- start of the value of that key, or 0 and "". Behind them is the first token
--- of each key that has its owner now, or "".
-
 local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "1", 100, 500, 2000, 64, 1200000, "*guard:several-own-it*"
-
--- tokens.lua is for every script that reserves fencing tokens.
-
--- reserve reserves a block of tokens and returns the first of them, as a
--- string. The block begins at the server's clock in microseconds. If that is
--- not greater than the last token given, the block begins at the next number.
--- Tokens rise even where the counter was lost, as long as no more of them are
--- reserved than microseconds pass. A block of 64 then outlasts any two
--- requests.
---
--- The counter lasts for life ms beyond the moment when the clock has passed its
--- last token. The clock may step back by as much. With a floor, no token is
--- below it.
---
--- A counter that is no number counts as lost. Beyond 2^53 numbers are not
--- exact, and no locker writes such a counter. The error about such a counter,
--- or about one of another type, begins with COUNTER, because it says nothing
--- about the lock.
 local function reserve(key, block, life, floor)
   local time = redis.call("time")
   local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -48,7 +15,6 @@ local function reserve(key, block, life, floor)
   redis.call("set", key, string.format("%.0f", last), "px", string.format("%.0f", tonumber(life) + (last - now) / 1000))
   return string.format("%.0f", first)
 end
-
 local n = math.floor(#KEYS / 2) -- for Lua 5.4, which would return a float otherwise
 local held, ttl, about = n, 0, ""
 for i = 1, n do

@@ -1,56 +1,5 @@
--- keep.lua stands in front of release.lua. The owner stores a record, and all
--- claims that wait for one leave the queue and are told.
---
--- KEYS[6]  record
--- ARGV[1]  owner id
--- ARGV[2]  to ARGV[6] are OWN, NEXT, INBOXES, KNOWN ("1" or "0") and KEY, in
---          place of the arguments of release.lua
--- ARGV[7]  what the record is set to: the owner id, then the value
--- ARGV[8]  its TTL in ms
--- ARGV[9]  the value as messages carry it, or "" if it is too long for them
---
--- Returns 2 if an earlier request of this owner has stored the record, or what
--- release.lua returns.
-
--- release.lua ends an owner's hold, and hands the key over to the first in the
--- queue, by handover.lua or releasecrowd.lua.
---
--- ARGV[1]  owner id
---
--- The other arguments have names, because their numbers differ behind keep.lua
--- and unmark.lua:
--- ARGV[2]  KEY: the key, as messages name it
--- ARGV[3]  OWN: the owner's own entry, which leaves the queue and the crowd,
---          or ""
--- ARGV[4]  NEXT: the entry that is queued behind all others if the key goes to
---          one of them, or ""
---
--- Two more stand in the text, because they never change for a locker:
--- INBOXES  start of the channel of an inbox, before the instance id
--- KNOWN    whether the server knows who hears a message, as a single one does
---
--- Returns {1 if the owner owned the key or otherwise 0, the number of other
--- waiters, 1 if another claim has the key now or otherwise 0, the place of
--- NEXT or ""}. Returns just the first if nobody waited, and no other claim
--- owns the key.
---
--- A free key is handed on as well (law 3), because its release may have come
--- too early. An entry of a newer version stays where it is, and the key becomes
--- free. The version is the fifth value then. If the queue is a key of another
--- type, nobody waits in it and the lock is freed.
-
--- queue.lua is for every script that queues a claim, or hands a key over.
---
--- KEYS[1]  lock
--- KEYS[2]  wait queue: sorted set of entry -> place, see entry.go
--- KEYS[3]  dues: sorted set of owner id -> when its claim must be seen again,
---          in ms by the server's clock
--- KEYS[4]  last fencing token given
--- KEYS[5]  members of a crowd, see crowd.lua
-
 local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "1", 100, 500, 2000, 64, 1200000, "*guard:several-own-it*"
 local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]
-
 if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then
   redis.call("set", KEYS[6], ARGV[7], "px", ARGV[8])
   local waiting = redis.pcall("zrange", KEYS[2], 0, -1) -- without entries if it is an error
@@ -67,7 +16,6 @@ elseif redis.call("getrange", KEYS[6], 0, #ARGV[1] - 1) == ARGV[1] then -- a mar
   redis.call("pexpire", KEYS[6], redis.call("pttl", KEYS[6])) -- so that WAIT has something to wait for
   return 2
 end
-
 if OWN ~= "" then
   redis.pcall("zrem", KEYS[2], OWN)
   redis.pcall("zrem", KEYS[3], ARGV[1])
@@ -80,7 +28,6 @@ if value == ARGV[1] then
 elseif not crowded and redis.call("exists", KEYS[1]) == 1 then
   return 0 -- its holder's concern
 end
-
 local waited = redis.pcall("zcard", KEYS[2])
 if type(waited) == "table" then -- an error
   waited = 0
@@ -89,27 +36,15 @@ if waited == 0 and not crowded then
   redis.call("del", KEYS[1])
   return owned
 end
-
--- entry.lua is for every script that reads or queues entries. entry.go
--- describes an entry. Constants stand in front of it, see consts in script.go.
-
--- version returns the version of an entry, one character, or "" if no locker
--- has made the entry.
 local function version(entry)
   return string.match(entry, '^{"v":(.)', 51) or ""
 end
-
--- limit_of returns the limit of an entry, 1 for a claim that owns its key
--- alone.
 local function limit_of(entry)
   if string.sub(entry, -17, -9) == '"limit":"' then
     return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
   end
   return 1
 end
-
--- micros returns the time in µs by the server's clock, which is the same
--- throughout a script.
 local started
 local function micros()
   if not started then
@@ -118,17 +53,9 @@ local function micros()
   end
   return started
 end
-
--- clock returns the time in ms by the server's clock.
 local function clock()
   return math.floor(micros() / 1000)
 end
-
--- enqueue puts an entry in the queue and returns its place, as a string. A nil
--- place is the one behind all others: the time in µs by the server's clock, or
--- the next number if that is not greater than the last place, as when the clock
--- was set back. empty says that no entry is in the queue. enqueue returns nil
--- if a newer version has queued the last entry.
 local function enqueue(entry, place, empty)
   local last = empty and {} or redis.call("zrange", KEYS[2], -1, -1, "withscores")
   if last[1] and version(last[1]) > VERSION then
@@ -138,24 +65,6 @@ local function enqueue(entry, place, empty)
   redis.call("zadd", KEYS[2], place, entry)
   return place
 end
-
--- tokens.lua is for every script that reserves fencing tokens.
-
--- reserve reserves a block of tokens and returns the first of them, as a
--- string. The block begins at the server's clock in microseconds. If that is
--- not greater than the last token given, the block begins at the next number.
--- Tokens rise even where the counter was lost, as long as no more of them are
--- reserved than microseconds pass. A block of 64 then outlasts any two
--- requests.
---
--- The counter lasts for life ms beyond the moment when the clock has passed its
--- last token. The clock may step back by as much. With a floor, no token is
--- below it.
---
--- A counter that is no number counts as lost. Beyond 2^53 numbers are not
--- exact, and no locker writes such a counter. The error about such a counter,
--- or about one of another type, begins with COUNTER, because it says nothing
--- about the lock.
 local function reserve(key, block, life, floor)
   local time = redis.call("time")
   local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -173,18 +82,6 @@ local function reserve(key, block, life, floor)
   return string.format("%.0f", first)
 end
 local crowd = {} -- crowd.lua fills it
-
--- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand
--- in front of it.
---
--- An offer is final: once a message has told of it, nothing takes it back or
--- cuts it short. A message may reach a process that this server does not count,
--- because messages travel to the replicas too, and a subscription may be there.
--- Hence the script asks who would hear before it makes an offer.
-
--- overdue returns for how many ms a claim is overdue. If a release has queued
--- the claim and it has not looked since, its place is the time when it came. A
--- place may be ahead of a clock that was set back.
 local function overdue(owner, place)
   local now, due = clock(), place / 1000 + LOOK_EVERY
   if now > due or due > now + LOOK_EVERY + 1 then
@@ -192,10 +89,6 @@ local function overdue(owner, place)
   end
   return now - due
 end
-
--- lateness returns for how many ms the claim of an entry is overdue, or nil if
--- the claim is gone: it was not seen for QUEUE_LIFE, or no locker has made the
--- entry.
 local function lateness(entry, place)
   local made = string.find(entry, "^[mlji][f-]%d%d%d%d") and string.sub(entry, 3, 6) ~= "0000"
   if version(entry) ~= VERSION or not made then
@@ -204,10 +97,6 @@ local function lateness(entry, place)
   local late = overdue(string.sub(entry, 7, 28), tonumber(place))
   return late <= QUEUE_LIFE - LOOK_EVERY and late or nil
 end
-
--- length returns for how many ms the key is offered to the claim of an entry,
--- or nil if the claim is passed over, which the last one that may be asked is
--- not.
 local function length(entry, inbox, late, last)
   local short = tonumber(string.sub(entry, 3, 6))
   local hear = KNOWN and redis.pcall("pubsub", "numsub", inbox)
@@ -215,19 +104,12 @@ local function length(entry, inbox, late, last)
   if hear and hear > 0 then
     return late <= LATE and tonumber(string.match(entry, '^,"offer":([1-9]%d%d%d?)%D', 57)) or short
   end
-  -- Only a claim that hears may rest beyond LOOK_EVERY. A place has fractions
-  -- of a ms, which the clock has not.
   local told = string.find(entry, "^[mj]") or late < -LOOK_EVERY - 1
   if not last and (late > LATE or hear and told) then
     return nil -- most likely dead
   end
   return short -- one that only looks finds the key by itself
 end
-
--- offer makes the claim of an entry an owner of the key, beside n members or
--- alone, and tells its process. late is what lateness returned. behind is how
--- many wait behind the claim. offer returns false if the claim does not get the
--- key.
 local function offer(entry, limit, late, last, behind, n)
   local inbox, token = INBOXES .. string.sub(entry, 29, 50), "0"
   local ms = length(entry, inbox, late, last)
@@ -250,21 +132,6 @@ local function offer(entry, limit, late, last, behind, n)
     token .. " " .. string.format("%.0f", behind) .. " " .. KEY)
   return true
 end
-
--- serve.lua is for scripts that hand a key over. It follows offer.lua.
-
--- serve gives what is free of the key to those who wait, from the front of the
--- queue, until one of them may not have it. n claims own the key now, waiting
--- ones are in the queue, and more come behind them. serve drops the claims that
--- are gone. With alone, serve stops in front of a claim with a limit.
---
--- serve returns how many own the key then, -1 for one that owns it alone, or
--- nil in front of a claim with a limit. The second result is how many are left
--- in the queue, and the third the version of a newer entry in front if there is
--- one.
---
--- serve asks a hundred claims at most. The last of them gets a key that is free
--- even if that claim is most likely dead, which costs a short offer.
 local function serve(n, waiting, more, alone)
   local most, seen, joined, newer = math.min(waiting, 100), 0, false, nil
   repeat
@@ -308,12 +175,6 @@ local function serve(n, waiting, more, alone)
   end
   return n, waiting - seen, newer
 end
-
--- handover.lua goes on behind release.lua. It hands the key to the first in the
--- queue, if that claim wants to own it alone and nobody owns it.
-
--- follow queues NEXT, if the owner owned the key, and returns its place or "".
--- empty says that no entry is in the queue, and the queue has no TTL yet.
 local function follow(empty)
   if owned == 0 or NEXT == "" then
     return ""
@@ -324,7 +185,6 @@ local function follow(empty)
   end
   return place or ""
 end
-
 local n, left, newer = nil, waited, nil
 if not crowded then
   n, left, newer = serve(0, waited, owned == 1 and NEXT ~= "" and 1 or 0, true)
@@ -336,30 +196,9 @@ if not crowded then
   end
 end
 local LOCK, MEMBERS = KEYS[1], KEYS[5]
-
--- crowd.lua is for scripts that meet a crowd: several claims that own a key at
--- once. LOCK and MEMBERS in front of it are the names of the key's entries.
---
--- The entry of a claim ends with its limit, see entry.go. A claim may own the
--- key if fewer own it than its own limit, and fewer than the limit of each
--- owner (law 9). room decides that, and settle drops shares that have ended.
---
--- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
--- owner id begins with "*". Hence the lock is nobody's own, and held for plain
--- users of the name. The limit is the lowest of those that have joined. MEMBERS
--- is a sorted set: the entry of each member -> when its share ends, in ms by
--- the server's clock. Both keys end with the last share.
-
--- write makes the lock that of a crowd with this limit, for ms.
 local function write(limit, ms)
   redis.call("set", LOCK, CROWD .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
 end
-
--- settle drops the members whose share has ended, lets the keys end with the
--- last share, and returns how many members are left. With none the key is free.
---
--- The clock of some servers goes on during a script. What ends meanwhile is
--- nobody else's, and is written again. room finds its limit.
 function crowd.settle()
   local now = clock()
   while true do
@@ -381,9 +220,6 @@ function crowd.settle()
   redis.call("pexpire", MEMBERS, left)
   return redis.call("zcard", MEMBERS)
 end
-
--- room reports whether a claim of this limit may join n members, and extra ones
--- that will be members, of which the strictest allows low.
 function crowd.room(limit, n, extra, low)
   local m = n + extra
   if m >= limit or m >= low then
@@ -402,15 +238,10 @@ function crowd.room(limit, n, extra, low)
   write(lowest, math.max(redis.call("pttl", LOCK), 1))
   return m < lowest
 end
-
--- add makes an entry a member for ms. settle must follow, because the keys must
--- last as long as the last share.
 function crowd.add(entry, ms)
   redis.call("pexpire", MEMBERS, ms) -- otherwise the members may end before settle
   redis.call("zadd", MEMBERS, clock() + ms, entry)
 end
-
--- put is add beside n members.
 function crowd.put(entry, n, ms)
   local limit = limit_of(entry)
   if n == 0 then
@@ -421,13 +252,6 @@ function crowd.put(entry, n, ms)
   end
   crowd.add(entry, ms)
 end
-
--- share.lua is for scripts that ask whether a claim has a share of a key that a
--- crowd owns, see crowd.lua.
-
--- share returns the entry of a claim that is a member, and whether its share
--- has not ended. The claim is known by its entry, or for "" by its owner id
--- alone. share returns nil if there is no such member.
 local function share(owner, entry)
   if entry ~= "" then
     local ends = redis.call("zscore", MEMBERS, entry)
@@ -440,10 +264,6 @@ local function share(owner, entry)
     end
   end
 end
-
--- releasecrowd.lua goes on behind handover.lua. A crowd owns the key, or a
--- claim with a limit is the first in its queue.
-
 n = 0
 if value == CROWD then
   local own, live = share(ARGV[1], OWN)

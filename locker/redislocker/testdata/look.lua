@@ -1,59 +1,13 @@
--- look.lua finds the holder of a key, and queues a claim that will wait for it.
--- The claim wants to own the key alone. If a crowd owns it, lookcrowd.lua goes
--- on.
---
--- Returns nil if the key is free or the claim's own. The claim is out of the
--- queue then. Otherwise returns {remaining TTL in ms or -1 for none, the start
--- of the holder's value, the claim's place or "" if it is not in the queue}.
--- The claim is not queued behind an entry of a newer version. In that case the
--- place is nil, and the rest says nothing.
-
--- queue.lua is for every script that queues a claim, or hands a key over.
---
--- KEYS[1]  lock
--- KEYS[2]  wait queue: sorted set of entry -> place, see entry.go
--- KEYS[3]  dues: sorted set of owner id -> when its claim must be seen again,
---          in ms by the server's clock
--- KEYS[4]  last fencing token given
--- KEYS[5]  members of a crowd, see crowd.lua
-
--- lineup.lua is for every script by which a claim asks for its key.
---
--- ARGV[1]  owner id
--- ARGV[2]  the claim's entry, or "" if it will not wait
--- ARGV[3]  "1" if it was queued before. A claim that is not there any more was
---          granted, and must not come back (law 2)
--- ARGV[4]  its place, or "0" for the back of the queue
--- ARGV[5]  max ms until the next look at it: LOOK_EVERY, or the rest that it is
---          granted
--- ARGV[6]  INBOXES: start of the channel of an inbox, before the instance id
--- ARGV[7]  message for the owner's inbox, if the claim is new in the queue, or
---          the owner lingers: "wanted " and KEY
--- ARGV[8]  KNOWN: "1" if the server knows who hears a message, as a single
---          server does
-
 local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "1", 100, 500, 2000, 64, 1200000, "*guard:several-own-it*"
-
--- entry.lua is for every script that reads or queues entries. entry.go
--- describes an entry. Constants stand in front of it, see consts in script.go.
-
--- version returns the version of an entry, one character, or "" if no locker
--- has made the entry.
 local function version(entry)
   return string.match(entry, '^{"v":(.)', 51) or ""
 end
-
--- limit_of returns the limit of an entry, 1 for a claim that owns its key
--- alone.
 local function limit_of(entry)
   if string.sub(entry, -17, -9) == '"limit":"' then
     return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
   end
   return 1
 end
-
--- micros returns the time in µs by the server's clock, which is the same
--- throughout a script.
 local started
 local function micros()
   if not started then
@@ -62,17 +16,9 @@ local function micros()
   end
   return started
 end
-
--- clock returns the time in ms by the server's clock.
 local function clock()
   return math.floor(micros() / 1000)
 end
-
--- enqueue puts an entry in the queue and returns its place, as a string. A nil
--- place is the one behind all others: the time in µs by the server's clock, or
--- the next number if that is not greater than the last place, as when the clock
--- was set back. empty says that no entry is in the queue. enqueue returns nil
--- if a newer version has queued the last entry.
 local function enqueue(entry, place, empty)
   local last = empty and {} or redis.call("zrange", KEYS[2], -1, -1, "withscores")
   if last[1] and version(last[1]) > VERSION then
@@ -82,12 +28,6 @@ local function enqueue(entry, place, empty)
   redis.call("zadd", KEYS[2], place, entry)
   return place
 end
-
--- line_up queues the claim behind the owner with this value, unless the claim
--- was queued before, and notes when it must be seen again. line_up returns the
--- claim's place, "" if the claim was queued before and is not there any more, or
--- nil behind an entry of a newer version. The second result is whether the
--- owner's process must be told (law 4).
 local function line_up(value)
   local place, tell = redis.call("zscore", KEYS[2], ARGV[2]), false
   if place then
@@ -115,7 +55,6 @@ local function line_up(value)
   end
   return place, tell
 end
-
 local ttl = redis.call("pttl", KEYS[1])
 local value = redis.call("getrange", KEYS[1], 0, 2047)
 if string.sub(value, 1, #CROWD) ~= CROWD then
@@ -129,7 +68,6 @@ if string.sub(value, 1, #CROWD) ~= CROWD then
   if ARGV[2] == "" then
     return {ttl, value, ""}
   end
-
   local place, tell = line_up(value)
   if not place then
     return {ttl, value}
@@ -139,24 +77,6 @@ if string.sub(value, 1, #CROWD) ~= CROWD then
   end
   return {ttl, value, place}
 end
-
--- tokens.lua is for every script that reserves fencing tokens.
-
--- reserve reserves a block of tokens and returns the first of them, as a
--- string. The block begins at the server's clock in microseconds. If that is
--- not greater than the last token given, the block begins at the next number.
--- Tokens rise even where the counter was lost, as long as no more of them are
--- reserved than microseconds pass. A block of 64 then outlasts any two
--- requests.
---
--- The counter lasts for life ms beyond the moment when the clock has passed its
--- last token. The clock may step back by as much. With a floor, no token is
--- below it.
---
--- A counter that is no number counts as lost. Beyond 2^53 numbers are not
--- exact, and no locker writes such a counter. The error about such a counter,
--- or about one of another type, begins with COUNTER, because it says nothing
--- about the lock.
 local function reserve(key, block, life, floor)
   local time = redis.call("time")
   local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -176,30 +96,9 @@ end
 local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)
 local crowd = {} -- crowd.lua fills it
 local LOCK, MEMBERS = KEYS[1], KEYS[5]
-
--- crowd.lua is for scripts that meet a crowd: several claims that own a key at
--- once. LOCK and MEMBERS in front of it are the names of the key's entries.
---
--- The entry of a claim ends with its limit, see entry.go. A claim may own the
--- key if fewer own it than its own limit, and fewer than the limit of each
--- owner (law 9). room decides that, and settle drops shares that have ended.
---
--- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
--- owner id begins with "*". Hence the lock is nobody's own, and held for plain
--- users of the name. The limit is the lowest of those that have joined. MEMBERS
--- is a sorted set: the entry of each member -> when its share ends, in ms by
--- the server's clock. Both keys end with the last share.
-
--- write makes the lock that of a crowd with this limit, for ms.
 local function write(limit, ms)
   redis.call("set", LOCK, CROWD .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
 end
-
--- settle drops the members whose share has ended, lets the keys end with the
--- last share, and returns how many members are left. With none the key is free.
---
--- The clock of some servers goes on during a script. What ends meanwhile is
--- nobody else's, and is written again. room finds its limit.
 function crowd.settle()
   local now = clock()
   while true do
@@ -221,9 +120,6 @@ function crowd.settle()
   redis.call("pexpire", MEMBERS, left)
   return redis.call("zcard", MEMBERS)
 end
-
--- room reports whether a claim of this limit may join n members, and extra ones
--- that will be members, of which the strictest allows low.
 function crowd.room(limit, n, extra, low)
   local m = n + extra
   if m >= limit or m >= low then
@@ -242,15 +138,10 @@ function crowd.room(limit, n, extra, low)
   write(lowest, math.max(redis.call("pttl", LOCK), 1))
   return m < lowest
 end
-
--- add makes an entry a member for ms. settle must follow, because the keys must
--- last as long as the last share.
 function crowd.add(entry, ms)
   redis.call("pexpire", MEMBERS, ms) -- otherwise the members may end before settle
   redis.call("zadd", MEMBERS, clock() + ms, entry)
 end
-
--- put is add beside n members.
 function crowd.put(entry, n, ms)
   local limit = limit_of(entry)
   if n == 0 then
@@ -261,18 +152,6 @@ function crowd.put(entry, n, ms)
   end
   crowd.add(entry, ms)
 end
-
--- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand
--- in front of it.
---
--- An offer is final: once a message has told of it, nothing takes it back or
--- cuts it short. A message may reach a process that this server does not count,
--- because messages travel to the replicas too, and a subscription may be there.
--- Hence the script asks who would hear before it makes an offer.
-
--- overdue returns for how many ms a claim is overdue. If a release has queued
--- the claim and it has not looked since, its place is the time when it came. A
--- place may be ahead of a clock that was set back.
 local function overdue(owner, place)
   local now, due = clock(), place / 1000 + LOOK_EVERY
   if now > due or due > now + LOOK_EVERY + 1 then
@@ -280,10 +159,6 @@ local function overdue(owner, place)
   end
   return now - due
 end
-
--- lateness returns for how many ms the claim of an entry is overdue, or nil if
--- the claim is gone: it was not seen for QUEUE_LIFE, or no locker has made the
--- entry.
 local function lateness(entry, place)
   local made = string.find(entry, "^[mlji][f-]%d%d%d%d") and string.sub(entry, 3, 6) ~= "0000"
   if version(entry) ~= VERSION or not made then
@@ -292,10 +167,6 @@ local function lateness(entry, place)
   local late = overdue(string.sub(entry, 7, 28), tonumber(place))
   return late <= QUEUE_LIFE - LOOK_EVERY and late or nil
 end
-
--- length returns for how many ms the key is offered to the claim of an entry,
--- or nil if the claim is passed over, which the last one that may be asked is
--- not.
 local function length(entry, inbox, late, last)
   local short = tonumber(string.sub(entry, 3, 6))
   local hear = KNOWN and redis.pcall("pubsub", "numsub", inbox)
@@ -303,19 +174,12 @@ local function length(entry, inbox, late, last)
   if hear and hear > 0 then
     return late <= LATE and tonumber(string.match(entry, '^,"offer":([1-9]%d%d%d?)%D', 57)) or short
   end
-  -- Only a claim that hears may rest beyond LOOK_EVERY. A place has fractions
-  -- of a ms, which the clock has not.
   local told = string.find(entry, "^[mj]") or late < -LOOK_EVERY - 1
   if not last and (late > LATE or hear and told) then
     return nil -- most likely dead
   end
   return short -- one that only looks finds the key by itself
 end
-
--- offer makes the claim of an entry an owner of the key, beside n members or
--- alone, and tells its process. late is what lateness returned. behind is how
--- many wait behind the claim. offer returns false if the claim does not get the
--- key.
 local function offer(entry, limit, late, last, behind, n)
   local inbox, token = INBOXES .. string.sub(entry, 29, 50), "0"
   local ms = length(entry, inbox, late, last)
@@ -338,21 +202,6 @@ local function offer(entry, limit, late, last, behind, n)
     token .. " " .. string.format("%.0f", behind) .. " " .. KEY)
   return true
 end
-
--- serve.lua is for scripts that hand a key over. It follows offer.lua.
-
--- serve gives what is free of the key to those who wait, from the front of the
--- queue, until one of them may not have it. n claims own the key now, waiting
--- ones are in the queue, and more come behind them. serve drops the claims that
--- are gone. With alone, serve stops in front of a claim with a limit.
---
--- serve returns how many own the key then, -1 for one that owns it alone, or
--- nil in front of a claim with a limit. The second result is how many are left
--- in the queue, and the third the version of a newer entry in front if there is
--- one.
---
--- serve asks a hundred claims at most. The last of them gets a key that is free
--- even if that claim is most likely dead, which costs a short offer.
 local function serve(n, waiting, more, alone)
   local most, seen, joined, newer = math.min(waiting, 100), 0, false, nil
   repeat
@@ -396,12 +245,6 @@ local function serve(n, waiting, more, alone)
   end
   return n, waiting - seen, newer
 end
-
--- ahead.lua is for scripts by which a claim asks for a key that a crowd may
--- own.
-
--- ahead reports whether a claim that was seen lately stands in front of this
--- entry, or of its place if it is not in the queue (law 10).
 local function ahead(entry, place)
   for i = 0, 99 do
     local other = redis.call("zrange", KEYS[2], i, i, "withscores")
@@ -414,10 +257,6 @@ local function ahead(entry, place)
   end
   return true
 end
-
--- lookcrowd.lua goes on behind look.lua. A crowd owns the key, so a claim that
--- wants to own it alone has to wait, see wait.lua.
-
 local n, waits = crowd.settle(), ARGV[2] ~= ""
 if n > 0 then
   n = serve(n, redis.call("zcard", KEYS[2]), 0) -- a share may have ended
@@ -429,11 +268,6 @@ if n == 0 then
   end
   return false
 end
-
--- wait.lua goes on behind enter.lua and lookcrowd.lua. n members own the key,
--- or for -1 a claim that owns it alone. The claim is queued if it waits, and
--- the owners' processes are told, each once, that somebody waits.
-
 local place, tell = "", false
 if waits then
   place, tell = line_up(value)

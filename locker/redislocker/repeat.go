@@ -6,35 +6,34 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
 )
 
 const (
-	recentMost  = 4096                   // max releases kept; more push the oldest out
-	recentTick  = 150 * time.Millisecond // between two looks at where the keys live
-	recentLooks = 3                      // looks in a row that find a key elsewhere before it is released again
-	recentChunk = 256                    // releases looked at under one hold of the mutex
+	repeatMost  = 4096                   // max releases kept; more push the oldest out
+	repeatTick  = 150 * time.Millisecond // between two looks at where the keys live
+	repeatLooks = 3                      // looks in a row that find a key elsewhere before it is released again
+	repeatChunk = 256                    // releases looked at under one hold of the mutex
 )
 
-// recent keeps the releases of the last TTL, and the claims that were given up.
-// A release sent to a primary that has just been replaced is lost. The new
+// repeater keeps the releases of the last TTL, and the claims that were given
+// up. A release sent to a primary that has just been replaced is lost. The new
 // primary then still has the key, although its owner has long released it, and
 // nobody gets it until its TTL ends. So when a key lives elsewhere than before,
-// recent releases it once more by this owner id. An owner id never comes back,
+// repeater releases it once more by this owner id. An owner id never comes back,
 // so that harms nobody.
-type recent struct {
+type repeater struct {
 	primary func(key string) string // where key lives, as far as the client knows: asks nobody
 	// ask sends a request to the primary of each key, so that the client learns
 	// where the key is.
-	ask     func(ctx context.Context, keys []string)
-	free    func(key, owner string) // releases key in the background
-	ctx     context.Context         // of asking
-	cancel  context.CancelFunc      // ends it
-	watcher sync.WaitGroup          // the goroutine that watches; at most one
-	trip    *redisconn.Trip         // to the primary; nil: it is near
+	ask  func(ctx context.Context, keys []string)
+	free func(key, owner string) // releases key in the background
+	life *lockerkit.Life         // of the goroutine that watches; at most one
+	trip *redisconn.Trip         // to the primary; nil: it is near
 
 	mu       sync.Mutex // guards the fields below; never held across I/O
-	ring     []ended    // grows to recentMost, and is then overwritten from next on
+	ring     []ended    // grows to repeatMost, and is then overwritten from next on
 	next     int
 	last     time.Time // when the last TTL in the ring ends
 	watching bool
@@ -48,50 +47,45 @@ type ended struct {
 	seen       int       // looks in a row that found key elsewhere
 }
 
-func newRecent(primary func(string) string, ask func(context.Context, []string), free func(key, owner string)) *recent {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // serves every caller, until close
-	return &recent{primary: primary, ask: ask, free: free, ctx: ctx, cancel: cancel}
-}
-
-// note keeps a release that is about to be sent, of a key with this TTL. A nil
-// recent keeps none.
-func (r *recent) note(key, owner string, ttl time.Duration) {
+// note keeps a release that is about to be sent, of a key with this TTL. It is
+// called within a call of the life. A nil repeater keeps none.
+func (r *repeater) note(key, owner string, ttl time.Duration) {
 	if r == nil {
 		return
 	}
 	e := ended{key: key, owner: owner, at: r.primary(key), until: time.Now().Add(ttl)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.ring) < recentMost {
+	if len(r.ring) < repeatMost {
 		r.ring = append(r.ring, e)
 	} else {
 		r.ring[r.next] = e
-		r.next = (r.next + 1) % recentMost
+		r.next = (r.next + 1) % repeatMost
 	}
 	if e.until.After(r.last) {
 		r.last = e.until
 	}
-	if !r.watching && r.ctx.Err() == nil {
+	if !r.watching {
 		r.watching = true
-		r.watcher.Go(r.watch) // ends with close, or when the ring has nothing left to look at
+		r.life.Serve(r.watch) // ends with the life, or when the ring has nothing left to look at
 	}
 }
 
 // watch looks at where the keys live, as long as the ring has releases.
-func (r *recent) watch() {
-	tick := time.NewTicker(recentTick)
+func (r *repeater) watch() {
+	tick := time.NewTicker(repeatTick)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-r.ctx.Done():
+		case <-r.life.Context().Done():
 			return
 		}
 		keys, ok := r.sample()
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, limits.Apart(r.trip.Patience(2*recentTick)))
+		ctx, cancel := context.WithTimeout(r.life.Context(), limits.Apart(r.trip.Patience(2*repeatTick)))
 		r.ask(ctx, keys)
 		cancel()
 		r.look()
@@ -100,7 +94,7 @@ func (r *recent) watch() {
 
 // sample returns one key for each place where keys live. If ok is false, no
 // releases are left and the watcher ends.
-func (r *recent) sample() (keys []string, ok bool) {
+func (r *repeater) sample() (keys []string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -119,13 +113,13 @@ func (r *recent) sample() (keys []string, ok bool) {
 }
 
 // look releases again the keys that live elsewhere now. It does so after
-// recentLooks looks in a row that found this. Others may still be with the old
+// repeatLooks looks in a row that found this. Others may still be with the old
 // primary and hold the keys there.
-func (r *recent) look() {
+func (r *repeater) look() {
 	var again []ended
-	for from := 0; ; from += recentChunk {
+	for from := 0; ; from += repeatChunk {
 		r.mu.Lock()
-		chunk := r.ring[min(from, len(r.ring)):min(from+recentChunk, len(r.ring))]
+		chunk := r.ring[min(from, len(r.ring)):min(from+repeatChunk, len(r.ring))]
 		now := time.Now()
 		for i := range chunk {
 			e := &chunk[i]
@@ -137,7 +131,7 @@ func (r *recent) look() {
 			case now.After(e.until):
 				continue
 			}
-			if e.seen++; e.seen == recentLooks {
+			if e.seen++; e.seen == repeatLooks {
 				e.at, e.seen = at, 0
 				again = append(again, *e)
 			}
@@ -150,15 +144,4 @@ func (r *recent) look() {
 	for _, e := range again {
 		r.free(e.key, e.owner)
 	}
-}
-
-// close ends the watcher and waits for it.
-func (r *recent) close() {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	r.cancel() // under the mutex: none begins after it
-	r.mu.Unlock()
-	r.watcher.Wait()
 }

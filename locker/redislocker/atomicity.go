@@ -3,7 +3,6 @@ package redislocker
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
@@ -21,15 +20,11 @@ for i = 1, 300 do redis.call("get", KEYS[1]) end
 return redis.call("del", KEYS[1])`
 )
 
-// steps remembers that scripts are one step on the server of a locker, so that
-// a readiness probe does not try it again and again.
-type steps struct{ known, garnet atomic.Bool }
-
-// checkSteps finds a server whose scripts are not one step: somebody else sees
-// a flag that a script raises and lowers.
-func (l checker) checkSteps(ctx context.Context) error {
-	if l.steps.known.Load() {
-		return l.steps.warning()
+// checkAtomicity finds a server whose scripts are not one step: somebody else
+// sees a flag that a script raises and lowers.
+func (l checker) checkAtomicity(ctx context.Context) error {
+	if known := l.atomicity.Load(); known != nil {
+		return *known // so that a readiness probe does not try it again and again
 	}
 	flag := l.names.lock(probeKey())
 	watch, done, err := l.conn.OneConn(ctx, flag)
@@ -52,27 +47,24 @@ func (l checker) checkSteps(ctx context.Context) error {
 			return l.tryError(err)
 		}
 	}
-	return l.readInfo(ctx, "server", func(info map[string]string, err error) error {
-		if info["garnet_version"] != "" {
-			l.steps.garnet.Store(true)
+	found := l.info(ctx, "server", func(info map[string]string, err error) error {
+		switch {
+		case err != nil && !l.refused(err):
+			return unclear(err)
+		case info["garnet_version"] != "":
+			return finding(FindingScripts, locker.Warn, "the server is Garnet, whose scripts are one step only with "+
+				"--lua-transaction-mode: the opposite was not seen, so see that it is set")
 		}
-		l.steps.known.Store(err == nil || l.refused(err))
-		return l.steps.warning()
-	})
-}
-
-// warning is about a server whose scripts may not be one step, though that was
-// not seen.
-func (s *steps) warning() error {
-	if !s.garnet.Load() {
 		return nil
+	})
+	if !errors.Is(found, locker.ErrUnavailable) {
+		l.atomicity.Store(&found)
 	}
-	return finding(FindingScripts, locker.Warn, "the server is Garnet, whose scripts are one step only with "+
-		"--lua-transaction-mode: the opposite was not seen, so see that it is set")
+	return found
 }
 
 // sees reports whether one of many reads finds the flag raised.
-func (l checker) sees(ctx context.Context, send redisconn.Way, flag any) bool {
+func (l checker) sees(ctx context.Context, send redisconn.SendFunc, flag any) bool {
 	reads := make([]command, stepReads)
 	for i := range reads {
 		reads[i] = redisconn.NewCommand(ctx, "exists", flag)

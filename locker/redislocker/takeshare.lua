@@ -1,6 +1,6 @@
--- enter.lua makes a claim with a limit an owner of its key, beside others, or
--- finds the owner and queues the claim. Such claims have this script in place
--- of redislock and look.lua. ARGV[2] is always the claim's entry.
+-- takeshare.lua makes a claim with a limit an owner of its key, beside others,
+-- or finds the owner and queues the claim. Such claims have this script in
+-- place of redislock and look.lua. ARGV[2] is always the claim's entry.
 --
 -- ARGV[9]  "1" if the claim waits, or was queued before
 -- ARGV[10] TTL of its share in ms

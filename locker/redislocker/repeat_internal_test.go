@@ -25,19 +25,20 @@ type elsewhere struct {
 	freed []string
 }
 
-func (e *elsewhere) recent(t *testing.T) *recent {
+func (e *elsewhere) repeater(t *testing.T) *repeater {
 	t.Helper()
 	e.move("a")
-	r := newRecent(
-		func(string) string { return *e.at.Load() },
-		func(context.Context, []string) { e.asked.Add(1) },
-		func(key, owner string) {
+	r := &repeater{
+		primary: func(string) string { return *e.at.Load() },
+		ask:     func(context.Context, []string) { e.asked.Add(1) },
+		free: func(key, owner string) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.freed = append(e.freed, key+" "+owner)
 		},
-	)
-	t.Cleanup(r.close)
+		life: opened(t),
+	}
+	t.Cleanup(r.life.End)
 	return r
 }
 
@@ -52,7 +53,7 @@ func (e *elsewhere) all() string {
 func TestReleasesOfTheLastTTLComeAgainOnceTheirKeysLiveElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e elsewhere
-		r := e.recent(t)
+		r := e.repeater(t)
 		r.note("old", "1", time.Second)
 		time.Sleep(2 * time.Second)
 		r.note("k", "2", 10*time.Second)
@@ -62,20 +63,20 @@ func TestReleasesOfTheLastTTLComeAgainOnceTheirKeysLiveElsewhere(t *testing.T) {
 			t.Errorf("freed %v before anything moved", e.all())
 		}
 		e.move("b")
-		time.Sleep(recentTick)
+		time.Sleep(repeatTick)
 		e.move("a") // a rumour
 		time.Sleep(time.Second)
 		if e.all() != "[]" {
 			t.Errorf("freed %v after a look that found them elsewhere", e.all())
 		}
 		e.move("b")
-		time.Sleep((recentLooks + 1) * recentTick)
+		time.Sleep((repeatLooks + 1) * repeatTick)
 		if got := e.all(); got != "[k 2 k 3]" {
 			t.Errorf("freed %v, want k 2 and k 3", got)
 		}
 		time.Sleep(2 * time.Second)
 		e.move("c") // and once more
-		time.Sleep((recentLooks + 1) * recentTick)
+		time.Sleep((repeatLooks + 1) * repeatTick)
 		if got := e.all(); got != "[k 2 k 3 k 2 k 3]" {
 			t.Errorf("freed %v, want both again", got)
 		}
@@ -85,7 +86,7 @@ func TestReleasesOfTheLastTTLComeAgainOnceTheirKeysLiveElsewhere(t *testing.T) {
 func TestNothingIsAskedWhenNoReleaseIsRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e elsewhere
-		r := e.recent(t)
+		r := e.repeater(t)
 		r.note("k", "1", time.Second)
 		time.Sleep(3 * time.Second)
 		asked := e.asked.Load()
@@ -95,7 +96,7 @@ func TestNothingIsAskedWhenNoReleaseIsRecent(t *testing.T) {
 		}
 		r.note("k", "2", time.Second) // it begins anew
 		e.move("b")
-		time.Sleep((recentLooks + 1) * recentTick)
+		time.Sleep((repeatLooks + 1) * repeatTick)
 		if got := e.all(); got != "[k 2]" {
 			t.Errorf("freed %v, want k 2", got)
 		}
@@ -105,12 +106,12 @@ func TestNothingIsAskedWhenNoReleaseIsRecent(t *testing.T) {
 func TestRecentReleasesAreBoundedAndCostNoAllocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e elsewhere
-		r := e.recent(t)
-		for range 3 * recentMost {
+		r := e.repeater(t)
+		for range 3 * repeatMost {
 			r.note("k", "1", time.Hour)
 		}
-		if n := len(r.ring); n != recentMost {
-			t.Errorf("%d releases are kept, want %d", n, recentMost)
+		if n := len(r.ring); n != repeatMost {
+			t.Errorf("%d releases are kept, want %d", n, repeatMost)
 		}
 		if n := testing.AllocsPerRun(1000, func() { r.note("k", "2", time.Hour) }); n != 0 {
 			t.Errorf("%v allocations for a release", n)
@@ -119,9 +120,7 @@ func TestRecentReleasesAreBoundedAndCostNoAllocation(t *testing.T) {
 }
 
 func TestAServerThatNeverChangesKeepsNoReleases(t *testing.T) {
-	var r *recent
-	r.note("k", "1", time.Hour)
-	r.close()
+	var r *repeater
 	if n := testing.AllocsPerRun(100, func() { r.note("k", "1", time.Hour) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -136,11 +135,11 @@ func TestClaimsThatAreGivenUpAreKeptToo(t *testing.T) {
 	}
 	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
 	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
-	l.recent.mu.Lock()
-	if n := len(l.recent.ring); n != 1 {
+	l.repeater.mu.Lock()
+	if n := len(l.repeater.ring); n != 1 {
 		t.Errorf("%d claims are kept, want 1", n)
 	}
-	l.recent.mu.Unlock()
+	l.repeater.mu.Unlock()
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

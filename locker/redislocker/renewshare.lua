@@ -1,5 +1,5 @@
--- stay.lua gives a claim with a limit its full TTL again, if its share of the
--- key has not ended. The script never creates a key, and never puts back a
+-- renewshare.lua gives a claim with a limit its full TTL again, if its share of
+-- the key has not ended. The script never creates a key, and never puts back a
 -- share.
 --
 -- KEYS[1]  lock

@@ -16,7 +16,7 @@ var ErrUnknownClient = errors.New("the client is of a type whose connections are
 // WAIT is about the writes of its own connection. OneConn waits while too many
 // connections are in use, so that the pool has others left for renewals. It
 // returns ErrBusy if ctx ends first, and ErrUnknownClient.
-func (c *Conns) OneConn(ctx context.Context, name string) (send Way, done func(), err error) {
+func (c *Conns) OneConn(ctx context.Context, name string) (send SendFunc, done func(), err error) {
 	client, err := c.nodeClient(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -24,7 +24,7 @@ func (c *Conns) OneConn(ctx context.Context, name string) (send Way, done func()
 	if client == nil {
 		return nil, nil, ErrUnknownClient
 	}
-	place := c.places.of(client.Options().Addr, newPlaces)
+	place := c.alone.of(client.Options().Addr, newAlone)
 	select {
 	case place <- struct{}{}:
 	case <-ctx.Done():
@@ -41,6 +41,6 @@ func (c *Conns) OneConn(ctx context.Context, name string) (send Way, done func()
 // a time.
 const maxAlone = poolSize * 3 / 4
 
-// newPlaces returns the places of those who use a connection to a server alone.
+// newAlone returns the places of those who use a connection to a server alone.
 // A send takes a place and a receive frees it.
-func newPlaces() chan struct{} { return make(chan struct{}, maxAlone) }
+func newAlone() chan struct{} { return make(chan struct{}, maxAlone) }
