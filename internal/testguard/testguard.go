@@ -73,7 +73,9 @@ func HandsOver(t testing.TB, g, other *guard.Guard) {
 	t.Helper()
 	got := make(chan error, 1)
 	err := g.Do(t.Context(), "k", func(context.Context) error {
-		go func() { got <- other.Do(t.Context(), "k", func(context.Context) error { return nil }) }() // ends with its one call
+		go func() { // ends with its one call
+			got <- other.Do(t.Context(), "k", func(context.Context) error { return nil })
+		}()
 		Waiting(t, g, "k", 1)
 		return nil
 	})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-lockguard/guard/fence/sqlfence"
 	"github.com/go-lockguard/guard/fence/sqlresult"
-	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 )
 
 // Instances that start together run the same schema.
@@ -23,7 +23,7 @@ func TestProcessesMayRunOneSchemaAtOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, schema := range []string{fences.Schema(), results.Schema()} {
-					sqltest.AtOnce(t, func() (do func() error) {
+					sqlcrowd.AtOnce(t, func() (do func() error) {
 						conn, err := d.db.Conn(t.Context())
 						if err != nil {
 							t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
@@ -84,7 +85,7 @@ func TestLockerOnAServerThatHangs(t *testing.T) {
 
 func TestMigrateIsSafeBesideOthers(t *testing.T) {
 	name := mysqllocker.WithTable(fmt.Sprintf("lease_%d", tables.Add(1)))
-	sqltest.AtOnce(t, func() (do func() error) {
+	sqlcrowd.AtOnce(t, func() (do func() error) {
 		l := mysqllocker.New(open(t), name)
 		return func() error { return l.Migrate(t.Context()) }
 	})

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 )
@@ -81,7 +81,7 @@ func TestBothLocksExcludeTheOldCode(t *testing.T) {
 		}
 		return err
 	}
-	sqltest.Exclude(t, old, func(ctx context.Context, deduct func(context.Context, string) error) error {
+	sqlcrowd.Exclude(t, old, func(ctx context.Context, deduct func(context.Context, string) error) error {
 		return g.Do(ctx, guard.Key("stock", "42"), func(ctx context.Context) error { return old(ctx, deduct) })
 	})
 }

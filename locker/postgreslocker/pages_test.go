@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -69,7 +69,7 @@ func bothLocks(ctx context.Context, g *guard.Guard, sku string, old func(context
 func TestBothLocksExcludeTheOldCode(t *testing.T) {
 	l, _ := pair(t)
 	g, p := testguard.Patient(t, l), pool(t)
-	sqltest.Exclude(t, func(ctx context.Context, deduct func(context.Context, string) error) error {
+	sqlcrowd.Exclude(t, func(ctx context.Context, deduct func(context.Context, string) error) error {
 		return withAdvisoryLock(ctx, p, "42", deduct)
 	}, func(ctx context.Context, deduct func(context.Context, string) error) error {
 		return bothLocks(ctx, g, "42", func(ctx context.Context, sku string) error {

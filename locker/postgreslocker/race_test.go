@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
-	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -27,7 +27,7 @@ func TestProcessesMayRunTheSchemaAtOnce(t *testing.T) {
 	t.Parallel()
 	for round := range 5 {
 		schema := postgreslocker.New(pool(t), postgreslocker.WithTable("at_once_"+strconv.Itoa(round))).Schema()
-		sqltest.AtOnce(t, func() (do func() error) {
+		sqlcrowd.AtOnce(t, func() (do func() error) {
 			conn, err := pgx.Connect(t.Context(), server.URL)
 			if err != nil {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
-	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
@@ -91,7 +91,7 @@ func TestCloseGivesUpOnADatabaseThatHangs(t *testing.T) {
 
 func TestMigrateIsSafeBesideOthers(t *testing.T) {
 	file := newFile(t)
-	sqltest.AtOnce(t, func() (do func() error) {
+	sqlcrowd.AtOnce(t, func() (do func() error) {
 		db, err := sql.Open("sqlite", dsn(file))
 		if err != nil {
 			t.Fatal(err)
