@@ -2,6 +2,7 @@ package rowlocker
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,35 @@ func sharing(owner string, limit int, wait bool) *request {
 }
 
 func releases(owner string) *request { return &request{verb: release, key: "k", owner: owner} }
+
+func TestADeadClaimInFrontKeepsACrowdShutForAWhile(t *testing.T) {
+	r := at(row{}, 100)
+	r.apply(sharing("a", locker.NoLimit, false))
+	r.apply(sharing("dead", 1, true))
+	for second, want := range map[float64]bool{100.95: false, 101.05: true} {
+		r := at(r, second)
+		r.owners = slices.Clone(r.owners)
+		if res := r.apply(sharing("b", locker.NoLimit, true)); res.ok != want {
+			t.Errorf("%v s after its only look: a reader gets in: %v, want %v", second-100, res.ok, want)
+		}
+	}
+	early := sharing("b", locker.NoLimit, true)
+	early.try.Place = 1
+	if res := r.apply(early); !res.ok {
+		t.Errorf("a claim with an earlier place: %+v, want it not to stay behind", res)
+	}
+}
+
+func TestAKeyThatNobodyOwnsIsAnybodys(t *testing.T) {
+	r := at(row{}, 100)
+	r.apply(sharing("a", locker.NoLimit, false))
+	r.apply(sharing("first", 1, true))
+	r.owners[0].Ends = 100e6 + 100e3
+	r = at(r, 100.2)
+	if res := r.apply(sharing("b", locker.NoLimit, true)); !res.ok {
+		t.Errorf("%+v, want law 7 to let b barge", res)
+	}
+}
 
 func TestAWriteLetsInNoMoreThanARequestHolds(t *testing.T) {
 	r := at(row{}, 100)

@@ -77,3 +77,12 @@ func TestARecordDoesNotHoldTheKeyOfADeadOwner(t *testing.T) {
 		}
 	}
 }
+
+// A Forget may arrive late, when another claim has left a record.
+func TestALateForgetLeavesTheRecordOfAnother(t *testing.T) {
+	r := at(once(t), 101)
+	r.apply(keeps("a"))
+	if res := r.apply(&request{verb: forget, key: "k", owner: "b"}); res.ok || r.left() == nil {
+		t.Errorf("%+v, the record is left: %v", res, r.left() != nil)
+	}
+}

@@ -84,3 +84,26 @@ func TestACrashDoesNotUndoAReleaseByForce(t *testing.T) {
 		}
 	}
 }
+
+func TestAPlaceIsTakenAgainBehindThoseThatHaveIt(t *testing.T) {
+	r := at(held(t), 101)
+	q := asks("d", true)
+	q.try.Place = locker.Place(r.queue[0].Place)
+	r.apply(q)
+	var order []string
+	for _, w := range r.queue {
+		order = append(order, w.Owner)
+	}
+	if !slices.Equal(order, []string{"b", "d", "c"}) {
+		t.Errorf("the queue is %v, want b d c", order)
+	}
+}
+
+func TestAKeyThatAStrangerOwnsIsNotRevoked(t *testing.T) {
+	for _, owner := range []string{"b", "x"} {
+		r := at(held(t), 101)
+		if res := r.apply(&request{verb: revoke, key: "k", owner: owner}); res.ok || r.dirty || len(r.queue) != 2 {
+			t.Errorf("revoke by %s: %+v, queue %+v", owner, res, r.queue)
+		}
+	}
+}
