@@ -8,6 +8,15 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
+func TestALookKeepsThePlace(t *testing.T) {
+	w := peers(t, "a", "b")
+	w.acquire(0, claim("a", "k"))
+	b := claim("b", "k")
+	if place, again := w.wait(1, b), w.wait(1, b); again != place {
+		t.Errorf("looking again moved from place %d to %d", place, again)
+	}
+}
+
 func TestGrantForNobodyGoesOn(t *testing.T) {
 	w := peers(t, "a", "b", "closed", "c")
 	a, c := claim("a", "k"), claim("c", "k")
