@@ -17,6 +17,7 @@ import (
 // Run runs all tests. newStore returns a function that makes lockers of a new
 // store. Each locker is a process that has never looked before.
 func Run(t *testing.T, newStore func(t *testing.T) (process func() locker.Locker)) {
+	t.Helper()
 	t.Run("a mark does not hold the key of a dead process", func(t *testing.T) {
 		t.Parallel() // it mostly waits
 		marksHoldNoKey(t, newStore(t))

@@ -15,14 +15,6 @@ func at(r row, second float64) row {
 	return r
 }
 
-// sole returns the owner that is alone, or "".
-func sole(r *row) string {
-	if own := r.alone(); own != nil {
-		return own.Owner
-	}
-	return ""
-}
-
 const ttl = int64(10 * time.Second / time.Microsecond)
 
 func asks(owner string, wait bool) *request {

@@ -14,6 +14,7 @@ import (
 // that makes lockers of one store there, which reach the server at addr.
 // Several goroutines call store at once.
 func RunFaulty(t *testing.T, store func(t *testing.T) (server string, open func(addr string) locker.Locker)) {
+	t.Helper()
 	for name, fault := range map[string]func(*faultpipe.Lossy) (mend func()){
 		"the server hangs":    func(p *faultpipe.Lossy) func() { return p.Cut(true, true) },
 		"requests get lost":   func(p *faultpipe.Lossy) func() { return p.Cut(true, false) },
