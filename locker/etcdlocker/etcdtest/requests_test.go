@@ -66,8 +66,8 @@ func claimed(key string, limit int) *locker.Claim {
 	return &locker.Claim{Key: key, Owner: lockerkit.NewID(), TTL: time.Minute, Limit: limit}
 }
 
-// Package rowlocker counts what each call asks of a store. One of that is one
-// request of etcd.
+// Package rowlocker counts the reads and writes of each call. Each of them is
+// one request of etcd.
 func TestACallIsOneRequest(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
