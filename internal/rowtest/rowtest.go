@@ -18,7 +18,7 @@ import (
 // store. Each locker is a process that has never looked before.
 func Run(t *testing.T, newStore func(t *testing.T) (process func() locker.Locker)) {
 	t.Helper()
-	t.Run("a mark does not hold the key of a dead process", func(t *testing.T) {
+	t.Run("a mark does not hold a key that nobody renews", func(t *testing.T) {
 		t.Parallel() // it mostly waits
 		marksHoldNoKey(t, newStore(t))
 	})
@@ -63,11 +63,11 @@ func inspect(t *testing.T, l locker.Locker) locker.KeyState {
 	return s
 }
 
-// marksHoldNoKey has a process die that has left a mark, whose row stays for
-// long.
+// marksHoldNoKey leaves a mark, whose row stays for long, under a lease that
+// nobody renews.
 func marksHoldNoKey(t *testing.T, process func() locker.Locker) {
 	t.Helper()
-	in(t, process(), func(l locker.Locker) {
+	in(t, process(), func(l locker.Locker) { // it lives, as a janitor does
 		c := claim(10*time.Second, true) // Begin comes before its end
 		if !acquires(t, l, c) {
 			t.Fatal("the key is not free")
@@ -75,14 +75,14 @@ func marksHoldNoKey(t *testing.T, process func() locker.Locker) {
 		if _, err := l.Begin(t.Context(), c, locker.Record{Value: "mark", TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-	})
-	testguard.Eventually(t, "the mark is alone", func() (alone bool) {
-		time.Sleep(100 * time.Millisecond)
-		in(t, process(), func(l locker.Locker) {
-			s := inspect(t, l)
-			alone = !s.Held && s.Record.Size == len("mark")
+		testguard.Eventually(t, "the mark is alone", func() (alone bool) {
+			time.Sleep(100 * time.Millisecond)
+			in(t, process(), func(l locker.Locker) {
+				s := inspect(t, l)
+				alone = !s.Held && s.Record.Size == len("mark")
+			})
+			return alone
 		})
-		return alone
 	})
 }
 
@@ -90,7 +90,7 @@ func marksHoldNoKey(t *testing.T, process func() locker.Locker) {
 // ends.
 func recordsEnd(t *testing.T, process func() locker.Locker, value string) {
 	t.Helper()
-	in(t, process(), func(l locker.Locker) {
+	in(t, process(), func(l locker.Locker) { // it lives, as a janitor does
 		c := claim(time.Minute, false)
 		acquires(t, l, c)
 		end := locker.End{Record: locker.Record{Value: value, TTL: 3 * time.Second}}
@@ -100,20 +100,27 @@ func recordsEnd(t *testing.T, process func() locker.Locker, value string) {
 		if s := inspect(t, l); s.Record.Size != len(value) {
 			t.Fatalf("%+v, want the record", s)
 		}
-	})
-	testguard.Eventually(t, "the record ends", func() (over bool) {
-		time.Sleep(100 * time.Millisecond)
-		in(t, process(), func(l locker.Locker) {
-			for _, recall := range []bool{false, true} {
-				c := claim(time.Minute, recall)
-				if over = acquires(t, l, c); !over {
-					return
-				}
-				if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
-					t.Fatal(err)
-				}
-			}
+		testguard.Eventually(t, "the record ends", func() bool {
+			time.Sleep(100 * time.Millisecond)
+			return foundOver(t, process())
 		})
-		return over
 	})
+}
+
+// foundOver lets a process own the key, and reports whether it finds no record
+// then.
+func foundOver(t *testing.T, l locker.Locker) (over bool) {
+	t.Helper()
+	in(t, l, func(l locker.Locker) {
+		for _, recall := range []bool{false, true} {
+			c := claim(time.Minute, recall)
+			if over = acquires(t, l, c); !over {
+				return
+			}
+			if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	return over
 }
