@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/go-lockguard/guard/internal/faultpipe/lossytest"
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/natslocker"
@@ -95,13 +95,21 @@ func TestLocker(t *testing.T) {
 	})
 }
 
+// The server hangs, or hangs up on everybody and takes no connection, and comes
+// back.
 func TestFaulty(t *testing.T) {
-	s := start(t)
-	lossytest.RunFaulty(t, func(t *testing.T) (server string, open func(addr string) locker.Locker) {
-		t.Helper()
-		name := bucket(t, connect(t, s.ClientURL()))
-		return s.Addr().String(), func(addr string) locker.Locker {
-			return natslocker.New(connect(t, "nats://"+addr), name)
-		}
-	})
+	for name, fault := range map[string]func(*faultpipe.Lossy) (mend func()){
+		"hung": (*faultpipe.Lossy).Hang, "refused": (*faultpipe.Lossy).Refuse,
+	} {
+		t.Run(name, func(t *testing.T) {
+			lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+				t.Helper()
+				s := start(t)
+				p := faultpipe.NewLossy(t, s.Addr().String())
+				name := bucket(t, connect(t, s.ClientURL()))
+				client := func() *natslocker.Locker { return natslocker.New(connect(t, "nats://"+p.Addr), name) }
+				return client(), client(), func() (mend func()) { return fault(p) }
+			}, lockertest.AtOnce(4))
+		})
+	}
 }
