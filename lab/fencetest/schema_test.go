@@ -28,8 +28,11 @@ func TestProcessesMayRunOneSchemaAtOnce(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						t.Cleanup(func() { _ = conn.Close() })
-						return func() error { _, err := conn.ExecContext(t.Context(), schema); return err }
+						return func() error {
+							defer conn.Close()
+							_, err := conn.ExecContext(t.Context(), schema)
+							return err
+						}
 					})
 				}
 			}

@@ -32,8 +32,11 @@ func TestProcessesMayRunTheSchemaAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
-			return func() error { _, err := conn.Exec(t.Context(), schema); return err }
+			return func() error {
+				defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+				_, err := conn.Exec(t.Context(), schema)
+				return err
+			}
 		})
 	}
 }
