@@ -95,7 +95,8 @@ func tellsLingers(p *pair) {
 		}
 		all := []*locker.Claim{claim("free of "+key, long), claim(key, long)}
 		if as := p.together(p.b, all, false, 1); as[1].Lingers != c.Lingers {
-			fail("Answer.Lingers of AcquireAll is %t, and the Lingers of the owner's claim is %t", as[1].Lingers, c.Lingers)
+			fail("Answer.Lingers of AcquireAll is %t, and the Lingers of the owner's claim is %t", as[1].Lingers,
+				c.Lingers)
 		}
 	}
 }

@@ -70,8 +70,8 @@ func TestAReleaseThatAFailoverLosesComesAgain(t *testing.T) {
 			t.Parallel()
 			dialsEnd(t)
 			s := start(t)
-			const ttl = 10 * testguard.Patience
-			g, other := testguard.Patient(t, s.open(), guard.WithTTL(ttl)), testguard.Patient(t, s.open(), guard.WithTTL(ttl))
+			ttl := guard.WithTTL(10 * testguard.Patience)
+			g, other := testguard.Patient(t, s.open(), ttl), testguard.Patient(t, s.open(), ttl)
 			lease, err := g.Acquire(t.Context(), "k")
 			if err != nil {
 				t.Fatal(err)

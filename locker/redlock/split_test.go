@@ -91,7 +91,9 @@ func contend(t *testing.T, nodes func() []redis.UniversalClient, turns int, opts
 func TestSplitVotesComeToADecision(t *testing.T) {
 	t.Parallel()
 	for name, minority := range map[string]func(*redistest.Server){
-		"all nodes": func(*redistest.Server) {}, "killed": (*redistest.Server).Kill, "stopped": (*redistest.Server).Stop,
+		"all nodes": func(*redistest.Server) {},
+		"killed":    (*redistest.Server).Kill,
+		"stopped":   (*redistest.Server).Stop,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{3, 5} {
