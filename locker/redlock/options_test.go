@@ -70,6 +70,9 @@ func TestALockerThatWasNotOpenedSaysSo(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), claim("k"), locker.Try{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("Acquire: %v, want ErrInvalidOption", err)
 	}
+	if _, err := l.Inspect(t.Context(), "k"); !errors.Is(err, locker.ErrInvalidOption) {
+		t.Errorf("Inspect: %v, want ErrInvalidOption", err)
+	}
 	_, _ = l.Release(t.Context(), claim("k"), locker.End{Queued: true}) // does nothing
 	if err := l.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)

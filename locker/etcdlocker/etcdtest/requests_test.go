@@ -157,3 +157,26 @@ func TestAReleaseLetsInAllThatMayOwnTheKeyTogether(t *testing.T) {
 	}
 	t.Fatal("the machine is too slow")
 }
+
+// A row that etcd deletes frees its key, also of an owner that is cut off.
+func TestARowOutlivesTheLeaseOfItsOwner(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	client := etcdtest.Client(t, addr)
+	c := newCounted(t, addr, prefix)
+	for _, ttl := range []time.Duration{10 * time.Second, time.Hour} {
+		owner := claimed(ttl.String(), 0)
+		owner.TTL = ttl
+		if a, err := c.Acquire(t.Context(), owner, locker.Try{}); err != nil || !a.Acquired {
+			t.Fatal(a, err)
+		}
+		row, err := client.Get(t.Context(), prefix+"{"+owner.Key+"}")
+		if err != nil || len(row.Kvs) != 1 {
+			t.Fatal(row, err)
+		}
+		life, err := client.TimeToLive(t.Context(), clientv3.LeaseID(row.Kvs[0].Lease))
+		if err != nil || life.GrantedTTL < int64(ttl/time.Second) {
+			t.Errorf("the row of a lease of %v lasts %d s, %v", ttl, life.GrantedTTL, err)
+		}
+	}
+}
