@@ -3,6 +3,7 @@ package zookeeperlocker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -257,5 +258,20 @@ func TestTheKeyOfADeadHolderComesFree(t *testing.T) {
 				awaitNone(t, conn, prefix)
 			})
 		}
+	}
+}
+
+// Others delete the node of a key when the time is over that it says.
+func TestANodeOutlivesTheLeaseOfItsOwner(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := claimOfK()
+	acquire(t, opened(t, addr, prefix), c)
+	data, _, err := zktest.Connect(t, session, addr).Get(prefix + nodeOfK)
+	var name string
+	var kept, held int64 // ms
+	n, _ := fmt.Sscan(string(data), &name, &kept, &held)
+	if err != nil || n < 3 || min(kept, held) < c.TTL.Milliseconds() {
+		t.Errorf("%q, %v, want it to last %v", data, err, c.TTL)
 	}
 }
