@@ -13,8 +13,9 @@ type Lossy struct {
 	Addr string
 
 	pipe     *Pipe
-	up, down atomic.Bool // bytes are swallowed
-	refuse   atomic.Bool // connections are refused
+	up, down atomic.Bool                   // bytes are swallowed
+	refuse   atomic.Bool                   // connections are refused
+	hung     atomic.Pointer[chan struct{}] // closed when bytes pass again; nil: they pass
 }
 
 // NewLossy starts a Lossy to the server at upstream. The Lossy ends with tb.
@@ -71,15 +72,42 @@ func (p *Lossy) Refuse() (mend func()) {
 	return func() { p.refuse.Store(false) }
 }
 
+// Hang keeps all bytes back until mend, which passes them on.
+func (p *Lossy) Hang() (mend func()) {
+	hung := make(chan struct{})
+	p.hung.Store(&hung)
+	return func() {
+		p.hung.Store(nil)
+		close(hung)
+	}
+}
+
+// wait blocks while p hangs.
+func (p *Lossy) wait() {
+	if hung := p.hung.Load(); hung != nil {
+		select {
+		case <-*hung:
+		case <-p.pipe.Closed():
+		}
+	}
+}
+
 type lossyLink struct {
 	pipe           *Lossy
 	client, server net.Conn
 }
 
 func (l *lossyLink) Ends() (client, server net.Conn) { return l.client, l.server }
-func (l *lossyLink) Up(b []byte) bool                { return l.pipe.up.Load() || written(l.server, b) }
 
-func (l *lossyLink) Down(b []byte) bool { return l.pipe.down.Load() || written(l.client, b) }
+func (l *lossyLink) Up(b []byte) bool {
+	l.pipe.wait()
+	return l.pipe.up.Load() || written(l.server, b)
+}
+
+func (l *lossyLink) Down(b []byte) bool {
+	l.pipe.wait()
+	return l.pipe.down.Load() || written(l.client, b)
+}
 
 func written(c net.Conn, b []byte) bool {
 	_, err := c.Write(b)

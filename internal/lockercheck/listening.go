@@ -46,23 +46,38 @@ func (p *pair) hears(before int, heard func() int) bool {
 
 func toldAtEachLook(p *pair) {
 	l := p.listener(p.a)
-	p.rounds(func(key string) error {
-		if !l.Listens() {
-			return errDeaf
-		}
-		c, waits := lingering(key), claim(key, long)
-		p.acquire(p.a, c)
-		for n := range 3 {
-			before := p.a.ear.timesWanted(key)
-			if _, err := p.look(p.b, waits, locker.Try{Queued: n > 0}); err != nil {
-				return err
+	for _, kind := range p.kinds() {
+		p.rounds(func(key string) error {
+			if !l.Listens() {
+				return errDeaf
 			}
-			if !p.hears(before, func() int { return p.a.ear.timesWanted(key) }) {
-				return errNotTold
+			waits := claim(key, long)
+			kind(waits)
+			p.acquire(p.a, lingering(key))
+			for n := range 3 {
+				before := p.a.ear.timesWanted(key)
+				if _, err := p.look(p.b, waits, locker.Try{Queued: n > 0}); err != nil {
+					return err
+				}
+				if !p.hears(before, func() int { return p.a.ear.timesWanted(key) }) {
+					return errNotTold
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
+}
+
+// kinds make claims of each kind that the store has.
+func (p *pair) kinds() []func(c *locker.Claim) {
+	all := []func(c *locker.Claim){func(*locker.Claim) {}}
+	if p.can.Records {
+		all = append(all, func(c *locker.Claim) { c.Recall = true })
+	}
+	if p.can.Shares {
+		all = append(all, func(c *locker.Claim) { c.Limit = locker.NoLimit })
+	}
+	return all
 }
 
 func tellsLingers(p *pair) {
@@ -74,6 +89,14 @@ func tellsLingers(p *pair) {
 			if a := p.try(p.b, waits, t); a.Lingers != c.Lingers {
 				fail("Answer.Lingers is %t to %+v, and the Lingers of the owner's claim is %t", a.Lingers, t, c.Lingers)
 			}
+		}
+		if !p.can.Several {
+			continue
+		}
+		all := []*locker.Claim{claim("free of "+key, long), claim(key, long)}
+		if as := p.together(p.b, all, false, 1); as[1].Lingers != c.Lingers {
+			fail("Answer.Lingers of AcquireAll is %t, and the Lingers of the owner's claim is %t", as[1].Lingers,
+				c.Lingers)
 		}
 	}
 }

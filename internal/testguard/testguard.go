@@ -1,8 +1,9 @@
-// Package testguard opens guards for tests.
+// Package testguard opens guards for tests, and waits for what they do.
 package testguard
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -46,4 +47,39 @@ func New(t testing.TB, l guard.Locker, opts ...guard.Option) *guard.Guard {
 		}
 	})
 	return g
+}
+
+// Eventually waits until what is so. The servers of tests know no virtual time.
+func Eventually(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to be: %s", what)
+		}
+	}
+}
+
+// Waiting waits until n claims wait for key.
+func Waiting(t testing.TB, g *guard.Guard, key string, n int) {
+	t.Helper()
+	Eventually(t, "claims wait for "+key, func() bool {
+		s, err := g.Inspect(t.Context(), key)
+		return err == nil && s.Waiting >= n
+	})
+}
+
+// HandsOver lets other wait for a key of g, and wants it to get the key.
+func HandsOver(t testing.TB, g, other *guard.Guard) {
+	t.Helper()
+	got := make(chan error, 1)
+	err := g.Do(t.Context(), "k", func(context.Context) error {
+		go func() { // ends with its one call
+			got <- other.Do(t.Context(), "k", func(context.Context) error { return nil })
+		}()
+		Waiting(t, g, "k", 1)
+		return nil
+	})
+	if err := errors.Join(err, <-got); err != nil {
+		t.Error(err)
+	}
 }

@@ -1,14 +1,12 @@
 package fencetest
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/go-lockguard/guard/fence/sqlfence"
 	"github.com/go-lockguard/guard/fence/sqlresult"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 )
 
 // Instances that start together run the same schema.
@@ -25,33 +23,19 @@ func TestProcessesMayRunOneSchemaAtOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, schema := range []string{fences.Schema(), results.Schema()} {
-					runAtOnce(t, d.db, schema)
+					sqlcrowd.AtOnce(t, func() (do func() error) {
+						conn, err := d.db.Conn(t.Context())
+						if err != nil {
+							t.Fatal(err)
+						}
+						return func() error {
+							defer conn.Close()
+							_, err := conn.ExecContext(t.Context(), schema)
+							return err
+						}
+					})
 				}
 			}
 		})
 	}
-}
-
-// runAtOnce runs a statement on connections that are ready.
-func runAtOnce(t *testing.T, db *sql.DB, statement string) {
-	t.Helper()
-	const instances = 6
-	var conns []*sql.Conn
-	for range instances {
-		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		conns = append(conns, conn)
-	}
-	var all sync.WaitGroup
-	for _, conn := range conns {
-		all.Go(func() {
-			if _, err := conn.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
 }

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -129,43 +128,6 @@ func TestARequestIsCommittedWithItsAnswer(t *testing.T) {
 		broken = false
 		if status, _ := c.post(urls[0]+"/201", "ann", "b"); status != http.StatusCreated || c.charges("b") != 1 {
 			c.Errorf("after that: %d, %d charges", status, c.charges("b"))
-		}
-	})
-}
-
-// All instances run the same request at once. One commits, and all give its
-// answer.
-func TestRequestsThatNobodyExcludesAreCommittedOnce(t *testing.T) {
-	defer http.DefaultClient.CloseIdleConnections()
-	onTills(t, func(c till) {
-		c.Helper()
-		urls := shop(c, 5, func() bool { return false })
-		for n := range 10 {
-			key := fmt.Sprint("crowd", n)
-			bodies := make([]string, len(urls))
-			var wg sync.WaitGroup
-			for i, url := range urls {
-				wg.Go(func() {
-					status := 0
-					for try := 0; status != http.StatusCreated && try < 50; try++ { // a deadlock in MariaDB
-						if status, bodies[i] = c.post(url+"/201", "ann", key); status < 500 &&
-							status != http.StatusCreated {
-							c.Errorf("%d %s", status, bodies[i])
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-			for _, body := range bodies {
-				if body != bodies[0] || body == "" {
-					c.Errorf("%s: answers %q", key, bodies)
-					break
-				}
-			}
-			if charges := c.charges(key); charges != 1 {
-				c.Errorf("%s: %d charges", key, charges)
-			}
 		}
 	})
 }

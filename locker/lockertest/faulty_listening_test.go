@@ -29,6 +29,16 @@ var listeningFaults = []fault{
 		},
 	},
 	{
+		"tells an owner that lingers of no reader that looks again",
+		[]string{"who lingers is told again at each look"},
+		func(m memory) locker.Locker { return deafToReaders{m} },
+	},
+	{
+		"does not say that the owner of one of several keys lingers",
+		[]string{"an answer tells whether the owner lingers"},
+		func(m memory) locker.Locker { return hidesLingers{m} },
+	},
+	{
 		"loses in the holder that its claim lingers",
 		[]string{"an answer tells whether the owner lingers"},
 		func(m memory) locker.Locker { return saysLingers{m, false} },
@@ -80,6 +90,26 @@ func (l saysLingers) Acquire(ctx context.Context, c *locker.Claim, t locker.Try)
 	a, err := l.memory.Acquire(ctx, c, t)
 	a.Lingers = l.always
 	return a, err
+}
+
+type deafToReaders struct{ memory }
+
+func (l deafToReaders) Open(w locker.Waker) error { return l.memory.Open(cutOff{w, &l.all.deaf}) }
+
+func (l deafToReaders) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	l.all.deaf.Store(c.Limit > 1 && t.Queued)
+	defer l.all.deaf.Store(false)
+	return l.memory.Acquire(ctx, c, t)
+}
+
+type hidesLingers struct{ memory }
+
+func (l hidesLingers) AcquireAll(ctx context.Context, cs []*locker.Claim, prefix bool) ([]locker.Answer, int, error) {
+	as, held, err := l.memory.AcquireAll(ctx, cs, prefix)
+	for i := range as {
+		as[i].Lingers = false
+	}
+	return as, held, err
 }
 
 type cutsFirst struct{ memory }

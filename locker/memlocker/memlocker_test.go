@@ -3,9 +3,7 @@ package memlocker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,24 +52,6 @@ func TestExpiredKeysAreForgottenByTheNextCall(t *testing.T) {
 	})
 }
 
-func TestLeaseAndOfferExpireToTheNanosecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := peers(t, "a", "b")
-		a, b, c := claim("a", "k"), claim("b", "k"), claim("c", "k")
-		w.acquire(0, a)
-		time.Sleep(a.TTL - time.Nanosecond)
-		w.wait(1, b)
-		w.release(0, a, nil, 1)
-		for _, life := range []time.Duration{b.LongOffer(), b.TTL} {
-			time.Sleep(life - time.Nanosecond)
-			w.try(0, c, locker.Try{})
-			w.acquire(1, b) // has its full TTL again
-		}
-		time.Sleep(b.TTL)
-		w.acquire(0, c)
-	})
-}
-
 func TestLostKeyIsGoneAndTokensKeepRising(t *testing.T) {
 	w := peers(t, "a", "b")
 	c, next := claim("a", "k"), claim("b", "k")
@@ -115,60 +95,6 @@ func TestBrokenStoreAnswersNobodyAndChangesNothing(t *testing.T) {
 		time.Sleep(10 * time.Second) // nothing was renewed
 		w.acquire(1, claim("b", "k"))
 	})
-}
-
-func TestConcurrentUse(t *testing.T) {
-	const lockers, rounds = 8, 200
-	first := New()
-	ls := []*Locker{first}
-	for len(ls) < lockers {
-		ls = append(ls, first.Peer())
-	}
-	var wg sync.WaitGroup
-	inside := 0 // guarded by the key; the race detector checks that
-	section := func(l *Locker, c *locker.Claim, told <-chan struct{}) error {
-		for try := (locker.Try{Wait: true}); ; {
-			a, err := l.Acquire(t.Context(), c, try)
-			if err != nil {
-				return err
-			}
-			if a.Acquired {
-				break
-			}
-			try.Queued = true
-			select {
-			case <-told:
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
-		inside++
-		l.Renew(t.Context(), []*locker.Claim{c}, func(int, error) {})
-		_, err := l.Release(t.Context(), c, locker.End{})
-		return err
-	}
-	for i, l := range ls {
-		told := make(chan struct{}, 1)
-		tell := hears{f: func() {
-			select {
-			case told <- struct{}{}:
-			default: // one signal is there already
-			}
-		}}
-		if err := l.Open(tell); err != nil {
-			t.Fatal(err)
-		}
-		wg.Go(func() {
-			for round := range rounds {
-				if err := section(l, claim(fmt.Sprint(i, round), "k"), told); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if inside != lockers*rounds {
-		t.Fatalf("%d sections counted to %d", lockers*rounds, inside)
-	}
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
@@ -84,14 +85,8 @@ func TestLockerOnAServerThatHangs(t *testing.T) {
 
 func TestMigrateIsSafeBesideOthers(t *testing.T) {
 	name := mysqllocker.WithTable(fmt.Sprintf("lease_%d", tables.Add(1)))
-	errs := make(chan error, 8)
-	for range cap(errs) {
-		db := open(t)
-		go func() { errs <- mysqllocker.New(db, name).Migrate(t.Context()) }() // ends with its one call
-	}
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
+	sqlcrowd.AtOnce(t, func() (do func() error) {
+		l := mysqllocker.New(open(t), name)
+		return func() error { return l.Migrate(t.Context()) }
+	})
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 )
@@ -75,47 +74,14 @@ func withGetLock(ctx context.Context, db *sql.DB, sku string, deduct func(contex
 func TestBothLocksExcludeTheOldCode(t *testing.T) {
 	db := open(t)
 	g := testguard.Patient(t, mysqllocker.New(db, newTable(t, db)))
-	var inside, sections atomic.Int64
-	deduct := func(context.Context, string) error {
-		if inside.Add(1) > 1 {
-			t.Error("two are in the section")
-		}
-		time.Sleep(time.Millisecond)
-		inside.Add(-1)
-		sections.Add(1)
-		return nil
-	}
-	old := func(ctx context.Context) error {
+	old := func(ctx context.Context, deduct func(context.Context, string) error) error {
 		err := errBusy
 		for errors.Is(err, errBusy) {
 			err = withGetLock(ctx, db, "42", deduct)
 		}
 		return err
 	}
-	ends := make(chan error)
-	const callers, each = 3, 10
-	for _, call := range []func() error{
-		func() error { return old(t.Context()) },
-		func() error { return g.Do(t.Context(), guard.Key("stock", "42"), old) },
-	} {
-		for range callers {
-			go func() {
-				for range each {
-					if err := call(); err != nil {
-						ends <- err
-						return
-					}
-				}
-				ends <- nil
-			}()
-		}
-	}
-	for range 2 * callers {
-		if err := <-ends; err != nil {
-			t.Error(err)
-		}
-	}
-	if n := sections.Load(); n != 2*callers*each {
-		t.Errorf("%d sections, want %d", n, 2*callers*each)
-	}
+	sqlcrowd.Exclude(t, old, func(ctx context.Context, deduct func(context.Context, string) error) error {
+		return g.Do(ctx, guard.Key("stock", "42"), func(ctx context.Context) error { return old(ctx, deduct) })
+	})
 }

@@ -9,9 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
-	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
@@ -69,17 +67,6 @@ func poolTo(t *testing.T, dsn string) *pgxpool.Pool {
 	}
 	t.Cleanup(p.Close)
 	return p
-}
-
-// guards returns guards of two processes on one table.
-func guards(t *testing.T) (gs []*guard.Guard) {
-	t.Helper()
-	a, b := pair(t)
-	for _, l := range []guard.Locker{a, b} {
-		g := testguard.Patient(t, l)
-		gs = append(gs, g)
-	}
-	return gs
 }
 
 func TestTheLockerKeepsItsPromises(t *testing.T) {

@@ -2,14 +2,14 @@ package postgreslocker_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
 
@@ -67,43 +67,13 @@ func bothLocks(ctx context.Context, g *guard.Guard, sku string, old func(context
 
 // In the first deploy, old and new instances exclude each other.
 func TestBothLocksExcludeTheOldCode(t *testing.T) {
-	g := guards(t)[0]
-	p := pool(t)
-	var inside, sections atomic.Int64
-	deduct := func(context.Context, string) error {
-		if inside.Add(1) > 1 {
-			t.Error("two are in the section")
-		}
-		time.Sleep(time.Millisecond)
-		inside.Add(-1)
-		sections.Add(1)
-		return nil
-	}
-	old := func(ctx context.Context, sku string) error { return withAdvisoryLock(ctx, p, sku, deduct) }
-	ends := make(chan error)
-	const callers, each = 3, 10
-	for _, call := range []func() error{
-		func() error { return old(t.Context(), "42") },
-		func() error { return bothLocks(t.Context(), g, "42", old) },
-	} {
-		for range callers {
-			go func() {
-				for range each {
-					if err := call(); err != nil {
-						ends <- err
-						return
-					}
-				}
-				ends <- nil
-			}()
-		}
-	}
-	for range 2 * callers {
-		if err := <-ends; err != nil {
-			t.Error(err)
-		}
-	}
-	if n := sections.Load(); n != 2*callers*each {
-		t.Errorf("%d sections, want %d", n, 2*callers*each)
-	}
+	l, _ := pair(t)
+	g, p := testguard.Patient(t, l), pool(t)
+	sqlcrowd.Exclude(t, func(ctx context.Context, deduct func(context.Context, string) error) error {
+		return withAdvisoryLock(ctx, p, "42", deduct)
+	}, func(ctx context.Context, deduct func(context.Context, string) error) error {
+		return bothLocks(ctx, g, "42", func(ctx context.Context, sku string) error {
+			return withAdvisoryLock(ctx, p, sku, deduct)
+		})
+	})
 }

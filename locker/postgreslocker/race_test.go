@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -25,26 +25,18 @@ func claim(key string) *locker.Claim {
 // Instances that start together may run the SQL of Schema, as Migrate does.
 func TestProcessesMayRunTheSchemaAtOnce(t *testing.T) {
 	t.Parallel()
-	const rounds, instances = 5, 6
-	for round := range rounds {
+	for round := range 5 {
 		schema := postgreslocker.New(pool(t), postgreslocker.WithTable("at_once_"+strconv.Itoa(round))).Schema()
-		var conns []*pgx.Conn
-		for range instances {
+		sqlcrowd.AtOnce(t, func() (do func() error) {
 			conn, err := pgx.Connect(t.Context(), server.URL)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-			conns = append(conns, conn)
-		}
-		var all sync.WaitGroup
-		for _, conn := range conns {
-			all.Go(func() {
-				if _, err := conn.Exec(t.Context(), schema); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
+			return func() error {
+				defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+				_, err := conn.Exec(t.Context(), schema)
+				return err
+			}
+		})
 	}
 }

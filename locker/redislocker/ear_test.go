@@ -114,22 +114,6 @@ func queue(t *testing.T, l locker.Locker, c *locker.Claim) locker.Place {
 	return a.Place
 }
 
-// listens waits until messages reach l.
-func listens(t *testing.T, l *redislocker.Locker) {
-	t.Helper()
-	eventually(t, "messages reach the locker", l.Listens)
-}
-
-// rests makes c wait for its key, on a locker that listens. c stays in the
-// queue for more than ten seconds without a look.
-func rests(t *testing.T, l locker.Locker, c *locker.Claim) {
-	t.Helper()
-	a := held(t, l, c, locker.Try{Wait: true, Rest: locker.MaxRest})
-	if !a.Queued || a.Rest <= 0 {
-		t.Fatalf("%+v, want it queued, with a rest", a)
-	}
-}
-
 // The names in Redis of the entries of one key.
 func lock(key string) string    { return "guard:{" + key + "}" }
 func line(key string) string    { return "guard:{" + key + "}:wait" }

@@ -45,30 +45,6 @@ func TestAReleaseStoresTheVeryValueThatTheNextClaimWould(t *testing.T) {
 	}
 }
 
-func TestAKeyIsHandedOverForTheOfferOnly(t *testing.T) {
-	for _, life := range []time.Duration{
-		100 * time.Millisecond, 999 * time.Millisecond, time.Second, 10 * time.Second,
-		24 * 24 * time.Hour,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			m, rdb := redistest.Miniredis(t)
-			ls, es := listening(t, rdb, 2)
-			a, b := claim("k"), claim("k")
-			b.TTL = life
-			mustAcquire(t, ls[0], a)
-			queue(t, ls[1], b)
-			release(t, ls[0], a, nil, locker.Released{Waiting: 1, Handed: true})
-			es[1].granted(t, b, 0)
-			if d := m.TTL(lock("k")); d != b.LongOffer() {
-				t.Errorf("with a TTL of %v the key is offered for %v", life, d)
-			}
-			if err := renew(t.Context(), t, ls[1], b)[0]; err != nil || m.TTL(lock("k")) != life {
-				t.Errorf("after the first renewal: %v, %v, want %v", m.TTL(lock("k")), err, life)
-			}
-		})
-	}
-}
-
 func TestAClaimWhoseProcessIsGoneIsPassedOver(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 4)

@@ -52,20 +52,6 @@ func TestARawKeyAndPlainRedislockExcludeEachOther(t *testing.T) {
 	}
 }
 
-func TestARawKeyIsHandedOver(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	a := open(t, rdb, redislocker.WithKeyNames(legacy))
-	b := open(t, rdb, redislocker.WithKeyNames(legacy))
-	listens(t, b)
-	c, next := fenced("legacy:42"), fenced("legacy:42")
-	first := mustAcquire(t, a, c)
-	rests(t, b, next)
-	release(t, a, c, nil, locker.Released{Waiting: 1, Handed: true})
-	if second := mustTry(t, b, next, locker.Try{Queued: true, Wait: true}); second <= first {
-		t.Errorf("token %d after %d", second, first)
-	}
-}
-
 func TestInAClusterARawKeyAndItsQueueShareANode(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t)

@@ -107,14 +107,6 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestLockerServesOneGuard(t *testing.T) {
-	l := open(t, redistest.Client(t, redistest.Start(t).Addr))
-	if err := l.Open(waker{}); !errors.Is(err, locker.ErrInvalidOption) {
-		t.Errorf("second Open: %v, want ErrInvalidOption", err)
-	}
-	mustAcquire(t, l, claim("k"))
-}
-
 func TestClientAsItIsIsUsedAndNotClosed(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})

@@ -11,22 +11,6 @@ import (
 
 func lost(err error) bool { return errors.Is(err, locker.ErrLeaseLost) }
 
-// Law 2: the claim was granted, and came too late.
-func TestAClaimThatHasLeftTheQueueIsNotQueuedAgain(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	a, b := open(t, rdb), open(t, rdb)
-	w := claim("k")
-	mustAcquire(t, a, claim("k"))
-	place := queue(t, b, w)
-	rdb.Del(t.Context(), line("k"))
-	for _, wait := range []bool{true, false} {
-		got := held(t, b, w, locker.Try{Wait: wait, Queued: true, Place: place})
-		if got.Queued || got.Place != 0 || len(lineUp(t, rdb, "k")) > 0 {
-			t.Errorf("%+v with the queue %q, want it not queued", got, lineUp(t, rdb, "k"))
-		}
-	}
-}
-
 func TestAKeyWithAnEmptyValueIsSomebodyElses(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 2)

@@ -3,7 +3,6 @@ package redislocker_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,36 +160,5 @@ func TestKeysReachRedisInOneTag(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestGuardRunsOnRedis(t *testing.T) {
-	s := redistest.Start(t)
-	var shared int // guarded
-	done := make(chan error)
-	const instances, calls = 4, 50
-	for i := range instances {
-		g, err := guard.New(redislocker.New(redistest.Client(t, s.Addr)), guard.WithName(strconv.Itoa(i)),
-			guard.WithMaxWait(ttl))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = g.Close(t.Context()) }()
-		if err := g.Check(t.Context()); err != nil {
-			t.Error(err)
-		}
-		for range calls {
-			go func() {
-				done <- g.Do(t.Context(), "k", func(context.Context) error { shared++; return nil })
-			}()
-		}
-	}
-	for range instances * calls {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	if shared != instances*calls {
-		t.Errorf("counted %d of %d", shared, instances*calls)
 	}
 }

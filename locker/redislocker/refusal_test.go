@@ -29,32 +29,6 @@ func expectRefusal(t *testing.T, err error, c *locker.Claim, hint string) {
 	}
 }
 
-func TestKeyOfAnotherTypeIsRefused(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	l := open(t, rdb)
-	c := claim("secret")
-	rdb.LPush(t.Context(), "guard:{secret}", "x")
-	for _, how := range []locker.Try{{}, {Held: true}, {Wait: true, Held: true}, {Wait: true, Queued: true}} {
-		expectRefusal(t, second(l.Acquire(t.Context(), c, how)), c, "WithPrefix")
-	}
-	for name, err := range map[string]error{
-		"Renew":   renew(t.Context(), t, l, c)[0],
-		"Fence":   second(l.Fence(t.Context(), c)),
-		"Release": second(l.Release(t.Context(), c, locker.End{})),
-	} {
-		if !errors.Is(err, locker.ErrLeaseLost) {
-			t.Errorf("%s: %v, want ErrLeaseLost", name, err)
-		}
-	}
-	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
-	if err := l.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if n := rdb.LLen(t.Context(), "guard:{secret}").Val(); n != 1 {
-		t.Error("somebody else's key was touched")
-	}
-}
-
 func second[T any](_ T, err error) error { return err }
 
 // A waiter has not met the counter yet.
@@ -203,30 +177,4 @@ func TestHolderCanRenewAndReleaseWithoutMemory(t *testing.T) {
 		t.Errorf("Renew: %v", err)
 	}
 	mustRelease(t, l, c)
-}
-
-func TestClosedLockerRefuses(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	l := redislocker.New(rdb)
-	c := claim("k")
-	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrInvalidOption) {
-		t.Errorf("before Open: %v, want ErrInvalidOption", err)
-	}
-	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
-	if err := l.Open(waker{}); err != nil {
-		t.Fatal(err)
-	}
-	mustAcquire(t, l, c)
-	for range 2 {
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrClosed) {
-		t.Errorf("after Close: %v, want ErrClosed", err)
-	}
-	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
-	if err := rdb.Ping(t.Context()).Err(); err != nil {
-		t.Errorf("the caller's client: %v", err)
-	}
 }

@@ -1,20 +1,16 @@
 package redislocker_test
 
 import (
-	"context"
 	"errors"
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -116,41 +112,6 @@ func TestTheWaitForReplicasFitsIntoTheTry(t *testing.T) {
 	t.Errorf("%v, want the key freed and an error that says whose limit it was", err)
 }
 
-func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
-	primary, replica := replicated(t)
-	rdb := redistest.Client(t, primary.Addr)
-	var guards []*guard.Guard
-	for range 2 {
-		g := testguard.New(t, redislocker.New(rdb, redislocker.WithReplicas(1, replicaTime)), guard.WithFencing())
-		guards = append(guards, g)
-	}
-	follower := redistest.Client(t, replica.Addr)
-	var inside, missing int
-	var mu sync.Mutex // guards both
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			err := guards[i%2].Do(t.Context(), "k", func(ctx context.Context) error {
-				lease, _ := guard.LeaseFrom(ctx)
-				mu.Lock()
-				defer mu.Unlock()
-				inside++
-				if follower.Exists(ctx, "guard:{k}").Val() != 1 || lease.Err() != nil {
-					missing++
-				}
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if inside != 20 || missing != 0 {
-		t.Errorf("%d ran, %d of them before the replica had the key", inside, missing)
-	}
-}
-
 // A claim may have acquired the key that it was handed before the replicas fail
 // to confirm the hand-over. So the key stays its own, and the claim is told to
 // acquire it.
@@ -213,38 +174,6 @@ func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
 	var short *redislocker.ReplicasError
 	if _, err := l.Acquire(within(t, replicaTime), fenced("a"), locker.Try{}); !errors.As(err, &short) {
 		t.Errorf("%v, want a ReplicasError", err)
-	}
-}
-
-func TestAShareIsOnTheReplicaAndOutlivesItsPrimary(t *testing.T) {
-	t.Parallel()
-	primary, replica := replicated(t)
-	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, replicaTime))
-	a, b, w := limited("k", 2), limited("k", 2), limited("k", 2)
-	for _, c := range []*locker.Claim{a, b} {
-		mustAcquire(t, l, c)
-	}
-	queue(t, l, w)
-	follower := redistest.Client(t, replica.Addr)
-	if n := follower.ZCard(t.Context(), crowdOf("k")).Val(); n != 2 {
-		t.Errorf("the replica has %d shares, want 2", n)
-	}
-	eventually(t, "the replica has the queue", func() bool { return follower.ZCard(t.Context(), line("k")).Val() == 1 })
-	if err := follower.Do(t.Context(), "replicaof", "no", "one").Err(); err != nil {
-		t.Fatal(err)
-	}
-	after := open(t, follower)
-	s, err := after.Inspect(t.Context(), "k")
-	if err != nil || len(s.Owners) != 2 || s.Limit != 2 || s.Waiting != 1 {
-		t.Fatalf("Inspect of the new primary: %+v, %v, want two owners and one that waits", s, err)
-	}
-	for _, c := range []*locker.Claim{a, b} {
-		copied := *c
-		copied.State = nil // of the locker on the old primary
-		if !owns(t, after, &copied) {
-			t.Error("a share was lost with the primary")
-		}
-		mustRelease(t, after, &copied)
 	}
 }
 

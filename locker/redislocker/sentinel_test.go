@@ -16,43 +16,12 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
-	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 func sentinelOptions(s *redisproc.Sentinel) *redis.FailoverOptions {
 	return &redis.FailoverOptions{MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs()}
-}
-
-// A release that the old primary took after its replica was promoted is lost.
-// The key must not wait for its TTL.
-func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
-	t.Parallel()
-	type row struct {
-		name      string
-		processes int
-		fault     func(s *redisproc.Sentinel) error
-	}
-	rows := []row{
-		{"by command, one process", 1, (*redisproc.Sentinel).Failover},
-		{"by command, three processes", 3, (*redisproc.Sentinel).Failover},
-		{"kill -9 of the primary, one process", 1, killPrimary},
-		{"kill -9 of the primary, three processes", 3, killPrimary},
-	}
-	for _, test := range rows[testsize.Pick(0, len(rows)-1):] {
-		t.Run(test.name, func(t *testing.T) {
-			dialsEnd(t)
-			s := redistest.StartSentinel(t)
-			rdb := redis.NewFailoverClient(sentinelOptions(s))
-			defer func() { _ = rdb.Close() }()
-			c := startCrowd(t, test.processes, rdb, func() *redislocker.Locker {
-				return redislocker.New(rdb, redislocker.WithSentinel(sentinelOptions(s)))
-			})
-			defer leftNothing(t, s.Nodes)
-			c.survives(t, false, func() error { return test.fault(s) })
-		})
-	}
 }
 
 // go-redis asks the first sentinel that it meets for the others, and subscribes
@@ -216,13 +185,4 @@ func TestAPrimaryThatSentinelsDoNotKnowIsARefusal(t *testing.T) {
 			}
 		})
 	}
-}
-
-func killPrimary(s *redisproc.Sentinel) error {
-	old, err := s.Primary()
-	if err != nil {
-		return err
-	}
-	old.Kill()
-	return s.AwaitOther(old)
 }

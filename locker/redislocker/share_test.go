@@ -3,7 +3,6 @@ package redislocker_test
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,21 +180,6 @@ func TestTheDeadOfARunArePassedOver(t *testing.T) {
 	es[1].granted(t, c, 0)
 	if n := rdb.ZCard(t.Context(), crowdOf("k")).Val(); n != 2 {
 		t.Errorf("%d shares, want those of b and c", n)
-	}
-}
-
-func TestAClaimWithLimitHasTokensAndAWrongCounterIsSaid(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, _ := listening(t, rdb, 1)
-	rdb.SAdd(t.Context(), lock("k")+":fence", "x")
-	c := limited("k", 2)
-	c.Fencing = true
-	if _, err := ls[0].Acquire(t.Context(), c, locker.Try{}); err == nil ||
-		!strings.Contains(err.Error(), "fencing tokens") {
-		t.Errorf("Acquire with a counter of another type: %v, want advice", err)
-	}
-	if n := size(t, rdb); n != 1 {
-		t.Errorf("%d keys, want the counter alone", n)
 	}
 }
 

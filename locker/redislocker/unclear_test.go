@@ -32,29 +32,8 @@ func TestALookWithoutAnAnswerMayHaveQueuedAndIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestAReleaseWithoutAnAnswerMayHaveQueuedAndIsTakenBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
-		t.Helper()
-		owner, second, next := claim("k"), claim("k"), claim("k")
-		mustAcquire(t, l, owner)
-		queue(t, l, second)
-		w.set(loseReply)
-		_, err := l.Release(t.Context(), owner, locker.End{Next: next})
-		w.set(nil)
-		if !errors.Is(err, locker.ErrUnavailable) {
-			t.Fatal(err)
-		}
-		_, _ = l.Release(t.Context(), next, locker.End{Queued: true})
-		_, _ = l.Release(t.Context(), owner, locker.End{Queued: true})
-		_, _ = l.Release(t.Context(), second, locker.End{Queued: true})
-		if has("k") {
-			t.Error("the key is left, or went to one that was given up")
-		}
-	})
-}
-
-// A Forget without an answer may arrive when the next one has succeeded, and
-// the function has run again.
+// A Forget without an answer may arrive when the next one has succeeded, and the
+// function has run again.
 func TestALateForgetLeavesALaterRecord(t *testing.T) {
 	for n := range 3 { // requests before the one that is late
 		inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, _ func(string) bool) {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -114,4 +115,22 @@ func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	wokenSoon(t, holder, waiter, ear, patience())
+}
+
+func migrate(c *redisproc.Cluster, slot int) error {
+	const another = 16384 / 3 // slots further on
+	to, err := c.Primary((slot + another) % 16384)
+	if err != nil {
+		return err
+	}
+	return c.Migrate(slot, to, time.Second)
+}
+
+func killOwner(c *redisproc.Cluster, slot int) error {
+	old, err := c.Primary(slot)
+	if err != nil {
+		return err
+	}
+	old.Kill()
+	return c.AwaitOther(slot, old)
 }

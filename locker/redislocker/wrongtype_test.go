@@ -113,11 +113,15 @@ func TestACounterOfAnotherTypeEndsNoLease(t *testing.T) {
 		}
 		mustRelease(t, l, c)
 		wantFree(t, rdb, lock("k"), counter)
-		_, err = l.Acquire(t.Context(), fenced("k"), locker.Try{})
-		if err == nil || !strings.Contains(err.Error(), wrongAdvice) {
-			t.Errorf("Acquire with a token: %v, want advice", err)
+		permit := limited("k", 2)
+		permit.Fencing = true
+		for _, c := range []*locker.Claim{fenced("k"), permit} {
+			_, err = l.Acquire(t.Context(), c, locker.Try{})
+			if err == nil || !strings.Contains(err.Error(), wrongAdvice) {
+				t.Errorf("Acquire with a token: %v, want advice", err)
+			}
+			wantFree(t, rdb, lock("k"), counter)
 		}
-		wantFree(t, rdb, lock("k"), counter)
 	})
 }
 
@@ -154,15 +158,19 @@ func TestALockOfAnotherTypeIsLostWithTheReason(t *testing.T) {
 	t.Parallel()
 	onServerAndCluster(t, func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient) {
 		t.Helper()
-		c := claim("k")
+		c := claim("secret")
 		mustAcquire(t, l, c)
-		spoil(t, rdb, lock("k"))
+		spoil(t, rdb, lock("secret"))
+		for _, how := range []locker.Try{{}, {Held: true}, {Wait: true, Held: true}, {Wait: true, Queued: true}} {
+			expectRefusal(t, second(l.Acquire(t.Context(), claim("secret"), how)), c, "WithPrefix")
+		}
 		wantTold(t, renew(t.Context(), t, l, c)[0], locker.ErrLeaseLost)
 		_, err := l.Fence(t.Context(), c)
 		wantTold(t, err, locker.ErrLeaseLost)
 		_, err = l.Release(t.Context(), c, locker.End{})
 		wantTold(t, err, locker.ErrLeaseLost)
-		if n := rdb.SCard(t.Context(), lock("k")).Val(); n != 1 {
+		_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
+		if n := rdb.SCard(t.Context(), lock("secret")).Val(); n != 1 {
 			t.Error("what others have put there was touched")
 		}
 	})

@@ -106,3 +106,24 @@ func TestWhatWasAbandonedStaysForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A slow node may vote for a claim that is over.
+func TestAVoteThatASlowNodeCastsTooLateIsGivenBack(t *testing.T) {
+	for _, end := range []locker.End{{}, {Queued: true}} {
+		inBubble(t, func(t *testing.T, nodes []*fake) {
+			t.Helper()
+			l := openOn(t, nodes)
+			c := newClaim(30 * time.Second)
+			c.Fencing = true // by a script
+			nodes[2].pause(100 * time.Millisecond)
+			if !acquires(t, l, c) {
+				t.Fatal("two nodes were no quorum")
+			}
+			_, _ = l.Release(t.Context(), c, end)
+			time.Sleep(2 * time.Second)
+			if nodes[2].Exists("guard:{k}") {
+				t.Errorf("%+v: the vote is left to its TTL", end)
+			}
+		})
+	}
+}

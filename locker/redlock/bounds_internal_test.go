@@ -68,3 +68,13 @@ func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
 		}
 	})
 }
+
+func TestClaimsWhoseTimeIsOverAreSwept(t *testing.T) {
+	r, past := newRegistry(), time.Now().Add(-time.Second)
+	for i := range 2 * sweepLeast {
+		r.add(&ballot{claim: locker.Claim{Owner: strconv.Itoa(i)}}, past)
+	}
+	if n := len(r.byOwner); n >= sweepLeast {
+		t.Errorf("%d claims are kept", n)
+	}
+}

@@ -50,17 +50,6 @@ func clientsOf(t testing.TB, servers []*redistest.Server) []redis.UniversalClien
 	return nodes
 }
 
-// behindProxies returns a client for each server behind a proxy of its own.
-func behindProxies(t testing.TB, servers []*redistest.Server) ([]*redistest.Proxy, []redis.UniversalClient) {
-	t.Helper()
-	proxies, nodes := make([]*redistest.Proxy, len(servers)), make([]redis.UniversalClient, len(servers))
-	for i, s := range servers {
-		proxies[i] = redistest.NewProxy(t, s.Addr)
-		nodes[i] = redistest.Client(t, proxies[i].Addr)
-	}
-	return proxies, nodes
-}
-
 func claim(key string) *locker.Claim {
 	return &locker.Claim{
 		Key: key, Owner: rand.Text()[:locker.OwnerLen], TTL: ttl, Holder: locker.Holder{Since: time.Now()},

@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -71,6 +70,9 @@ func TestALockerThatWasNotOpenedSaysSo(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), claim("k"), locker.Try{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("Acquire: %v, want ErrInvalidOption", err)
 	}
+	if _, err := l.Inspect(t.Context(), "k"); !errors.Is(err, locker.ErrInvalidOption) {
+		t.Errorf("Inspect: %v, want ErrInvalidOption", err)
+	}
 	_, _ = l.Release(t.Context(), claim("k"), locker.End{Queued: true}) // does nothing
 	if err := l.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
@@ -80,47 +82,22 @@ func TestALockerThatWasNotOpenedSaysSo(t *testing.T) {
 	}
 }
 
-// Close does not wait longer than its context allows. That is true even if
-// nodes hang that have something to clean up.
-func TestCloseEndsWithItsContext(t *testing.T) {
+// The caller's clients only tell where the nodes are, and stay open.
+func TestClientsStayTheCallers(t *testing.T) {
 	servers := redistest.StartN(t, 3)
-	l := redlock.New(clientsOf(t, servers), redlock.WithRestartDelay(0))
-	if err := l.Open(waker{}); err != nil {
-		t.Fatal(err)
-	}
-	c := claim("k")
-	mustAcquire(t, l, c)
-	for _, s := range servers {
-		s.Stop()
-		t.Cleanup(s.Cont)
-	}
-	_, _ = l.Release(t.Context(), c, locker.End{Queued: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Close: %v, want its context's error", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("Close took %v", took)
-	}
-	if err := l.Close(t.Context()); err != nil {
-		t.Errorf("Close again: %v", err)
-	}
-}
-
-func TestCallsAfterCloseAreRefused(t *testing.T) {
-	l := redlock.New(clientsOf(t, redistest.StartN(t, 3)), redlock.WithRestartDelay(0))
-	if err := l.Open(waker{}); err != nil {
-		t.Fatal(err)
-	}
+	nodes := clientsOf(t, servers)
+	l := open(t, nodes)
+	mustAcquire(t, l, claim("k"))
 	if err := l.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Inspect(t.Context(), "k"); !errors.Is(err, locker.ErrClosed) {
-		t.Errorf("Inspect: %v, want ErrClosed", err)
-	}
-	if err := l.ForceRelease(t.Context(), "k", claim("k").Owner); !errors.Is(err, locker.ErrClosed) {
-		t.Errorf("ForceRelease: %v, want ErrClosed", err)
+	for i, n := range nodes {
+		c, _ := n.(*redis.Client)
+		if used := c.PoolStats().Misses; used != 0 {
+			t.Errorf("node %d: the caller's pool was used %d times", i+1, used)
+		}
+		if err := n.Ping(t.Context()).Err(); err != nil {
+			t.Errorf("node %d: the caller's client: %v", i+1, err)
+		}
 	}
 }

@@ -263,6 +263,27 @@ func (f *fake) pause(times ...time.Duration) {
 	}
 }
 
+func TestASlowNodeDelaysNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		const late = 100 * time.Millisecond
+		l := openOn(t, nodes)
+		for range 5 {
+			nodes[0].pause(late, late, late, late)
+			c, start := newClaim(30*time.Second), time.Now()
+			c.Fencing = true // by a script
+			if !acquires(t, l, c) {
+				t.Fatal("no quorum")
+			}
+			_, _ = l.Release(t.Context(), c, locker.End{})
+			if took := time.Since(start); took >= late {
+				t.Errorf("a turn took %v beside a node that is %v late", took, late)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // A node that is taken again holds the lease from then on only. Another claim
 // may have had it and a second node in between, so that node is no proof that
 // the lease never ended. The node's answer that it has forgotten the lease may

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,76 +17,7 @@ func sharing(owner string, limit int, wait bool) *request {
 	return q
 }
 
-// inside names the owners of a row, and behind those who wait.
-func inside(r *row) string {
-	var in, out []string
-	for _, s := range r.owners {
-		in = append(in, s.Owner)
-	}
-	for _, w := range r.queue {
-		out = append(out, w.Owner)
-	}
-	return strings.Join(in, " ") + " | " + strings.Join(out, " ")
-}
-
 func releases(owner string) *request { return &request{verb: release, key: "k", owner: owner} }
-
-func TestNoOwnerHasMoreBesideItThanItsLimit(t *testing.T) {
-	const all = locker.NoLimit
-	for want, limits := range map[string][]int{
-		"a b c |":     {all, all, all},
-		"a b | c":     {2, 2, 2},
-		"a b | c ":    {2, all, all}, // the first allows one beside it
-		"a b | c  ":   {all, 2, all},
-		"a | b c":     {1, all, 2},
-		"a b | c   ":  {all, all, 1},
-		"a | b c ":    {all, 1, all}, // b waits in front of c
-		"a b | c    ": {3, 3, 2},
-	} {
-		r := at(row{}, 100)
-		for i, limit := range limits {
-			r.apply(sharing(string(rune('a'+i)), limit, true))
-		}
-		if got := inside(&r); strings.TrimSpace(got) != strings.TrimSpace(want) {
-			t.Errorf("limits %v: %q, want %q", limits, got, want)
-		}
-	}
-}
-
-// line returns a row that a owns, alone, from second 100 on. Behind it are two
-// readers, a writer and a reader.
-func line(t *testing.T) row {
-	t.Helper()
-	r := at(row{}, 100)
-	r.apply(sharing("a", 1, false))
-	for i, limit := range []int{locker.NoLimit, locker.NoLimit, 1, locker.NoLimit} {
-		r.apply(sharing(string(rune('b'+i)), limit, true))
-	}
-	if got := inside(&r); got != "a | b c d e" {
-		t.Fatalf("%q", got)
-	}
-	return r
-}
-
-func TestARunGetsTheKeyTogether(t *testing.T) {
-	r := at(line(t), 100.1)
-	res := r.apply(releases("a"))
-	if got := inside(&r); got != "b c | d e" || !res.handed || sole(&r) != "" {
-		t.Fatalf("%q, %+v, want two readers to get the key", got, res)
-	}
-	if res := r.apply(releases("b")); !res.ok || inside(&r) != "c | d e" {
-		t.Errorf("after b: %q", inside(&r))
-	}
-	if res := r.apply(sharing("f", locker.NoLimit, true)); res.ok {
-		t.Error("f got the key past a writer that waits")
-	}
-	if res := r.apply(releases("c")); !res.ok || inside(&r) != "d | e f" {
-		t.Errorf("after c: %q", inside(&r))
-	}
-	if res := r.apply(releases("d")); !res.ok || inside(&r) != "e f |" && inside(&r) != "e f | " {
-		t.Errorf("after d: %q", inside(&r))
-	}
-}
 
 func TestADeadClaimInFrontKeepsACrowdShutForAWhile(t *testing.T) {
 	r := at(row{}, 100)
@@ -107,41 +37,6 @@ func TestADeadClaimInFrontKeepsACrowdShutForAWhile(t *testing.T) {
 	}
 }
 
-func TestEachShareEndsByItself(t *testing.T) {
-	r := at(row{}, 100)
-	r.apply(sharing("a", 2, false))
-	r.apply(sharing("b", 2, false))
-	r.apply(sharing("c", 2, true))
-	r = at(r, 109)
-	if res := r.apply(&request{verb: renew, key: "k", owner: "b", ttl: ttl}); !res.ok || !r.dirty {
-		t.Fatalf("renew: %+v", res)
-	}
-	r.apply(sharing("c", 2, true)) // is seen
-	r = at(r, 110.5)
-	if res := r.apply(&request{verb: renew, key: "k", owner: "a", ttl: ttl}); res.ok {
-		t.Error("a share that has ended was renewed")
-	}
-	if res := r.apply(&request{verb: fence, key: "k", owner: "a"}); res.ok {
-		t.Error("a share that has ended got tokens")
-	}
-	if res := r.apply(sharing("d", 2, true)); res.ok || inside(&r) != "b c | d" {
-		t.Errorf("%q, want c to have got what the end of a has left", inside(&r))
-	}
-	if r = at(r, 119.5); r.remains() != 119e6+500e3-r.now && r.remains() < 1 {
-		t.Errorf("remains %d", r.remains())
-	}
-}
-
-// The statement that renews knows the column owner only.
-func TestAnOwnerWhoseLeaseHasEndedIsNotInARowWithACrowd(t *testing.T) {
-	r := at(row{}, 100)
-	r.apply(sharing("a", 1, false))
-	r = at(r, 110.5)
-	if res := r.apply(sharing("b", locker.NoLimit, false)); !res.ok || sole(&r) != "" || inside(&r) != "b | " {
-		t.Errorf("%+v, column owner %q, %q", res, sole(&r), inside(&r))
-	}
-}
-
 func TestAKeyThatNobodyOwnsIsAnybodys(t *testing.T) {
 	r := at(row{}, 100)
 	r.apply(sharing("a", locker.NoLimit, false))
@@ -150,55 +45,6 @@ func TestAKeyThatNobodyOwnsIsAnybodys(t *testing.T) {
 	r = at(r, 100.2)
 	if res := r.apply(sharing("b", locker.NoLimit, true)); !res.ok {
 		t.Errorf("%+v, want law 7 to let b barge", res)
-	}
-}
-
-func TestTokensOfPermitsAreInTheOrderOfTheirGrants(t *testing.T) {
-	r := at(row{}, 100)
-	first := r.apply(sharing("a", 2, false)).token
-	second := r.apply(sharing("b", 2, false)).token
-	r.apply(sharing("c", 2, true))
-	r.apply(releases("a"))
-	third := r.share("c").Token
-	if first == 0 || second < first+locker.FenceBlock || third < second+locker.FenceBlock {
-		t.Errorf("tokens %d, %d, %d", first, second, third)
-	}
-	if reader := r.apply(sharing("x", locker.NoLimit, false)); reader.token != 0 {
-		t.Errorf("a reader has token %d", reader.token)
-	}
-}
-
-func TestTheReleaserOfAShareWaitsBehindTheOthers(t *testing.T) {
-	r := at(row{}, 100)
-	r.apply(sharing("a", 2, false))
-	r.apply(sharing("b", 2, false))
-	q := releases("a")
-	q.next, q.limit, q.offer, q.holder = "c", 1, 1e6, []byte("{}")
-	if res := r.apply(q); !res.queued || !res.handed || inside(&r) != "b | c" {
-		t.Errorf("%+v, %q, want c to wait for b", res, inside(&r))
-	}
-}
-
-func TestSeveralKeysAreAcquiredTogetherOrNot(t *testing.T) {
-	for _, prefix := range []bool{false, true} {
-		rows := map[string]*row{}
-		var batch []*request
-		for _, key := range []string{"a", "b", "c"} {
-			rows[key] = &row{now: 100e6}
-			q := asks("me", false)
-			q.key = key
-			batch = append(batch, q)
-		}
-		other := asks("other", false)
-		rows["b"].apply(other)
-		rows["b"].dirty = false
-		results, held := acquireAll(rows, batch, prefix)
-		if held != 1 || results[1].ok || results[1].remains == 0 || results[2].ok || rows["c"].dirty {
-			t.Errorf("prefix %v: held %d, %+v", prefix, held, results)
-		}
-		if rows["a"].owned("me") != prefix || results[0].ok != prefix {
-			t.Errorf("prefix %v: the first key is owned: %v", prefix, rows["a"].owned("me"))
-		}
 	}
 }
 

@@ -283,3 +283,25 @@ func TestAHolderHearsOfATicketBesideARowThatItHasForgotten(t *testing.T) {
 		}
 	})
 }
+
+// The guard may use a key that was handed over while its locker closes.
+func TestCloseLeavesAKeyThatWasHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls, _ := peers(t, 2, func(m *memRows) *Locker { return New(memTickets{memPulse{memEars{m}}}) })
+		a, b := wants('a', 1), wants('b', 1)
+		take(t, ls[0], a)
+		if x, err := ls[1].Acquire(t.Context(), b, locker.Try{Wait: true}); err != nil || !x.Queued {
+			t.Fatalf("%+v, %v", x, err)
+		}
+		if r, err := ls[0].Release(t.Context(), a, locker.End{}); err != nil || !r.Handed {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		synctest.Wait()
+		if err := ls[1].Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := ls[0].Inspect(t.Context(), "k"); err != nil || s.Owner != b.Owner {
+			t.Errorf("the owner is %q, %v, want that of the closed locker", s.Owner, err)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlcrowd"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
@@ -67,7 +68,7 @@ func TestCloseGivesUpOnADatabaseThatHangs(t *testing.T) {
 		db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
 		defer db.Close()
 		l := sqlitelocker.New(db)
-		if err := l.Open(silent{}); err != nil {
+		if err := l.Open(lockerkit.Deaf{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, owner := range []string{"abcdefghijklmnopqrstuv", "bcdefghijklmnopqrstuvw"} { // the second waits
@@ -90,21 +91,12 @@ func TestCloseGivesUpOnADatabaseThatHangs(t *testing.T) {
 
 func TestMigrateIsSafeBesideOthers(t *testing.T) {
 	file := newFile(t)
-	errs := make(chan error, 8)
-	for range cap(errs) {
+	sqlcrowd.AtOnce(t, func() (do func() error) {
 		db, err := sql.Open("sqlite", dsn(file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer db.Close()
-		go func() { errs <- sqlitelocker.New(db).Migrate(t.Context()) }() // ends with its one call
-	}
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
+		t.Cleanup(func() { _ = db.Close() })
+		return func() error { return sqlitelocker.New(db).Migrate(t.Context()) }
+	})
 }
-
-// silent is a Waker that passes nothing on.
-type silent = lockerkit.Deaf

@@ -13,18 +13,12 @@ import (
 	"github.com/go-lockguard/guard/locker/sqlitelocker"
 )
 
-// guardOn returns a guard that patiently waits.
-func guardOn(t *testing.T, db *sql.DB, opts ...guard.Option) *guard.Guard {
-	t.Helper()
-	return testguard.Patient(t, sqlitelocker.New(db), append(opts, guard.WithTTL(time.Minute))...)
-}
-
 func TestACallOfOnceWritesAsRarelyAsDo(t *testing.T) {
 	file, fault := newFile(t), sqlfault.New()
 	plain := open(t, file)
 	db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
 	t.Cleanup(func() { _ = db.Close() })
-	g := guardOn(t, db)
+	g := testguard.Patient(t, sqlitelocker.New(db), guard.WithTTL(time.Minute))
 	once := func(g *guard.Guard, key string) func() error {
 		return func() error {
 			echo := func(context.Context) (string, error) { return key, nil }
@@ -56,18 +50,6 @@ func TestACallOfOnceWritesAsRarelyAsDo(t *testing.T) {
 		if n := fault.Writes() - before; n != c.want {
 			t.Errorf("%s writes %d times, want %d", c.what, n, c.want)
 		}
-	}
-}
-
-func TestAnInterruptedCallIsSeen(t *testing.T) {
-	g := guardOn(t, open(t, newFile(t)), guard.WithAtMostOnce())
-	failed := errors.New("failed")
-	fails := func(context.Context) (string, error) { return "", failed }
-	if _, err := guard.Once(t.Context(), g, "k", time.Hour, fails); !errors.Is(err, failed) {
-		t.Fatal(err)
-	}
-	if s, err := g.Inspect(t.Context(), "k"); err != nil || !s.Record.Interrupted {
-		t.Errorf("the state is %+v, %v, want an interrupted call", s.Record, err)
 	}
 }
 

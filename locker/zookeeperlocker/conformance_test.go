@@ -3,10 +3,10 @@ package zookeeperlocker_test
 import (
 	"testing"
 
-	"github.com/go-lockguard/guard/internal/faultpipe"
+	"github.com/go-lockguard/guard/internal/faultpipe/lossytest"
+	"github.com/go-lockguard/guard/internal/rowtest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
-	"github.com/go-lockguard/guard/locker/zookeeperlocker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
@@ -15,42 +15,25 @@ func TestTheLockerKeepsItsPromises(t *testing.T) {
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
 		addr, prefix := store(t)
-		one := func() locker.Locker {
-			return zookeeperlocker.New(zktest.Connect(t, session, addr), zookeeperlocker.WithPrefix(prefix))
-		}
-		return one(), one()
+		return at(zktest.Connect(t, session, addr), prefix), at(zktest.Connect(t, session, addr), prefix)
 	})
 }
 
 func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 	t.Parallel()
-	for name, breakOne := range map[string]func(p *faultpipe.Lossy) (mend func()){
-		"the server hangs":    func(p *faultpipe.Lossy) func() { return p.Cut(true, true) },
-		"requests get lost":   func(p *faultpipe.Lossy) func() { return p.Cut(true, false) },
-		"answers get lost":    func(p *faultpipe.Lossy) func() { return p.Cut(false, true) },
-		"connections refused": (*faultpipe.Lossy).Refuse,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
-				t.Helper()
-				addr, prefix := store(t)
-				one := func() (*faultpipe.Lossy, locker.Locker) {
-					p := faultpipe.NewLossy(t, addr)
-					conn := zktest.Connect(t, session, p.Addr)
-					return p, zookeeperlocker.New(conn, zookeeperlocker.WithPrefix(prefix))
-				}
-				p, a := one()
-				q, b := one()
-				return a, b, func() func() {
-					mends := []func(){breakOne(p), breakOne(q)}
-					return func() {
-						for _, mend := range mends {
-							mend()
-						}
-					}
-				}
-			}, lockertest.AtOnce(8))
-		})
-	}
+	lossytest.RunFaulty(t, func(t *testing.T) (server string, open func(addr string) locker.Locker) {
+		t.Helper()
+		server, prefix := store(t)
+		return server, func(addr string) locker.Locker { return at(zktest.Connect(t, session, addr), prefix) }
+	})
+}
+
+func TestWhatARowSaysEnds(t *testing.T) {
+	t.Parallel()
+	rowtest.Run(t, func(t *testing.T) (process func() locker.Locker) {
+		t.Helper()
+		addr, prefix := store(t)
+		conn := zktest.Connect(t, session, addr)
+		return func() locker.Locker { return at(conn, prefix) }
+	})
 }

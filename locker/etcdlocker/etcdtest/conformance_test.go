@@ -3,7 +3,8 @@ package etcdtest_test
 import (
 	"testing"
 
-	"github.com/go-lockguard/guard/internal/faultpipe"
+	"github.com/go-lockguard/guard/internal/faultpipe/lossytest"
+	"github.com/go-lockguard/guard/internal/rowtest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -25,32 +26,21 @@ func TestTheLockerKeepsItsPromises(t *testing.T) {
 
 func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 	t.Parallel()
-	for name, breakOne := range map[string]func(p *faultpipe.Lossy) (mend func()){
-		"the server hangs":    func(p *faultpipe.Lossy) func() { return p.Cut(true, true) },
-		"requests get lost":   func(p *faultpipe.Lossy) func() { return p.Cut(true, false) },
-		"answers get lost":    func(p *faultpipe.Lossy) func() { return p.Cut(false, true) },
-		"connections refused": (*faultpipe.Lossy).Refuse,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
-				t.Helper()
-				addr, prefix := store(t)
-				one := func() (*faultpipe.Lossy, locker.Locker) {
-					p := faultpipe.NewLossy(t, addr)
-					return p, etcdlocker.New(etcdtest.Client(t, p.Addr), etcdlocker.WithPrefix(prefix))
-				}
-				p, a := one()
-				q, b := one()
-				return a, b, func() func() {
-					mends := []func(){breakOne(p), breakOne(q)}
-					return func() {
-						for _, mend := range mends {
-							mend()
-						}
-					}
-				}
-			}, lockertest.AtOnce(8))
-		})
-	}
+	lossytest.RunFaulty(t, func(t *testing.T) (server string, open func(addr string) locker.Locker) {
+		t.Helper()
+		server, prefix := store(t)
+		return server, func(addr string) locker.Locker {
+			return etcdlocker.New(etcdtest.Client(t, addr), etcdlocker.WithPrefix(prefix))
+		}
+	})
+}
+
+func TestWhatARowSaysEnds(t *testing.T) {
+	t.Parallel()
+	rowtest.Run(t, func(t *testing.T) (process func() locker.Locker) {
+		t.Helper()
+		addr, prefix := store(t)
+		c := etcdtest.Client(t, addr)
+		return func() locker.Locker { return etcdlocker.New(c, etcdlocker.WithPrefix(prefix)) }
+	})
 }

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
@@ -187,19 +184,7 @@ func withAuth(t *testing.T, c *clientv3.Client) {
 func handsOver(t *testing.T, g *guard.Guard, c *clientv3.Client) {
 	t.Helper()
 	other, _ := newGuard(t, c, "guard/")
-	got := make(chan error, 1)
-	err := g.Do(t.Context(), "k", func(ctx context.Context) error {
-		go func() { got <- other.Do(t.Context(), "k", func(context.Context) error { return nil }) }()
-		for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
-			if s, err := g.Inspect(ctx, "k"); err != nil || s.Waiting == 1 {
-				return err
-			}
-		}
-		return errors.New("nobody waits")
-	})
-	if err := errors.Join(err, <-got); err != nil {
-		t.Error(err)
-	}
+	testguard.HandsOver(t, g, other)
 }
 
 func TestErrorsAndCheckSayThatEtcdIsFull(t *testing.T) {
@@ -256,42 +241,6 @@ func TestErrorsAndCheckSayThatEtcdIsFull(t *testing.T) {
 	}
 }
 
-// deaf is a Waker that tells of its only grant.
-type deaf struct {
-	lockerkit.Deaf
-
-	granted chan struct{}
-}
-
-func (d deaf) Granted(string, string, locker.Offer) { close(d.granted) }
-
-func TestCloseLeavesAKeyThatWasHandedOverToItsOffer(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	c, granted := etcdtest.Client(t, addr), make(chan struct{})
-	a, b := etcdlocker.New(c, etcdlocker.WithPrefix(prefix)), etcdlocker.New(c, etcdlocker.WithPrefix(prefix))
-	if err := errors.Join(a.Open(deaf{}), b.Open(deaf{granted: granted})); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = a.Close(context.WithoutCancel(t.Context())) }()
-	owner := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
-	waits := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}
-	_, err := a.Acquire(t.Context(), owner, locker.Try{})
-	if _, held := b.Acquire(t.Context(), waits, locker.Try{Wait: true}); err != nil || held != nil {
-		t.Fatal(err, held)
-	}
-	if _, err := a.Release(t.Context(), owner, locker.End{}); err != nil {
-		t.Fatal(err)
-	}
-	<-granted
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := a.Inspect(t.Context(), "k"); err != nil || s.Owner != waits.Owner {
-		t.Errorf("the owner is %q, %v, want that of the closed locker", s.Owner, err)
-	}
-}
-
 func TestHeldIsTrueForEachThatSharesAKey(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
@@ -324,7 +273,7 @@ func TestHeldIsTrueForEachThatSharesAKey(t *testing.T) {
 		alone, _ := newGuard(t, c, prefix, guard.WithMaxWait(patience))
 		got := make(chan error, 1)
 		go func() { got <- alone.Do(t.Context(), name, nothing) }() // ends with its one call
-		waiting(t, alone, name, 1)
+		testguard.Waiting(t, alone, name, 1)
 		holds("while a claim waits", [3]bool{false, true, true})
 		s, err := alone.Inspect(t.Context(), name)
 		if err != nil || len(s.Owners) != 2 {
@@ -372,47 +321,4 @@ func TestHeldIsFalseForAShareThatEndedWithItsRow(t *testing.T) {
 		}
 		_ = ended.Release(t.Context()) // it was lost
 	}
-}
-
-// The holder of a key that lingers hears from etcd that another process waits.
-func TestAKeyLingersOnEtcdUntilAnotherProcessWantsIt(t *testing.T) {
-	t.Parallel()
-	addr, prefix := store(t)
-	config := etcdtest.Config(addr)
-	var txns atomic.Int32
-	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(func(
-		ctx context.Context, method string, in, out any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		if strings.HasSuffix(method, "/Txn") {
-			txns.Add(1)
-		}
-		return invoke(ctx, method, in, out, cc, opts...)
-	}))
-	c, err := clientv3.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	keeps, l := newGuard(t, c, prefix, guard.WithLinger(2*time.Second), guard.WithTTL(time.Minute))
-	for start := time.Now(); !l.Listens(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > patience {
-			t.Fatal("it does not listen")
-		}
-	}
-	const runs = 50
-	for range runs {
-		if err := keeps.Do(t.Context(), "k", nothing); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := txns.Load(); n > runs/2 {
-		t.Errorf("%d sections took %d requests, want the key to linger", runs, n)
-	}
-	other, _ := newGuard(t, etcdtest.Client(t, addr), prefix, guard.WithMaxWait(patience))
-	start := time.Now()
-	if err := other.Do(t.Context(), "k", nothing); err != nil {
-		t.Error(err)
-	}
-	t.Logf("another process had the key after %v", time.Since(start))
 }

@@ -193,7 +193,7 @@ func TestRequests(t *testing.T) {
 		{"that was free just now", func(key string) { turn(key) }, 4},
 		{"whose marker is gone", func(key string) { turn(key); markerGone(t, s, name, key) }, 2},
 	} {
-		eventually(t, fmt.Sprintf("a turn on a key %s takes %d requests", test.what, test.want), func() bool {
+		testguard.Eventually(t, fmt.Sprintf("a turn on a key %s takes %d requests", test.what, test.want), func() bool {
 			key++
 			test.prepare(strconv.Itoa(key))
 			got := turn(strconv.Itoa(key))
@@ -213,20 +213,10 @@ func markerGone(t *testing.T, s *server.Server, bucket, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the marker is gone", func() bool {
+	testguard.Eventually(t, "the marker is gone", func() bool {
 		_, err := stream.GetLastMsgForSubject(t.Context(), "$KV."+bucket+"."+key)
 		return errors.Is(err, jetstream.ErrMsgNotFound)
 	})
-}
-
-// eventually waits until what is so.
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for began := time.Now(); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > patience {
-			t.Fatalf("it does not happen in %v: %s", patience, what)
-		}
-	}
 }
 
 // Law 2: a token grows over deletions, also when their markers are gone.
@@ -250,57 +240,4 @@ func TestTokenOfADeletedRow(t *testing.T) {
 		}
 		markerGone(t, s, name, "k")
 	}
-}
-
-// A process that died while it owned and one that died while it waited keep
-// nobody for longer than the TTL and what Limits says.
-func TestKilled(t *testing.T) {
-	s := start(t)
-	admin := connect(t, s.ClientURL())
-	name := bucket(t, admin)
-	open := func() (*guard.Guard, *nats.Conn) {
-		nc := connect(t, s.ClientURL())
-		g, err := guard.New(natslocker.New(nc, name), guard.WithTTL(4*time.Second), guard.WithMaxWait(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { // after the connection is closed
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 100*time.Millisecond)
-			defer cancel()
-			_ = g.Close(ctx)
-		})
-		return g, nc
-	}
-	owner, nc1 := open()
-	if _, err := owner.Acquire(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
-	waits, nc2 := open()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); _, _ = waits.Acquire(ctx, "k") }()
-	for { // until it waits
-		l := natslocker.New(admin, name)
-		if err := l.Open(waker{}); err != nil {
-			t.Fatal(err)
-		}
-		st, err := l.Inspect(t.Context(), "k")
-		_ = l.Close(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(st.Waiters) > 0 {
-			break
-		}
-	}
-	nc1.Close()
-	nc2.Close()
-	other, _ := open()
-	began := time.Now()
-	if err := other.Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
-		t.Error(err)
-	}
-	t.Logf("the key was free after %v", time.Since(began))
-	cancel()
-	<-done
 }

@@ -3,8 +3,6 @@ package natstest_test
 import (
 	"context"
 	"fmt"
-	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/natslocker"
@@ -99,110 +98,18 @@ func TestLocker(t *testing.T) {
 // The server hangs, or hangs up on everybody and takes no connection, and comes
 // back.
 func TestFaulty(t *testing.T) {
-	for name, fault := range map[string]func(*wire) (mend func()){"hung": (*wire).hang, "refused": (*wire).refuse} {
+	for name, fault := range map[string]func(*faultpipe.Lossy) (mend func()){
+		"hung": (*faultpipe.Lossy).Hang, "refused": (*faultpipe.Lossy).Refuse,
+	} {
 		t.Run(name, func(t *testing.T) {
 			lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
 				t.Helper()
 				s := start(t)
-				l := relay(t, s.Addr().String())
+				p := faultpipe.NewLossy(t, s.Addr().String())
 				name := bucket(t, connect(t, s.ClientURL()))
-				client := func() *natslocker.Locker { return natslocker.New(connect(t, l.url()), name) }
-				return client(), client(), func() (mend func()) { return fault(l) }
+				client := func() *natslocker.Locker { return natslocker.New(connect(t, "nats://"+p.Addr), name) }
+				return client(), client(), func() (mend func()) { return fault(p) }
 			}, lockertest.AtOnce(4))
 		})
 	}
-}
-
-// wire is a relay of TCP that can hang, or refuse connections.
-type wire struct {
-	to      string
-	l       net.Listener
-	mu      sync.Mutex
-	hung    chan struct{} // closed while bytes pass
-	refused bool
-	conns   map[net.Conn]bool
-}
-
-func relay(t *testing.T, to string) *wire {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{to: to, l: l, hung: make(chan struct{}), conns: map[net.Conn]bool{}}
-	close(w.hung)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { w.serve(c) })
-		}
-	})
-	t.Cleanup(func() { l.Close(); w.cut(); wg.Wait() })
-	return w
-}
-
-func (w *wire) url() string { return "nats://" + w.l.Addr().String() }
-
-func (w *wire) serve(c net.Conn) {
-	defer c.Close()
-	s, err := net.Dial("tcp", w.to)
-	if err != nil {
-		return
-	}
-	defer s.Close()
-	w.mu.Lock()
-	refused := w.refused
-	w.conns[c], w.conns[s] = true, true
-	w.mu.Unlock()
-	if refused {
-		return
-	}
-	go func() { w.copy(s, c); s.Close() }()
-	w.copy(c, s)
-}
-
-func (w *wire) copy(to, from net.Conn) {
-	b := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(b)
-		if err != nil {
-			return
-		}
-		w.mu.Lock()
-		hung := w.hung
-		w.mu.Unlock()
-		<-hung
-		if _, err := to.Write(b[:n]); err != nil {
-			return
-		}
-	}
-}
-
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for c := range w.conns {
-		c.Close()
-	}
-	clear(w.conns)
-}
-
-func (w *wire) hang() (mend func()) {
-	hung := make(chan struct{})
-	w.mu.Lock()
-	w.hung = hung
-	w.mu.Unlock()
-	return func() { close(hung) }
-}
-
-func (w *wire) refuse() (mend func()) {
-	w.mu.Lock()
-	w.refused = true
-	w.mu.Unlock()
-	w.cut()
-	return func() { w.mu.Lock(); w.refused = false; w.mu.Unlock() }
 }

@@ -1,0 +1,126 @@
+// Package rowtest tests a store of package rowlocker that has no clock. Each
+// process measures a time from its first sight of a row there, so what a row
+// says must end also for those who have never seen the row before.
+package rowtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/testguard"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Run runs all tests. newStore returns a function that makes lockers of a new
+// store. Each locker is a process that has never looked before.
+func Run(t *testing.T, newStore func(t *testing.T) (process func() locker.Locker)) {
+	t.Helper()
+	t.Run("a mark does not hold a key that nobody renews", func(t *testing.T) {
+		t.Parallel() // it mostly waits
+		marksHoldNoKey(t, newStore(t))
+	})
+	for name, value := range map[string]string{"short": "r", "in a row of its own": strings.Repeat("r", 1000)} {
+		t.Run("a record ends though others write its row, "+name, func(t *testing.T) {
+			t.Parallel()
+			recordsEnd(t, newStore(t), value)
+		})
+	}
+}
+
+// in opens l for do.
+func in(t *testing.T, l locker.Locker, do func(l locker.Locker)) {
+	t.Helper()
+	if err := l.Open(lockerkit.Deaf{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
+	do(l)
+}
+
+func claim(ttl time.Duration, recall bool) *locker.Claim {
+	return &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: ttl, Limit: 1, Recall: recall}
+}
+
+// acquires reports whether c owns its key now, and does not find a record.
+func acquires(t *testing.T, l locker.Locker, c *locker.Claim) bool {
+	t.Helper()
+	a, err := l.Acquire(t.Context(), c, locker.Try{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Acquired
+}
+
+func inspect(t *testing.T, l locker.Locker) locker.KeyState {
+	t.Helper()
+	s, err := l.Inspect(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// marksHoldNoKey leaves a mark, whose row stays for long, under a lease that
+// nobody renews.
+func marksHoldNoKey(t *testing.T, process func() locker.Locker) {
+	t.Helper()
+	in(t, process(), func(l locker.Locker) { // it lives, as a janitor does
+		c := claim(10*time.Second, true) // Begin comes before its end
+		if !acquires(t, l, c) {
+			t.Fatal("the key is not free")
+		}
+		if _, err := l.Begin(t.Context(), c, locker.Record{Value: "mark", TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		testguard.Eventually(t, "the mark is alone", func() (alone bool) {
+			time.Sleep(100 * time.Millisecond)
+			in(t, process(), func(l locker.Locker) {
+				s := inspect(t, l)
+				alone = !s.Held && s.Record.Size == len("mark")
+			})
+			return alone
+		})
+	})
+}
+
+// recordsEnd has processes own and release a key beside its record until it
+// ends.
+func recordsEnd(t *testing.T, process func() locker.Locker, value string) {
+	t.Helper()
+	in(t, process(), func(l locker.Locker) { // it lives, as a janitor does
+		c := claim(time.Minute, false)
+		acquires(t, l, c)
+		end := locker.End{Record: locker.Record{Value: value, TTL: 3 * time.Second}}
+		if _, err := l.Release(t.Context(), c, end); err != nil {
+			t.Fatal(err)
+		}
+		if s := inspect(t, l); s.Record.Size != len(value) {
+			t.Fatalf("%+v, want the record", s)
+		}
+		testguard.Eventually(t, "the record ends", func() bool {
+			time.Sleep(100 * time.Millisecond)
+			return foundOver(t, process())
+		})
+	})
+}
+
+// foundOver lets a process own the key, and reports whether it finds no record
+// then.
+func foundOver(t *testing.T, l locker.Locker) (over bool) {
+	t.Helper()
+	in(t, l, func(l locker.Locker) {
+		for _, recall := range []bool{false, true} {
+			c := claim(time.Minute, recall)
+			if over = acquires(t, l, c); !over {
+				return
+			}
+			if _, err := l.Release(t.Context(), c, locker.End{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	return over
+}
