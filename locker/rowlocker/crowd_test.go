@@ -179,6 +179,6 @@ func TestAShareThatHasEndedDoesNotBeginAgain(t *testing.T) {
 	ended := decode(&src, traits, m, 12e6)
 	m.tidy("k", ended)
 	if r := decode(&src, traits, m, 13e6); !ended.free() || !r.free() {
-		t.Errorf("%q, and later %q, want nobody", inside(ended), inside(r))
+		t.Errorf("%+v, and later %+v, want nobody", ended.owners, r.owners)
 	}
 }
