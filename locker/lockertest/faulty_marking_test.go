@@ -137,9 +137,9 @@ func (l notesMarks) Begin(ctx context.Context, c *locker.Claim, r locker.Record)
 }
 
 // lastMark returns the last mark of key, or none.
-func (l memory) lastMark(key string) marked {
-	m, _ := l.all.marks.Load(key)
-	last, _ := m.(marked)
+func (m memory) lastMark(key string) marked {
+	stored, _ := m.all.marks.Load(key)
+	last, _ := stored.(marked)
 	return last
 }
 
