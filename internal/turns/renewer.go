@@ -233,10 +233,14 @@ type renewal struct {
 }
 
 // limit bounds a try that is sent now, so that there is time for another. If
-// there is not, the try has what is left.
+// that is not likely to be answered, the try has what is left.
 func (d *renewal) limit(now time.Time) time.Duration {
 	left := d.end.Sub(now)
-	return max(min(d.longest, max(left*2/3, min(left, d.likely))), time.Millisecond)
+	limit := left * 2 / 3
+	if left-limit < d.likely {
+		limit = left
+	}
+	return max(min(d.longest, limit), time.Millisecond)
 }
 
 // tooLate reports whether less is left than a try may take. If more is due than

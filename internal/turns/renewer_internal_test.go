@@ -106,3 +106,21 @@ func TestARenewalOfAnOfferHasTheTimeOfItsTTL(t *testing.T) {
 		closed(t, other)
 	})
 }
+
+func TestATryToRenewLeavesTimeForAnotherThatIsLikelyToBeAnswered(t *testing.T) {
+	const ms = time.Millisecond
+	now := time.Now()
+	for _, c := range []struct{ left, longest, likely, want time.Duration }{
+		{600 * ms, time.Second, 0, 400 * ms},
+		{600 * ms, time.Second, 200 * ms, 400 * ms},
+		{600 * ms, time.Second, 201 * ms, 600 * ms},
+		{600 * ms, time.Second, time.Second, 600 * ms},
+		{600 * ms, 100 * ms, 201 * ms, 100 * ms},
+		{0, time.Second, 200 * ms, ms},
+	} {
+		d := renewal{end: now.Add(c.left), longest: c.longest, likely: c.likely}
+		if limit := d.limit(now); limit != c.want {
+			t.Errorf("%v left, answers take %v: a try has %v, want %v", c.left, c.likely, limit, c.want)
+		}
+	}
+}
