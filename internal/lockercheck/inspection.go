@@ -145,7 +145,7 @@ func listsHeld(p *pair) {
 	a, _ := p.inspectors()
 	want := make(map[string]string)
 	for i, key := range awkward() {
-		c := fencedClaim(key, long)
+		c := fencedClaim(key, 3*long) // there are many
 		p.acquire([]*side{p.a, p.b}[i%2], c)
 		want[key] = c.Owner
 	}

@@ -165,7 +165,7 @@ func awkward() []string {
 func awkwardKeys(p *pair) {
 	var cs []*locker.Claim
 	for _, key := range awkward() {
-		c := fencedClaim(key, long)
+		c := fencedClaim(key, 3*long) // there are many
 		p.acquire(p.a, c)
 		cs = append(cs, c)
 	}
