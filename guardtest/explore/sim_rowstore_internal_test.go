@@ -307,7 +307,9 @@ func (s *rowStore) left(bool) (left []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.rows)) {
-		if e := s.get(key); e.Version > 0 && s.now().Before(e.held) {
+		e := s.get(key)
+		empty := string(e.Value) == "!/{}" // whoever wrote it may not have known that the others have gone
+		if e.Version > 0 && s.now().Before(e.held) && !empty {
 			left = append(left, fmt.Sprintf("%s is owned for %v more: %s", key, e.held.Sub(s.now()), e.Value))
 		} else if len(e.tickets) > 0 {
 			left = append(left, fmt.Sprintf("%s has tickets: %d", key, len(e.tickets)))
