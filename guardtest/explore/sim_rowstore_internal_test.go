@@ -242,8 +242,10 @@ func (s *rowStore) join(process string, c *rowlocker.Change) {
 	}
 	e.tickets = slices.DeleteFunc(e.tickets, func(t rowTicket) bool { return t.Name == j.Name && j.Open })
 	waits := func(t rowTicket) bool { return !strings.HasPrefix(t.Name, "m.") }
-	if s.kind.clock && (e.Waits || slices.ContainsFunc(e.tickets, waits)) {
-		j.To = "" // the owner knows that others wait
+	if s.kind.clock {
+		if j.To = e.Unaware; slices.ContainsFunc(e.tickets, waits) {
+			j.To = "" // the owner knows that others wait
+		}
 	}
 	if !j.Leave {
 		j.Version = c.Version
@@ -263,7 +265,7 @@ func (s *rowStore) write(process string, c *rowlocker.Change, row rowlocker.Row,
 			panic("a row that is kept for no time")
 		}
 		e.Row = rowlocker.Row{
-			Key: row.Key, Version: c.Version, Written: c.Written, Value: row.Value, Waits: row.Waits,
+			Key: row.Key, Version: c.Version, Written: c.Written, Value: row.Value, Unaware: row.Unaware,
 		}
 		e.held, e.kept = now.Add(row.HeldFor), now.Add(min(row.KeepFor, 100*time.Hour))
 		if row.RecordFor > 0 {

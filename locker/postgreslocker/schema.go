@@ -57,7 +57,8 @@ const (
 	// afterSQL tells what a transaction before has done, and has waited for the
 	// disk: transactions that notify wait for one another. Each row is as it is
 	// by now, if it is a later one than was known.
-	afterSQL = `SELECT set_config('synchronous_commit', 'off', true), pg_notify('guard:' || m.instance, CASE m.ticket
+	afterSQL = `SELECT set_config('synchronous_commit', 'off', true), pg_notify('guard:' ||
+  CASE WHEN m.ticket <> '' AND t.unaware <> '' THEN t.unaware ELSE m.instance END, CASE m.ticket
   WHEN '' THEN ` + newsSQL + ` ELSE (SELECT ` + newsOfTicketSQL + ` FROM unnest(t.tickets) AS e
     WHERE split_part(e, '/', 2) = m.ticket) END)
 FROM unnest((SELECT $1::bytea[]), (SELECT $2::bigint[]), (SELECT $3::text[]), (SELECT $4::text[]))
@@ -125,7 +126,7 @@ func statementsFor(name string) (*statements, error) {
 	s.over, s.into, s.after = fill(overSQL), fill(intoSQL), fill(afterSQL)
 	s.told = fill(toldSQL, "{DROPS}", "$7", "{BESIDE}", "$8", "{BEHIND}", "$9", "{HEARD}", heardSQL, "{MUST}", "$10",
 		"{NOTIFY}", notifySQL, "{TELL}", "$11", "{NEWS}", newsSQL)
-	s.join = fill(joinSQL, "{DROPS}", "$6", "{NOTIFY}", notifySQL, "{TELL}", "$9",
+	s.join = fill(joinSQL, "{DROPS}", "$6", "{NOTIFY}", notifySQL, "{TELL}", "t.unaware",
 		"{NEWS}", strings.Replace(newsOfTicketSQL, "e)", "t.tickets[cardinality(t.tickets)])", 1))
 	s.all = fill(allSQL, "{DROPS}", "c.drops", "{BESIDE}", "c.beside", "{BEHIND}", "c.behind", "{HEARD}", heardSQL,
 		"{MUST}", "$9")

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS {T} (
   written bigint NOT NULL,              -- when
   ends    bigint NOT NULL,              -- when the row means nothing any more
   value   bytea  NOT NULL,              -- owner id, '/' and JSON, see package rowlocker
-  waits   boolean NOT NULL DEFAULT false, -- claims wait in value
+  unaware text   NOT NULL,              -- the process that owns the key and does not know yet that others wait
   tickets text[] NOT NULL DEFAULT '{}'  -- claims that have joined the queue since, or share the key: VERSION/NAME/BASE64
 ) WITH (fillfactor = 50);
 

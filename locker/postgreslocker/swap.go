@@ -152,16 +152,11 @@ func (w *written) read(rs pgx.Rows) error {
 // for the disk.
 func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args []any) {
 	if j := c.Join; j != nil {
-		keep, goes, along := int64(0), "", j.To
+		keep, goes := int64(0), ""
 		if j.Open { // the one that is there is replaced
 			keep, goes = j.KeepFor.Microseconds(), j.Name
 		}
-		if firm {
-			along = ""
-		}
-		return r.sql.join, []any{
-			[]byte(j.Key), keep, ticketOf(j), firm, free, goes, j.Open, j.Held, along,
-		}
+		return r.sql.join, []any{[]byte(j.Key), keep, ticketOf(j), firm, free, goes, j.Open, j.Held}
 	}
 	if !isSingle(c) {
 		return r.sql.all, argsOfAll(c, firm)
@@ -169,32 +164,32 @@ func (r *rows) statement(c *rowlocker.Change, free, firm bool) (sql string, args
 	row := &c.Rows[0]
 	args = []any{[]byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), firm, free}
 	if row.Version == 0 {
-		return r.sql.into, append(args, row.Waits)
+		return r.sql.into, append(args, row.Unaware)
 	}
 	args = append(args, row.Version)
 	if len(c.Tell) == 0 && len(row.Drop) == 0 && row.Beside == 0 && c.Current == nil {
-		return r.sql.over, append(args, row.Waits)
+		return r.sql.over, append(args, row.Unaware)
 	}
 	drops, above, below := besides(row)
 	along := ""
 	if !firm {
 		along = commas(hearers(c, false))
 	}
-	return r.sql.told, append(args, drops, above, below, commas(hearers(c, true)), along, row.Waits)
+	return r.sql.told, append(args, drops, above, below, commas(hearers(c, true)), along, row.Unaware)
 }
 
 // argsOfAll are the arguments of all.sql.
 func argsOfAll(c *rowlocker.Change, firm bool) []any {
 	n := len(c.Rows)
-	keys, values, drops, waits := make([][]byte, n), make([][]byte, n), make([]string, n), make([]bool, n)
+	keys, values, drops, unaware := make([][]byte, n), make([][]byte, n), make([]string, n), make([]string, n)
 	keep, old, beside, behind := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for i := range c.Rows {
 		row := &c.Rows[i]
 		keys[i], keep[i], values[i], old[i] = []byte(row.Key), row.KeepFor.Microseconds(), valueOf(row), row.Version
 		drops[i], beside[i], behind[i] = besides(row)
-		waits[i] = row.Waits
+		unaware[i] = row.Unaware
 	}
-	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(hearers(c, true)), waits}
+	return []any{keys, keep, values, firm, drops, old, beside, behind, commas(hearers(c, true)), unaware}
 }
 
 // valueOf returns the value of a row that is written. Empty is none.

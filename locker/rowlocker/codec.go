@@ -183,7 +183,9 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	var queue []waiter
 	queue, main.Drop = r.merged(stay)
-	main.Waits = len(queue) > 0
+	if own := r.alone(); own != nil && len(queue) == 0 {
+		main.Unaware = own.Inst
+	}
 	w := &wire{
 		Token: r.token, Owners: owners, Queue: queue, Record: r.remembered(), open: name == opened,
 		Beside: stays && name != opened, Revoke: len(r.revoked) > 0,

@@ -305,3 +305,28 @@ func TestCloseLeavesAKeyThatWasHandedOver(t *testing.T) {
 		}
 	})
 }
+
+// The message of the claim that waits has gone to the owner before. Planted:
+// what the answer of the new owner says of the claims behind it is dropped.
+func TestANewOwnerLearnsOfAClaimThatHasToldTheOneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls, es := peers(t, 3, func(m *memRows) *Locker {
+			m.clock = true
+			return New(memTickets{memPulse{memEars{m}}})
+		})
+		take(t, ls[0], wants('a', 1))
+		c := wants('c', 1)
+		for at := range c.TTL / locker.LookEvery {
+			x, err := ls[2].Acquire(t.Context(), c, locker.Try{Wait: true, Queued: at > 0})
+			if err != nil || !x.Queued {
+				t.Fatalf("%+v, %v, want it queued", x, err)
+			}
+			time.Sleep(locker.LookEvery)
+		}
+		time.Sleep(time.Millisecond)
+		take(t, ls[1], wants('b', 1))
+		if synctest.Wait(); es[1].waits() == 0 {
+			t.Error("the owner does not learn that somebody waits")
+		}
+	})
+}

@@ -147,7 +147,19 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if r.ok && !l.owns(c, sent) {
 		return locker.Answer{}, nil
 	}
+	l.wanted(c, &r.result)
 	return r.answer(), nil
+}
+
+// wanted tells the guard of claims that wait behind c. A message may have told
+// another process of them: the one that owned the key before, or none.
+func (l *Locker) wanted(c *locker.Claim, r *result) {
+	if !r.ok || r.waiting == 0 {
+		return
+	}
+	if _, news := l.book.found(c.Owner, true); news {
+		l.lookout.waker.Wanted(c.Key)
+	}
 }
 
 // owns notes that c owns its key, by a request that was sent at that time. If
@@ -279,6 +291,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		case !r.ok, !l.book.renewed(c.Owner, l.desk.over(sent.Add(c.TTL))):
 			answered(i, l.lost())
 		default:
+			l.wanted(c, &r.result)
 			answered(i, nil)
 		}
 	})
@@ -305,8 +318,8 @@ func (l *Locker) AcquireAll(
 	}
 	as = make([]locker.Answer, len(cs))
 	for i, c := range cs {
-		if as[i] = results[i].answer(); results[i].ok {
-			l.owns(c, sent)
+		if as[i] = results[i].answer(); results[i].ok && l.owns(c, sent) {
+			l.wanted(c, &results[i])
 		}
 	}
 	return as, held, nil

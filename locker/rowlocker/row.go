@@ -165,7 +165,7 @@ type result struct {
 	lingers bool // that owner does
 	queued  bool
 	place   int64
-	waiting int
+	waiting int // claims behind the owner
 	handed  bool
 	now     int64 // when it was answered, by the store's clock if it has one
 }
@@ -336,7 +336,7 @@ func (r *row) acquire(q *request) result {
 	if r.owned(q.owner) || r.room(q.limit) && (r.free() || !r.behind(q)) { // law 7: a free key is anybody's
 		r.leaves(q.owner)
 		s := share{Owner: q.owner, Inst: q.inst, Limit: q.limit, Lingers: q.lingers, Holder: q.holder}
-		return result{ok: true, token: r.own(s, q.ttl, q.fencing)}
+		return result{ok: true, token: r.own(s, q.ttl, q.fencing), waiting: r.waiting()}
 	}
 	res := result{remains: r.remains()}
 	if own != nil {
@@ -494,7 +494,7 @@ func (r *row) renew(q *request) result {
 		return result{}
 	}
 	own.term, own.Lingers, own.beside, r.dirty = r.termOf(q.ttl), false, false, true // the claim is in use
-	return result{ok: true}
+	return result{ok: true, waiting: r.waiting()}
 }
 
 // describe fills in who owns the key, which is held.

@@ -148,9 +148,9 @@ type Row struct {
 	Alone  bool
 	Beside int64
 
-	// Waits says of a Row that is written that claims wait in it. Its owners
-	// know that, see [Join].
-	Waits bool
+	// Unaware is, of a Row that is written, the instance that owns the key alone
+	// and does not know yet that others wait, see [Join].
+	Unaware string
 
 	// Marks are owners with a limit above 1 that became owners by this write,
 	// were renewed, or are no owners any more. A store may keep them for users
@@ -220,7 +220,10 @@ type Join struct {
 	Key    string
 	Tag    string // of the row that is known
 	Ticket        // Version is set by Swap
-	To     string // instance that is told of the ticket, unless others wait in the row or beside it; or ""
+	// To is the instance that is told of the ticket, or "": the owner, as the
+	// row was known. A store that keeps Row.Unaware may tell that one instead,
+	// and of the first ticket only.
+	To string
 
 	// Open, only with Members, says that the ticket is a share of the key. The
 	// step is then refused unless the Value of the row begins with "!/". Held
