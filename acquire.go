@@ -88,8 +88,8 @@ func (g *Guard) newLease(ctx context.Context, key string, all *leases) (*Lease, 
 	return l, ctx, l.outer.checkReentry(g.set.Limit)
 }
 
-// tried says how t was waited for, which ended with err of the engine. The cause
-// of a ctx, which refused adds, may be the silence that another call met.
+// tried says how t was waited for, which ended with err of the engine. refused
+// may add the cause of a ctx, which may be the silence that another call met.
 func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitResult) {
 	if errors.Is(err, turns.ErrRecorded) {
 		var record string
