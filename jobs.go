@@ -32,7 +32,7 @@ func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Conte
 	}
 	l, err := g.acquire(ctx, key, once(), nil)
 	switch held := (*HeldError)(nil); {
-	case errors.As(err, &held):
+	case errors.As(err, &held) && ctx.Err() == nil: // otherwise it may be the cause of ctx
 		return false, nil
 	case err != nil:
 		return false, err

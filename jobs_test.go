@@ -122,6 +122,19 @@ func TestLead_EndsWithACtxWhoseCauseIsAnOutage(t *testing.T) {
 	})
 }
 
+func TestTryDo_SaysThatItsCtxEndedBecauseAnotherKeyWasHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, leave := context.WithCancelCause(t.Context())
+		leave(&guard.HeldError{Key: "another"})
+		ran, err := b.TryDo(ctx, key, func(context.Context) error { t.Error("it ran"); return nil })
+		wantErr(t, err, context.Canceled)
+		if ran {
+			t.Error("TryDo says that it ran")
+		}
+	})
+}
+
 // startSeen is an observer that calls seen at the start of each wait.
 type startSeen struct {
 	guard.NopObserver
