@@ -40,10 +40,10 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, all *
 		} else {
 			refusal, err = t.Take(waitCtx, g.family.engine, key, &g.set, events{g}, p)
 		}
-		if err != nil {
-			err = refused(waitCtx, at, waitedSince(start, p), refusal, err)
-		}
 		r = g.tried(t, p.Recall, err)
+		if r.Err != nil {
+			r.Err = refused(waitCtx, at, waitedSince(start, p), refusal, r.Err)
+		}
 	}
 	if r.Err == nil && !r.Replayed && !r.Joined {
 		l.turn = t
@@ -88,7 +88,8 @@ func (g *Guard) newLease(ctx context.Context, key string, all *leases) (*Lease, 
 	return l, ctx, l.outer.checkReentry(g.set.Limit)
 }
 
-// tried says how t was waited for, which ended with err.
+// tried says how t was waited for, which ended with err of the engine. refused
+// may add the cause of a ctx, which may be the silence that another call met.
 func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitResult) {
 	if errors.Is(err, turns.ErrRecorded) {
 		var record string

@@ -168,8 +168,8 @@ func (ls *leases) stop(unused bool) []endedLease {
 	return ended
 }
 
-// releaseAll releases the keys of the leases that need it, together, and settles
-// all. It returns when all releases have an answer.
+// releaseAll releases the keys of the leases that need it, together, and
+// settles all. It returns when all releases have an answer.
 func releaseAll(ctx context.Context, ended []endedLease, panicked bool) {
 	defer settle(ended, panicked) // also after a panic of an observer or the locker
 	var back []*turns.Turn

@@ -32,7 +32,7 @@ func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Conte
 	}
 	l, err := g.acquire(ctx, key, once(), nil)
 	switch held := (*HeldError)(nil); {
-	case errors.As(err, &held):
+	case errors.As(err, &held) && ctx.Err() == nil: // otherwise it may be the cause of ctx
 		return false, nil
 	case err != nil:
 		return false, err
@@ -96,7 +96,7 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 				return err
 			}
 			refusals, stands = 0, time.Now()
-		case !errors.Is(err, ErrUnavailable):
+		case !errors.Is(err, ErrUnavailable), errors.Is(err, ErrNotAcquired): // both if that is the cause of ctx
 			return err
 		default: // if ctx has ended, the next try says so
 			g.family.pause(ctx, betweenElections.Pause(refusals))

@@ -104,3 +104,45 @@ func TestTryDo_SkipsWhatIsHeldAndNothingElse(t *testing.T) {
 		want("closed", ran, err, false, guard.ErrClosed)
 	})
 }
+
+// As in an errgroup whose other function has met an outage.
+func TestLead_EndsWithACtxWhoseCauseIsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		b := newBench(t, guard.WithObserver(startSeen{seen: func() {
+			if tries++; tries > 10 {
+				t.Fatal("it tries again and again")
+			}
+		}}))
+		ctx, leave := context.WithCancelCause(t.Context())
+		leave(guard.ErrUnavailable)
+		err := b.Lead(ctx, key, func(context.Context) error { t.Error("it led"); return nil })
+		wantErr(t, err, guard.ErrNotAcquired)
+		wantErr(t, err, context.Canceled)
+	})
+}
+
+func TestTryDo_SaysThatItsCtxEndedBecauseAnotherKeyWasHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, leave := context.WithCancelCause(t.Context())
+		leave(&guard.HeldError{Key: "another"})
+		ran, err := b.TryDo(ctx, key, func(context.Context) error { t.Error("it ran"); return nil })
+		wantErr(t, err, context.Canceled)
+		if ran {
+			t.Error("TryDo says that it ran")
+		}
+	})
+}
+
+// startSeen is an observer that calls seen at the start of each wait.
+type startSeen struct {
+	guard.NopObserver
+
+	seen func()
+}
+
+func (s startSeen) WaitStart(ctx context.Context, _ guard.WaitInfo) context.Context {
+	s.seen()
+	return ctx
+}

@@ -151,10 +151,11 @@ func (g *Guard) encode(kind byte, v any) (output, error) {
 	return output{kind, payload}, nil
 }
 
-// finish makes a final error of fn what is to be kept.
+// finish makes a final error of fn what is to be kept. If fn has left m, err is
+// that of the codec.
 func (g *Guard) finish(m output, err error) (output, error) {
 	final := (*FinalError)(nil)
-	if !errors.As(err, &final) {
+	if m.kind != 0 || !errors.As(err, &final) {
 		return m, err
 	}
 	m, bad := g.encode(recordFinal, finalRecord{final.Code, final.Text})

@@ -424,6 +424,14 @@ func TestOnce_NobodyJoinsAResultThatIsNotKept(t *testing.T) {
 	})
 }
 
+// An unwritable is a result whose own codec fails with what a function would
+// make final.
+type unwritable struct{}
+
+func (unwritable) MarshalJSON() ([]byte, error) {
+	return nil, guard.Final("declined", errors.New("no"))
+}
+
 func TestOnce_SaysWhatWasNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := recording(t, guard.WithResultLimit(100))
@@ -440,6 +448,13 @@ func TestOnce_SaysWhatWasNotKept(t *testing.T) {
 		}
 		if _, err := guard.Once(t.Context(), b, "func", time.Hour, fn); !errors.Is(err, guard.ErrResultGone) {
 			t.Errorf("the next call: %v, want ErrResultGone", err)
+		}
+		final := func(context.Context) (unwritable, error) { return unwritable{}, nil }
+		if _, err := guard.Once(t.Context(), a, "final", time.Hour, final); !errors.Is(err, guard.ErrNotRecorded) {
+			t.Errorf("a result that refuses to be written: %v, want ErrNotRecorded", err)
+		}
+		if _, err := guard.Once(t.Context(), b, "final", time.Hour, final); !errors.Is(err, guard.ErrResultGone) {
+			t.Errorf("the next call: %v, want ErrResultGone, because the function has not failed", err)
 		}
 		if _, err := guard.Once(t.Context(), a, "int", time.Hour, value(7, n)); err != nil {
 			t.Error(err)

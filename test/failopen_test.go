@@ -156,6 +156,17 @@ func TestDo_FailOpenStaysClosedForEverythingElse(t *testing.T) {
 			wantErr(t, b.Do(ctx, key, never(t)), guard.ErrNotAcquired)
 		})
 	})
+	t.Run("a caller that leaves because another call met the silence", func(t *testing.T) {
+		inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+			t.Helper()
+			ctx, leave := context.WithCancelCause(t.Context()) // as that of an errgroup
+			_, err := b.Acquire(t.Context(), key)
+			time.AfterFunc(100*time.Millisecond, func() { leave(err) })
+			err = b.With(guard.WithMaxWait(time.Hour)).Do(ctx, key, never(t))
+			wantErr(t, err, guard.ErrNotAcquired)
+			wantErr(t, err, context.Canceled)
+		})
+	})
 	for name, answer := range map[string]error{
 		"a refusal":              errors.New("NOPERM"),
 		"a store that loads":     errors.Join(locker.ErrUnavailable, errors.New("LOADING")),

@@ -2,8 +2,8 @@ package lockerkit
 
 import "time"
 
-// Bell wakes a goroutine that looks for what no message tells. It has room for
-// one ring: make(Bell, 1).
+// Bell wakes a goroutine that pauses until there is something to do. It has
+// room for one ring, make(Bell, 1), which is kept until the goroutine pauses.
 type Bell chan struct{}
 
 // Ring wakes the goroutine.
