@@ -15,7 +15,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// elsewhere is a place where keys live. It records the keys that a recent asks
+// elsewhere is a place where keys live. It records the keys that a repeater asks
 // for and frees there.
 type elsewhere struct {
 	at    atomic.Pointer[string]
