@@ -95,8 +95,9 @@ func TestRowsThatMeanNothingAreDeleted(t *testing.T) {
 	a, _ := pair(t)
 	open(t, a, silent{})
 	p := pool(t)
-	if _, err := p.Exec(t.Context(), "INSERT INTO "+tableOf(a)+` (k, version, written, ends, value)
-		SELECT n::text::bytea, 1, 1, CASE WHEN n > 2 THEN 1 ELSE 4e18 END, '/{}' FROM generate_series(1, 2500) AS n`); err != nil {
+	if _, err := p.Exec(t.Context(), "INSERT INTO "+tableOf(a)+` (k, version, written, ends, value, unaware)
+		SELECT n::text::bytea, 1, 1, CASE WHEN n > 2 THEN 1 ELSE 4e18 END, '/{}', ''
+		FROM generate_series(1, 2500) AS n`); err != nil {
 		t.Fatal(err)
 	}
 	a.Sweep(t.Context())
