@@ -231,7 +231,7 @@ func (p *pair) passes(s *side, limit int, in *inside) error {
 	for range turns {
 		c, t := permit("k", limit, long), locker.Try{Wait: true}
 		for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if waits := time.Since(start); waits > 3*patience { // for seven others, each of which may be slow
+			if waits := time.Since(start); waits > 2*patience { // for seven others, each of which may be slow
 				fail("a claim with limit %d waits for a key that others release: in vain for %v", limit, waits)
 			}
 			a, err := s.Acquire(p.ctx, c, t)
