@@ -25,8 +25,8 @@ type LocalState struct {
 	BlockedFor time.Duration
 }
 
-// HoldState is a call that holds its key, until the release is answered, or runs
-// on after it lost it.
+// HoldState is a call that holds its key, until the release is answered, or
+// runs on after it lost it.
 type HoldState struct {
 	Name     string        // of its guard, see WithName
 	Owner    string        // owner id in the store

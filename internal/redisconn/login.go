@@ -239,9 +239,9 @@ func (g *logins) admitted(ctx context.Context, c *redis.Conn) error {
 	return nil
 }
 
-// nameOnce lets go-redis name a connection in the first request, without another
-// round trip. By itself go-redis does that and names it a second time. It takes
-// a refusal of the second naming for a failure.
+// nameOnce lets go-redis name a connection in the first request, without
+// another round trip. By itself go-redis does that and names it a second time.
+// It takes a refusal of the second naming for a failure.
 type nameOnce struct {
 	refusal error // of the first request
 }

@@ -388,8 +388,8 @@ func (os *outages) unprobe(s *silence, inVain bool, b Backoff) {
 	}
 }
 
-// probeSoon makes a probe of each silence due, because something of the store is
-// back.
+// probeSoon makes a probe of each silence due, because something of the store
+// is back.
 func (os *outages) probeSoon() {
 	if os.on.Load() == 0 {
 		return

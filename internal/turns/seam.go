@@ -148,8 +148,8 @@ type Recall struct {
 // it. Found comes after a Take that returned ErrRecorded.
 func (r *Recall) Found() (record string, joined bool) { return r.record, r.joined }
 
-// Keep makes the end of the turn keep a record: a result, or that there is none.
-// Keep comes before End. Another Keep or an Unmark may follow it.
+// Keep makes the end of the turn keep a record: a result, or that there is
+// none. Keep comes before End. Another Keep or an Unmark may follow it.
 func (r *Recall) Keep(record locker.Record, result bool) { r.keep, r.result = record, result }
 
 // answered reports whether the call, if it recalls, has got a record. The

@@ -116,10 +116,10 @@ func (st *standing) enterFront() {
 	}
 }
 
-// enterCrowd is tryWon for a grant with a limit. The turn on the floor enters gr
-// and leaves the floor to the next. If gr is shared, all shared turns in line
-// enter it too, also those that stand behind others. The front of the line is
-// overtaken once by that, and the others need not contend one by one.
+// enterCrowd is tryWon for a grant with a limit. The turn on the floor enters
+// gr and leaves the floor to the next. If gr is shared, all shared turns in
+// line enter it too, also those that stand behind others. The front of the line
+// is overtaken once by that, and the others need not contend one by one.
 func (st *standing) enterCrowd(gr *grant) {
 	if st.crowd == nil {
 		st.crowd = &crowd{}

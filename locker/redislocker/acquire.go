@@ -276,8 +276,8 @@ func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
 	return a.readTake(answers[1])
 }
 
-// readRecord reads the record that the script has found. The command in front of
-// the script may have come too early for it.
+// readRecord reads the record that the script has found. The command in front
+// of the script may have come too early for it.
 func (a *attempt) readRecord(ctx context.Context, get call, got command) (locker.Answer, error) {
 	text, err := got.Text()
 	if errors.Is(err, redis.Nil) || strings.HasPrefix(text, markSign) { // recorded between the two

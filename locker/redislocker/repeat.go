@@ -21,8 +21,8 @@ const (
 // up. A release sent to a primary that has just been replaced is lost. The new
 // primary then still has the key, although its owner has long released it, and
 // nobody gets it until its TTL ends. So when a key lives elsewhere than before,
-// repeater releases it once more by this owner id. An owner id never comes back,
-// so that harms nobody.
+// repeater releases it once more by this owner id. That harms nobody, because
+// an owner id never comes back.
 type repeater struct {
 	primary func(key string) string // where key lives, as far as the client knows: asks nobody
 	// ask sends a request to the primary of each key, so that the client learns

@@ -15,8 +15,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// elsewhere is a place where keys live. It records the keys that a repeater asks
-// for and frees there.
+// elsewhere is a place where keys live. It records the keys that a repeater
+// asks for and frees there.
 type elsewhere struct {
 	at    atomic.Pointer[string]
 	asked atomic.Int32

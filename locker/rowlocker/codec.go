@@ -49,8 +49,8 @@ func (r *Row) read() *wire {
 }
 
 // stranger is the owner in a row that cannot be read. It never ends. Nobody
-// queues up behind it, so that such a row is never written over: a newer version
-// of this package may be able to read it.
+// queues up behind it, so that such a row is never written over: a newer
+// version of this package may be able to read it.
 const stranger = "?"
 
 // decode returns the row that src is. now is the time of this process, which

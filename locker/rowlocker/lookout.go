@@ -205,7 +205,8 @@ func (l *lookout) lookAll() bool {
 }
 
 // look reads the rows of keys, and tells the guard what is new. An error costs
-// time only: the next look comes soon.
+// time only: without messages the next look comes soon, and with them a renewal
+// tells an owner.
 func (l *lookout) look(keys []string) {
 	ctx, cancel := context.WithTimeout(l.life.Context(), limits.Apart(pollLimit))
 	defer cancel()

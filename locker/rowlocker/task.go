@@ -96,9 +96,10 @@ func (t *task) stepBack(took time.Duration, unchanged bool) {
 		return
 	}
 	pause := took << min(t.tries-1, 4)
-	if t.have = unchanged; unchanged { // else what the refusal told will be old
+	if unchanged {
 		pause = min(pause, againMost)
 	}
+	t.have = unchanged // else what the refusal told will be old
 	t.after = time.Now().Add(limits.Jitter(pause + 1))
 }
 
