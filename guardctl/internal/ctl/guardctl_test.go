@@ -101,6 +101,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 }
 
 func TestOnABusyServerAnOperatorSeesAndFreesAHungKey(t *testing.T) {
+	t.Parallel()
 	const keys, waiters = 10_000, 50
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
@@ -288,6 +289,7 @@ func TestEveryFindingOfRedislockerCanBeAccepted(t *testing.T) {
 }
 
 func TestCheckSaysWhatToChange(t *testing.T) {
+	t.Parallel()
 	if out := mustRun(t, redistest.Start(t), "check"); !strings.Contains(out, "round trip") ||
 		!strings.Contains(out, "ok") {
 		t.Error(out)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestRunDoesNotOutliveAKilledGuardctl(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c",

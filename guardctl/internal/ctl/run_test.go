@@ -33,6 +33,7 @@ func runs(t *testing.T, addr string, args ...string) (status int, out, errs stri
 }
 
 func TestRunEndsWithTheStatusThatTheCallerExpects(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	hang(t, instance(t, redistest.Client(t, s.Addr), guard.WithName("other")), "held")
 	locked := filepath.Join(t.TempDir(), "locked")
@@ -102,6 +103,7 @@ func TestRunOnceRecordsSuccessAndNothingElse(t *testing.T) {
 
 // The command ignores SIGTERM in a process of its own.
 func TestRunEndsTheWholeGroupWhenTheLeaseIsLost(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	script := `cd ` + dir + `
@@ -125,6 +127,7 @@ while :; do sleep 0.01; done`
 
 // A clean end does not hide that another process may have run meanwhile.
 func TestRunFailsIfTheLeaseIsLostThoughTheCommandEndsWith0(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c",
@@ -137,6 +140,7 @@ func TestRunFailsIfTheLeaseIsLostThoughTheCommandEndsWith0(t *testing.T) {
 }
 
 func TestRunKillsAtOnceWithoutGrace(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	c, errs := program(t, s.Addr, "run", "--grace", "0", "k", "--", "sh", "-c",
@@ -149,6 +153,7 @@ func TestRunKillsAtOnceWithoutGrace(t *testing.T) {
 }
 
 func TestRunHandsItsOwnSIGTERMToTheCommand(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	for name, row := range map[string]struct {
 		exit, once string
@@ -200,6 +205,7 @@ func TestRunGoesOnAtASignalThatItsParentHasItIgnore(t *testing.T) {
 // The command and what it has started write down what they get. The group ends
 // by itself when it is told to, and only then.
 func TestRunPassesItsSignalsToTheWholeGroup(t *testing.T) {
+	t.Parallel()
 	handles(t, syscall.SIGHUP, syscall.SIGINT)
 	s := redistest.Start(t)
 	for _, row := range []struct {
@@ -256,6 +262,7 @@ var unix = map[string]syscall.Signal{
 // Nobody runs beside what is left of the group: it is gone before the key is
 // free.
 func TestRunEndsAGroupThatIgnoresItsSignalWhenTheGraceIsOver(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	script := `cd ` + dir + `
@@ -277,6 +284,7 @@ trap '' QUIT TERM; echo $$ > leader; while :; do sleep 0.01; done`
 }
 
 func TestRunEndsAtASignalWhileItWaitsForItsKey(t *testing.T) {
+	t.Parallel()
 	handles(t, syscall.SIGHUP)
 	s := redistest.Start(t)
 	g := instance(t, redistest.Client(t, s.Addr), guard.WithName("other"))
@@ -320,6 +328,7 @@ func TestRunTakesNoFlagsOfItsCommand(t *testing.T) {
 }
 
 func TestRunKeepsProcessesApart(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	script := "cd " + dir + "; mkdir inside || exit 9; n=$(cat n 2>/dev/null || echo 0); sleep 0.02; " +

@@ -36,6 +36,7 @@ func wantTame(t *testing.T, what, text string) {
 }
 
 func TestNoKeyOrNameControlsTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	g := instance(t, rdb, guard.WithName(evil), guard.WithMaxHold(0))

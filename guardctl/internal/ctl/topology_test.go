@@ -81,6 +81,7 @@ func TestBySentinelGuardctlFindsThePrimaryAlsoAfterAFailover(t *testing.T) {
 }
 
 func TestThroughTLSGuardctlTrustsWhomItIsTold(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	authority := newAuthority(t, dir)
 	certFile, keyFile := authority.issue(t, "server")
