@@ -128,6 +128,9 @@ func Config(addrs ...string) clientv3.Config {
 // Start starts a cluster of n servers that ends with tb.
 func Start(tb testing.TB, n int, s Settings) []*Member {
 	tb.Helper()
+	if _, err := program(); err != nil { // a build takes as long as it takes
+		tb.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	members, err := NewCluster(ctx, n, tb.TempDir(), s)
