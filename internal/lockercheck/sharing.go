@@ -135,10 +135,11 @@ func endsOwnShare(p *pair) {
 func sharesEnd(p *pair) {
 	p.sharers()
 	p.rounds(func(key string) error {
-		dead, first, last := shared(key, short), shared(key, short), shared(key, short)
+		ttl := p.hearing // longer in each round, for a store that is slow to renew
+		dead, first, last := shared(key, ttl), shared(key, ttl), shared(key, ttl)
 		p.joins(p.a, dead, first)
 		p.joins(p.b, last)
-		for start := time.Now(); time.Since(start) < 2*short; {
+		for start := time.Now(); time.Since(start) < 2*ttl; {
 			if err := p.renewAll(p.b, []*locker.Claim{last})[0]; err != nil {
 				return errTooSlow
 			}
@@ -149,7 +150,7 @@ func sharesEnd(p *pair) {
 		sent := time.Now()
 		p.comes(p.b, claim(key, long), locker.Try{})
 		if took := time.Since(sent); took > patience/2 {
-			fail("a key was free %v after the last renewal of a share of %v", took, short)
+			fail("a key was free %v after the last renewal of a share of %v", took, ttl)
 		}
 		return nil
 	})
