@@ -134,7 +134,7 @@ func TestTheErrorOfAReadOnlyServerSaysThatItAnswered(t *testing.T) {
 func TestALeaseLostToARefusalSaysWhatTheServerSaid(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	g, err := guard.New(postgreslocker.New(poolTo(t, c.old.URL)), guard.WithTTL(2*time.Second))
+	g, err := guard.New(postgreslocker.New(poolTo(t, c.old.URL)), guard.WithTTL(6*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
