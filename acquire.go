@@ -106,8 +106,8 @@ func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitRe
 	return r
 }
 
-// begin opens l, whose wait is over, or makes it bare. begin returns why there
-// is no lease.
+// begin opens l, whose wait is over, or makes it bare, for a function that runs
+// without a lease. begin returns why there is no lease.
 func (l *Lease) begin(ctx context.Context, info WaitInfo, r WaitResult) error {
 	switch {
 	case r.Replayed || r.Joined:
@@ -115,20 +115,14 @@ func (l *Lease) begin(ctx context.Context, info WaitInfo, r WaitResult) error {
 	case r.Err == nil:
 		l.open(ctx, info)
 	case r.Unguarded:
-		l.runBare(ctx, r.Err)
+		l.bare, l.ctx = true, &leaseContext{Context: ctx, lease: l}
+		if l.own.TellUnguarded() {
+			l.guard.logUnguarded(ctx, l.key, r.Err)
+		}
 	default:
 		return r.Err
 	}
 	return nil
-}
-
-// runBare makes the context of a function that runs without a lease, because of
-// err.
-func (l *Lease) runBare(ctx context.Context, err error) {
-	l.bare, l.ctx = true, &leaseContext{Context: ctx, lease: l}
-	if l.own.TellUnguarded() {
-		l.guard.logUnguarded(ctx, l.key, err)
-	}
 }
 
 // admit waits until a call may run inside l. It fails with ErrLeaseLost, or

@@ -201,15 +201,10 @@ func (ls *leases) drop() {
 // settle settles each lease, even those behind one whose log or observer
 // panics.
 func settle(ended []endedLease, panicked bool) {
-	done := 0
-	defer func() {
-		if done < len(ended) {
-			settle(ended[done:], panicked)
-		}
-	}()
-	for done < len(ended) {
-		e := ended[done]
-		done++
-		e.lease.settle(e.lease.ctx, e.err, panicked)
+	if len(ended) == 0 {
+		return
 	}
+	defer settle(ended[1:], panicked)
+	e := ended[0]
+	e.lease.settle(e.lease.ctx, e.err, panicked)
 }

@@ -17,10 +17,7 @@ import "context"
 // error without a change of its text, or of what errors.Is and errors.As find
 // in it. [Ran] tells it from a refusal of Do itself.
 func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return errNilFunc
-	}
-	g, err := g.resolve()
+	g, err := g.toRun(fn == nil)
 	if err != nil {
 		return err
 	}

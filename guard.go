@@ -142,6 +142,14 @@ func (g *Guard) resolve() (*Guard, error) {
 	return &Guard{config: c, family: d.family}, nil
 }
 
+// toRun is resolve for a verb whose function must not be nil.
+func (g *Guard) toRun(isNil bool) (*Guard, error) {
+	if isNil {
+		return nil, errNilFunc
+	}
+	return g.resolve()
+}
+
 // closed returns g without fail-open, because Acquire must never return a lease
 // that holds nothing.
 func (g *Guard) closed() *Guard {

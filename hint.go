@@ -21,8 +21,9 @@ func (l *Lease) hint(ctx context.Context, p turns.Patience, r WaitResult) {
 		l.hintHere(ctx, r.Err)
 		l.hintDeadline(ctx, p, r.Err)
 	}
-	if r.Err == nil && l.outer != nil && l.guard.set.MinHold > 0 {
-		l.hintMinHold(ctx)
+	if g := l.guard; r.Err == nil && l.outer != nil && g.set.MinHold > 0 { // the setting of the outer call counts
+		g.logs(ctx, slog.LevelDebug, "guard: MinHold ignored inside another call on the same key", l.key,
+			slog.Duration("min_hold", g.set.MinHold))
 	}
 	if name := r.Blocker.Name; name != "" && name != l.guard.set.Name {
 		l.hintNeighbor(ctx, name)
@@ -97,12 +98,6 @@ func inFunction() bool {
 			return false
 		}
 	}
-}
-
-// hintMinHold tells at each call that the setting of the outer call counts.
-func (l *Lease) hintMinHold(ctx context.Context) {
-	l.guard.logs(ctx, slog.LevelDebug, "guard: MinHold ignored inside another call on the same key", l.key,
-		slog.Duration("min_hold", l.guard.set.MinHold))
 }
 
 // hintNeighbor tells of another service in the same store. Its names and ours

@@ -23,10 +23,7 @@ import (
 // A job that is shorter than the difference of the instances' clocks runs on
 // each instance in turn. Add [WithMinHold] for such a job.
 func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Context) error) (ran bool, err error) {
-	if fn == nil {
-		return false, errNilFunc
-	}
-	g, err = g.resolve()
+	g, err = g.toRun(fn == nil)
 	if err != nil {
 		return false, err
 	}
@@ -70,10 +67,7 @@ func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Conte
 // only after fn has returned. Then the error Is ErrLeaseLost, and fn is not run
 // again. A panic of fn passes through after release.
 func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return errNilFunc
-	}
-	g, err := g.resolve()
+	g, err := g.toRun(fn == nil)
 	if err != nil {
 		return err
 	}

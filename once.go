@@ -34,10 +34,7 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	fn func(context.Context) (T, error),
 ) (T, error) {
 	var result, none T
-	if fn == nil {
-		return none, errNilFunc
-	}
-	g, err := g.resolve()
+	g, err := g.toRun(fn == nil)
 	if err != nil {
 		return none, err
 	}
@@ -85,10 +82,7 @@ type OnceResult struct {
 func (g *Guard) OnceBytes(ctx context.Context, key string, o OnceOptions,
 	fn func(context.Context) ([]byte, error),
 ) (OnceResult, error) {
-	if fn == nil {
-		return OnceResult{}, errNilFunc
-	}
-	g, err := g.resolve()
+	g, err := g.toRun(fn == nil)
 	if err != nil {
 		return OnceResult{}, err
 	}

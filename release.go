@@ -94,16 +94,10 @@ func (l *Lease) release(ctx context.Context, panicked bool) (err error) {
 		return l.ending.known().err
 	}
 	back, err := l.stop(false)
-	answered := !back
-	defer func() {
-		if !answered { // after a panic or Goexit of an observer or the locker
-			err = ErrUnavailable
-		}
-		l.settle(ctx, err, panicked)
-	}()
+	defer func() { l.settle(ctx, err, panicked) }()
 	if back {
+		err = ErrUnavailable // after a panic or Goexit of an observer or the locker
 		err = l.turn.ReleaseKey(ctx)
-		answered = true
 	}
 	return err
 }

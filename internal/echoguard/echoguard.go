@@ -245,9 +245,6 @@ func (r *Routes[C, H, M]) answer(c C, lock *httpguard.Lock, err error) error {
 	a, ctx := r.answersIn(c), c.Request().Context()
 	err = a.Note(err)
 	o, ours := lock.Outcome(c.Request(), c.Path(), err)
-	if !ours {
-		o.Status = http.StatusInternalServerError
-	}
 	if a.OnError != nil {
 		if err = (*a.OnError)(c, err); err != nil || begun(r.version, c) {
 			return err

@@ -40,9 +40,7 @@ func (o *IdentityOptions[R]) KeyAlone() { o.Values = []func(R) (string, error){}
 // Values returns the functions of a fingerprint, each made by of. Values panics
 // without a function.
 func Values[F, R any](functions []F, of func(F) func(R) (string, error)) []func(R) (string, error) {
-	if len(functions) == 0 {
-		panic("lockmw: WithFingerprint without a function. If you mean that, use WithoutFingerprint")
-	}
+	PanicIf(len(functions) == 0, "WithFingerprint without a function. If you mean that, use WithoutFingerprint")
 	values := make([]func(R) (string, error), len(functions))
 	for i, f := range functions {
 		values[i] = of(f)
@@ -52,7 +50,7 @@ func Values[F, R any](functions []F, of func(F) func(R) (string, error)) []func(
 
 // ValueBy returns f for an exchange. ValueBy panics if f is nil.
 func ValueBy(f keyfunc.Func) func(HeldExchange) (string, error) {
-	refuseNil(f == nil)
+	PanicIf(f == nil, NilKeyFunc)
 	return func(x HeldExchange) (string, error) { return x.Value(f) }
 }
 

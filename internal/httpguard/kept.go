@@ -81,9 +81,7 @@ func Canonical(names []string) []string {
 	kept := make([]string, len(names))
 	for i, name := range names {
 		kept[i] = textproto.CanonicalMIMEHeaderKey(name)
-		if name == "" || slices.Contains(neverKept, kept[i]) {
-			panic(fmt.Sprintf("lockmw: the header %q is never kept", name))
-		}
+		PanicIf(name == "" || slices.Contains(neverKept, kept[i]), "the header %q is never kept", name)
 	}
 	return kept
 }

@@ -16,21 +16,23 @@ import (
 // note identifies a message that is logged only once for a route.
 type note struct{ what, pattern string }
 
-// Outcome is [outcome.Of] for an error on a route with that pattern. Outcome
+// Outcome is [outcome.Of] for an error on a route with that pattern, and has
+// the status 500 for an error that is not guard's or keyfunc's. Outcome
 // logs a server error once for each route, because the client is told no
 // details. l is nil outside of guarded routes. An [Idempotent] outside does not
 // keep an answer that Outcome was asked for.
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
-	if ours {
-		ctxkey.RefusalIn(r.Context()).Answered(guard.Ran(err))
+	if !ours {
+		return outcome.Outcome{Status: http.StatusInternalServerError}, false
 	}
+	ctxkey.RefusalIn(r.Context()).Answered(guard.Ran(err))
 	if o.Code != outcome.CodeMisconfigured {
-		return o, ours
+		return o, true
 	}
 	if l != nil {
 		if _, told := l.told.LoadOrStore(note{"misconfigured", pattern}, nil); told {
-			return o, ours
+			return o, true
 		}
 	}
 	route := route(r, pattern)
@@ -38,7 +40,7 @@ func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outc
 		route = r.Method + " " + r.URL.Path // without a pattern the path must do
 	}
 	l.logger(route).ErrorContext(r.Context(), "guard: the lock of a route is misconfigured", "error", err)
-	return o, ours
+	return o, true
 }
 
 // logKeyFunc logs that a key function failed with an error of its own.

@@ -1,7 +1,6 @@
 package httpguard
 
 import (
-	"fmt"
 	"reflect"
 	"time"
 
@@ -40,9 +39,7 @@ type Config[H, C any] struct {
 func NewConfig[H, C any, O IdempotentOption](with Options[H, C], opts []O) Config[H, C] {
 	cfg := Config[H, C]{MaxWait: with.DefaultMaxWait, settings: Settings{BodyLimit: readahead.Limit}}
 	for _, o := range opts {
-		if any(o) == nil {
-			panic("lockmw: an option is nil")
-		}
+		PanicIf(any(o) == nil, "an option is nil")
 		o.apply(&cfg.settings, &cfg)
 	}
 	cfg.Held = cfg.settings.Held
@@ -62,12 +59,9 @@ func (cfg *Config[H, C]) Lock(g *guard.Guard) *Lock {
 // that its handler needs. The Keys of its exchanges give the scope.
 func (cfg *Config[H, C]) Idempotent(g *guard.Guard, ttl time.Duration) *Idempotent {
 	s := cfg.settings
-	if s.Once != nil && s.Identity.Optional {
-		panic("lockmw: WithOptionalKey with InTransaction: a request without a key would run without a transaction")
-	}
-	if ttl < time.Millisecond {
-		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
-	}
+	PanicIf(s.Once != nil && s.Identity.Optional,
+		"WithOptionalKey with InTransaction: a request without a key would run without a transaction")
+	CheckTTL(ttl)
 	return &Idempotent{
 		Lock: cfg.Lock(g), headers: s.Headers, once: s.Once, replayed: cfg.replayed, ttl: ttl,
 		identity: Identity[HeldExchange]{
@@ -118,9 +112,7 @@ type own[H, C any] func(*Config[H, C])
 
 func (f own[H, C]) apply(_ *Settings, cfg any) {
 	c, ours := cfg.(*Config[H, C])
-	if !ours {
-		panic(fmt.Sprintf("lockmw: an option of another framework, with a function for %v", reflect.TypeFor[C]()))
-	}
+	PanicIf(!ours, "an option of another framework, with a function for %v", reflect.TypeFor[C]())
 	f(c)
 }
 
@@ -140,26 +132,20 @@ type Options[H, C any] struct {
 
 // ErrorHandler makes WithErrorHandler. H must be a function.
 func (Options[H, C]) ErrorHandler(f H) AnswerOption {
-	if reflect.ValueOf(f).IsNil() {
-		panic("lockmw: the error handler is nil")
-	}
+	PanicIf(reflect.ValueOf(f).IsNil(), "the error handler is nil")
 	return answerOption{lockOption{own[H, C](func(cfg *Config[H, C]) { cfg.OnError = &f })}}
 }
 
 // Skipper makes WithSkipper.
 func (Options[H, C]) Skipper(f func(C) bool) Option {
-	if f == nil {
-		panic("lockmw: the skipper is nil")
-	}
+	PanicIf(f == nil, "the skipper is nil")
 	return lockOption{own[H, C](func(cfg *Config[H, C]) { cfg.skip = f })}
 }
 
 // ReplayHook makes WithReplayHook. The exchanges of the adapter must have a
 // method Context that returns a C.
 func (Options[H, C]) ReplayHook(f func(C)) IdempotentOption {
-	if f == nil {
-		panic("lockmw: the replay hook is nil")
-	}
+	PanicIf(f == nil, NilReplayHook)
 	return own[H, C](func(cfg *Config[H, C]) {
 		cfg.replayed = func(x HeldExchange) { f(x.(interface{ Context() C }).Context()) }
 	})

@@ -1,7 +1,6 @@
 package httpguard
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/go-lockguard/guard/keyfunc"
@@ -27,7 +26,7 @@ func (s Source) Keys(x Sourced) (Keys, error) { return s.keys(x) }
 // template or has no placeholder. A missing placeholder is nearly always a
 // misspelled one, and would silently lock all requests by one key.
 func OfTemplate(text string) Source {
-	t := parse(text)
+	t := must(keyfunc.ParseTemplate(text))
 	refuseConstant(t, text)
 	return Source{t.PathOnly(), func(x Sourced) (Keys, error) { return One(t.Key(x.Request(), x.Params())) }}
 }
@@ -35,10 +34,7 @@ func OfTemplate(text string) Source {
 // OfTemplates is the Source of an adapter's Keys. OfTemplates panics if there
 // is no template, or if one is bad or has no placeholder.
 func OfTemplates(texts []string) Source {
-	ts, err := keyfunc.ParseTemplates(texts...)
-	if err != nil {
-		panic(err)
-	}
+	ts := must(keyfunc.ParseTemplates(texts...))
 	for i, t := range ts {
 		refuseConstant(t, texts[i])
 	}
@@ -48,21 +44,16 @@ func OfTemplates(texts []string) Source {
 // OfConstant is the Source of an adapter's Static. OfConstant panics if text is
 // no template or has a placeholder.
 func OfConstant(text string) Source {
-	t := parse(text)
-	if !t.Constant() {
-		panic(fmt.Sprintf("lockmw: the key %q of Static has a placeholder: use lockmw.Key", text))
-	}
-	key, err := t.Key(nil, nil)
-	if err != nil {
-		panic(err)
-	}
+	t := must(keyfunc.ParseTemplate(text))
+	PanicIf(!t.Constant(), "the key %q of Static has a placeholder: use lockmw.Key", text)
+	key := must(t.Key(nil, nil))
 	return Source{true, func(Sourced) (Keys, error) { return One(key, nil) }}
 }
 
 // OfRequest is the Source of an adapter's KeyFunc. OfRequest panics if key is
 // nil.
 func OfRequest(key keyfunc.Func) Source {
-	refuseNil(key == nil)
+	PanicIf(key == nil, NilKeyFunc)
 	return Source{false, func(x Sourced) (Keys, error) {
 		x.SetPath()
 		return One(key(x.Request()))
@@ -72,7 +63,7 @@ func OfRequest(key keyfunc.Func) Source {
 // SeveralOfRequest is the Source of an adapter's KeysFunc. SeveralOfRequest
 // panics if keys is nil.
 func SeveralOfRequest(keys func(*http.Request) ([]string, error)) Source {
-	refuseNil(keys == nil)
+	PanicIf(keys == nil, NilKeyFunc)
 	return Source{false, func(x Sourced) (Keys, error) {
 		x.SetPath()
 		return All(keys(x.Request()))
@@ -82,50 +73,26 @@ func SeveralOfRequest(keys func(*http.Request) ([]string, error)) Source {
 // OfContext is the Source of an adapter's KeyFrom. OfContext panics if key is
 // nil. The adapter's Sourced must have a method Context that returns a C.
 func OfContext[C any](key func(C) (string, error)) Source {
-	refuseNil(key == nil)
+	PanicIf(key == nil, NilKeyFunc)
 	return Source{true, func(x Sourced) (Keys, error) { return One(key(x.(interface{ Context() C }).Context())) }}
 }
 
 // ScopeOfRequest is the Source of an adapter's Idempotent. ScopeOfRequest panics
 // if scope is nil.
 func ScopeOfRequest(scope keyfunc.Func) Source {
-	refuseNoScope(scope == nil)
+	PanicIf(scope == nil, NilScope)
 	return OfRequest(scope)
 }
 
 // ScopeOfContext is the Source of an adapter's IdempotentFrom, as [OfContext] is
 // that of its KeyFrom. ScopeOfContext panics if scope is nil.
 func ScopeOfContext[C any](scope func(C) (string, error)) Source {
-	refuseNoScope(scope == nil)
+	PanicIf(scope == nil, NilScope)
 	return OfContext(scope)
-}
-
-// refuseNoScope panics if a scope is nil.
-func refuseNoScope(isNil bool) {
-	if isNil {
-		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
-	}
-}
-
-// refuseNil panics if a key function is nil.
-func refuseNil(isNil bool) {
-	if isNil {
-		panic("lockmw: the key function is nil")
-	}
 }
 
 // refuseConstant panics if t, which text describes, has no placeholder.
 func refuseConstant(t *keyfunc.Template, text string) {
-	if t.Constant() {
-		panic(fmt.Sprintf("lockmw: template %q has no placeholder like {sku}, so all requests would wait for one key. "+
-			"If you mean that, use lockmw.Static", text))
-	}
-}
-
-func parse(text string) *keyfunc.Template {
-	t, err := keyfunc.ParseTemplate(text)
-	if err != nil {
-		panic(err)
-	}
-	return t
+	PanicIf(t.Constant(), "template %q has no placeholder like {sku}, so all requests would wait for one key. "+
+		"If you mean that, use lockmw.Static", text)
 }

@@ -8,13 +8,6 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// CheckMaxWait panics if d is no limit for waits.
-func CheckMaxWait(d time.Duration) {
-	if d < 0 || d > 0 && d < time.Millisecond {
-		panic("lockmw: the limit of waits is negative, or below 1 ms: is a unit missing?")
-	}
-}
-
 // Waits are a guard and a limit for its waits, for an adapter whose framework
 // does not allow those of its guard. Such a framework ends requests earlier, or
 // never tells that a client has gone. Waits is safe for concurrent use.

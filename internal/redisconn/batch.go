@@ -36,7 +36,7 @@ type batcher struct {
 	mu      sync.Mutex // guards the fields below; never held across I/O
 	queue   []*request
 	workers int
-	idle    chan struct{} // closed when the last worker ends; nil if there is none
+	running sync.WaitGroup // the workers; none begins once close is called
 }
 
 // request is one caller's part of a batch. The batch owns what its commands
@@ -103,11 +103,8 @@ func (b *batcher) add(r *request) {
 	defer b.mu.Unlock()
 	b.queue = append(b.queue, r)
 	if b.workers < batchWorkers {
-		if b.workers == 0 {
-			b.idle = make(chan struct{})
-		}
 		b.workers++
-		go b.run() // ends when the queue is empty
+		b.running.Go(b.run) // ends when the queue is empty
 	}
 }
 
@@ -160,20 +157,14 @@ func (b *batcher) take(batch []*request) []*request {
 	}
 	b.queue = slices.Delete(b.queue, 0, n)
 	if len(batch) == 0 {
-		if b.workers--; b.workers == 0 {
-			close(b.idle)
-		}
+		b.workers--
 	}
 	return batch
 }
 
-// close ends the batches under way and waits for the workers.
+// close ends the batches under way and waits for the workers. Nobody may send
+// any more.
 func (b *batcher) close() {
 	b.cancel()
-	b.mu.Lock()
-	idle := b.idle
-	b.mu.Unlock()
-	if idle != nil {
-		<-idle
-	}
+	b.running.Wait()
 }

@@ -32,9 +32,8 @@ type logins struct {
 	ctx    context.Context // of all logins; ended by close
 	cancel context.CancelFunc
 
-	mu     sync.Mutex // guards closed; never held across I/O
-	closed bool
-	dials  sync.WaitGroup // under way; none begins once closed is set, or no call is under way
+	mu    sync.Mutex     // between enter and the end of ctx; never held across I/O
+	dials sync.WaitGroup // under way; none begins once ctx has ended, or no call is under way
 }
 
 func newLogins(name string, admit func(map[string]string, error) error, trip *Trip) *logins {
@@ -45,16 +44,15 @@ func newLogins(name string, admit func(map[string]string, error) error, trip *Tr
 // close ends the dials under way and waits for them.
 func (g *logins) close() {
 	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
 	g.cancel()
+	g.mu.Unlock()
 	g.dials.Wait()
 }
 
 func (g *logins) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	if g.ctx.Err() != nil {
 		return redis.ErrClosed
 	}
 	g.dials.Add(1)

@@ -1,10 +1,12 @@
 package rpcguard
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -71,6 +73,19 @@ func Code(o outcome.Outcome) uint32 {
 		return Canceled
 	}
 	return Internal // lost, misconfigured
+}
+
+// Told returns what to makes of an error of guard or keyfunc that a handler
+// got, as the Error of an adapter. Every other error, or nil, is returned
+// unchanged. The outcome says that part of the work may be done. The code says
+// so only if the handler surely has run.
+func Told(ctx context.Context, err error, to func(context.Context, uint32, outcome.Outcome) error) error {
+	o, ours := outcome.Of(ctx, err)
+	if !ours {
+		return err
+	}
+	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
+	return to(ctx, Code(o), told)
 }
 
 // Reason returns the reason for an outcome: its code in capitals.

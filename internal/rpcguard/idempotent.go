@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +39,17 @@ type Answers struct {
 	Error func(ctx context.Context, r *Rule, err error) error
 }
 
+// TextOf makes the Text of [Answers] of a function for messages of type M.
+func TextOf[M any](marshal func(M) ([]byte, error)) func(message any) ([]byte, error) {
+	return func(message any) ([]byte, error) {
+		m, ok := message.(M)
+		if !ok {
+			return nil, WrongType(message)
+		}
+		return marshal(m)
+	}
+}
+
 // ErrNotForKeeping ends a turn whose answer is not kept. Callers never see it.
 var ErrNotForKeeping = errors.New("the answer is not one to keep")
 
@@ -51,12 +61,8 @@ func NewIdempotent(
 	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration, a Answers,
 	s Settings,
 ) *Rule {
-	if scope == nil {
-		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
-	}
-	if ttl < time.Millisecond {
-		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
-	}
+	httpguard.PanicIf(scope == nil, httpguard.NilScope)
+	httpguard.CheckTTL(ttl)
 	check(method, false)
 	i := &idempotent{rule: &Rule{Guard: g, Method: method}, ttl: ttl, answers: a, replayed: s.Replayed}
 	i.identity = httpguard.Identity[Call]{

@@ -20,9 +20,7 @@ type Settings struct {
 // SettingsOf returns s changed by opts. SettingsOf panics if one is nil.
 func SettingsOf[O Option](s Settings, opts []O) Settings {
 	for _, o := range opts {
-		if any(o) == nil {
-			panic("lockmw: an option is nil")
-		}
+		httpguard.PanicIf(any(o) == nil, "an option is nil")
 		o.apply(&s)
 	}
 	return s
@@ -74,9 +72,7 @@ type Call struct {
 // ValueBy makes a function for calls of one that takes an M. ValueBy panics if
 // f is nil.
 func ValueBy[M any](f func(ctx context.Context, message M) (string, error)) func(Call) (string, error) {
-	if f == nil {
-		panic("lockmw: the key function is nil")
-	}
+	httpguard.PanicIf(f == nil, httpguard.NilKeyFunc)
 	return func(c Call) (string, error) {
 		m, ok := c.message.(M)
 		if !ok {

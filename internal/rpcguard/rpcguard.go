@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -82,16 +83,16 @@ func NewSeveral[M any](
 
 // check panics if method is no full name, or its function is nil.
 func check(method string, isNil bool) {
-	if _, _, ok := split(method); !ok {
-		panic(fmt.Sprintf("lockmw: method %q is no full name like \"/shop.Stock/Buy\"", method))
-	}
-	if isNil {
-		panic("lockmw: the key function is nil")
-	}
+	_, _, full := split(method)
+	httpguard.PanicIf(!full, "method %q is no full name like \"/shop.Stock/Buy\"", method)
+	httpguard.PanicIf(isNil, httpguard.NilKeyFunc)
 }
 
 // ErrNoKey is the error of a call whose client has left the key out.
 var ErrNoKey error = &keyfunc.Error{Source: "message", Err: keyfunc.ErrMissing}
+
+// ErrStreams is the error of a stream with a rule of [NewIdempotent].
+var ErrStreams = fmt.Errorf("%w: the procedure streams, and Idempotent is for unary ones", guard.ErrInvalidOption)
 
 // WrongType returns the error of a rule for messages of another type.
 func WrongType(message any) error {
@@ -101,9 +102,7 @@ func WrongType(message any) error {
 // OfMessage makes a key function for [New] from one that gets only the message.
 // OfMessage panics if key is nil.
 func OfMessage[M any](key func(message M) string) func(context.Context, M) (string, error) {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
+	httpguard.PanicIf(key == nil, httpguard.NilKeyFunc)
 	return func(_ context.Context, message M) (string, error) { return key(message), nil }
 }
 
@@ -113,12 +112,8 @@ func Index[R any](rules []R, inner func(R) *Rule) map[string]*Rule {
 	byMethod := make(map[string]*Rule, len(rules))
 	for _, rule := range rules {
 		r := inner(rule)
-		if r == nil {
-			panic("lockmw: a rule was not made by Key, KeyFunc or KeysFunc")
-		}
-		if byMethod[r.Method] != nil {
-			panic(fmt.Sprintf("lockmw: method %q has two rules", r.Method))
-		}
+		httpguard.PanicIf(r == nil, "a rule was not made by Key, KeyFunc or KeysFunc")
+		httpguard.PanicIf(byMethod[r.Method] != nil, "method %q has two rules", r.Method)
 		byMethod[r.Method] = r
 	}
 	return byMethod

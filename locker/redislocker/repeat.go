@@ -35,7 +35,6 @@ type repeater struct {
 	mu       sync.Mutex // guards the fields below; never held across I/O
 	ring     []ended    // grows to repeatMost, and is then overwritten from next on
 	next     int
-	last     time.Time // when the last TTL in the ring ends
 	watching bool
 }
 
@@ -62,9 +61,6 @@ func (r *repeater) note(key, owner string, ttl time.Duration) {
 		r.ring[r.next] = e
 		r.next = (r.next + 1) % repeatMost
 	}
-	if e.until.After(r.last) {
-		r.last = e.until
-	}
 	if !r.watching {
 		r.watching = true
 		r.life.Serve(r.watch) // ends with the life, or when the ring has nothing left to look at
@@ -81,8 +77,8 @@ func (r *repeater) watch() {
 		case <-r.life.Context().Done():
 			return
 		}
-		keys, ok := r.sample()
-		if !ok {
+		keys := r.sample()
+		if len(keys) == 0 {
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.life.Context(), limits.Apart(r.trip.Patience(2*repeatTick)))
@@ -92,24 +88,22 @@ func (r *repeater) watch() {
 	}
 }
 
-// sample returns one key for each place where keys live. If ok is false, no
-// releases are left and the watcher ends.
-func (r *repeater) sample() (keys []string, ok bool) {
+// sample returns one key for each place where keys live. If there is none, all
+// TTLs in the ring have ended, and the watcher ends.
+func (r *repeater) sample() (keys []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
-	if now.After(r.last) {
-		r.ring, r.next, r.watching = nil, 0, false
-		return nil, false
-	}
-	places := map[string]bool{}
+	now, places := time.Now(), map[string]bool{}
 	for i := range r.ring {
 		if e := &r.ring[i]; !places[e.at] && now.Before(e.until) {
 			places[e.at] = true
 			keys = append(keys, e.key)
 		}
 	}
-	return keys, true
+	if keys == nil {
+		r.ring, r.next, r.watching = nil, 0, false
+	}
+	return keys
 }
 
 // look releases again the keys that live elsewhere now. It does so after

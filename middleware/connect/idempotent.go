@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
@@ -54,9 +55,8 @@ func Idempotent[Response any](
 	g *guard.Guard, procedure string, scope func(context.Context) (string, error), ttl time.Duration,
 	opts ...rpcopt.IdempotentOption,
 ) Rule {
-	if _, ok := any(new(Response)).(proto.Message); !ok {
-		panic(fmt.Sprintf("lockmw: Idempotent with %T, which is no response message", *new(Response)))
-	}
+	none, ok := any(new(Response)).(proto.Message)
+	httpguard.PanicIf(!ok, "Idempotent with %T, which is no response message", *new(Response))
 	r := rpcguard.NewIdempotent(g, procedure, scope, ttl, rpcguard.Answers{
 		Names: func(_ context.Context, req any) []string {
 			return req.(connect.AnyRequest).Header().Values("Idempotency-Key")
@@ -64,17 +64,11 @@ func Idempotent[Response any](
 		Message: func(req any) any { return req.(connect.AnyRequest).Any() },
 		Text:    text, Record: record[Response], Replay: replay[Response], Error: answer,
 	}, rpcguard.SettingsOf(rpcguard.Settings{}, opts))
-	return Rule{r, any(new(Response)).(proto.Message)}
+	return Rule{r, none}
 }
 
-// text returns message as this binary writes it.
-func text(message any) ([]byte, error) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil, rpcguard.WrongType(message)
-	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-}
+// text writes messages as this binary does.
+var text = rpcguard.TextOf(proto.MarshalOptions{Deterministic: true}.Marshal)
 
 // record returns what is kept of an answer: a status, and in place of an error
 // the response as its only detail. An empty record says that there was an

@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"fmt"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -101,9 +100,6 @@ func serve(
 	return resp.(connect.AnyResponse), nil
 }
 
-// errStreams is the error of a stream with a rule of [Idempotent].
-var errStreams = fmt.Errorf("%w: the procedure streams, and Idempotent is for unary ones", guard.ErrInvalidOption)
-
 // WrapStreamingHandler implements [connect.Interceptor].
 func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	for _, r := range i {
@@ -115,14 +111,14 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 			return next(ctx, conn)
 		}
 		if r.Serve != nil {
-			return answer(ctx, r, errStreams)
+			return answer(ctx, r, rpcguard.ErrStreams)
 		}
 		s := &stream{StreamingHandlerConn: conn}
 		if err := s.receiveFirst(r.Type); err != nil {
 			return answer(ctx, r, err)
 		}
-		_, err := rpcguard.Run(ctx, r.Guard, r, s.first, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, s.refusedOr(next(ctx, s))
+		_, err := rpcguard.Run(ctx, r.Guard, r, s.first.Message, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, s.first.RefusedOr(next(ctx, s))
 		})
 		return answer(ctx, r, err)
 	}

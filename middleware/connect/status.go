@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -32,14 +31,7 @@ const Domain = rpcguard.Domain
 // For other handlers the code stays, and a client whose policy repeats it runs
 // the handler again. A handler that must not run twice takes its keys before it
 // does anything, or returns its own error after that.
-func Error(ctx context.Context, err error) error {
-	o, ours := outcome.Of(ctx, err)
-	if !ours {
-		return err
-	}
-	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
-	return newError(connect.Code(rpcguard.Code(o)), told)
-}
+func Error(ctx context.Context, err error) error { return rpcguard.Told(ctx, err, newError) }
 
 // answer returns the error for err. The wait for the rule's own key or the
 // handler has returned err. A handler that made a Connect error of one of
@@ -50,14 +42,14 @@ func answer(ctx context.Context, r *rpcguard.Rule, err error) error {
 		return err
 	}
 	r.Log(ctx, err)
-	return newError(connect.Code(rpcguard.Code(o)), o)
+	return newError(ctx, rpcguard.Code(o), o)
 }
 
-func newError(c connect.Code, o outcome.Outcome) error {
+func newError(_ context.Context, code uint32, o outcome.Outcome) error {
 	if o.Code == "" {
 		return connect.NewError(connect.CodeCanceled, context.Canceled) // the client has gone
 	}
-	e := connect.NewError(c, errors.New(o.Detail))
+	e := connect.NewError(connect.Code(code), errors.New(o.Detail))
 	add(e, &errdetails.ErrorInfo{Reason: rpcguard.Reason(o), Domain: Domain})
 	if o.RetryAfter > 0 {
 		after := time.Duration(o.RetryAfter) * time.Second

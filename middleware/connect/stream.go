@@ -1,8 +1,6 @@
 package lockmw
 
 import (
-	"errors"
-	"io"
 	"reflect"
 
 	"connectrpc.com/connect"
@@ -17,9 +15,8 @@ import (
 type stream struct {
 	connect.StreamingHandlerConn
 
-	first   proto.Message           // nil once the handler has it
-	rest    func(message any) error // receives the others
-	refused error                   // why the handler could not have it
+	first rpcguard.First
+	rest  func(message any) error // receives the others
 }
 
 // receiveFirst receives the first message, which must be of type t.
@@ -28,18 +25,14 @@ type stream struct {
 //
 // If there is only one message, receiveFirst also receives the end. Before that
 // a server of HTTP/1.1 does not hear of a client that has gone.
-func (s *stream) receiveFirst(t reflect.Type) error {
-	if !t.Implements(reflect.TypeFor[proto.Message]()) || t.Kind() != reflect.Pointer {
+func (s *stream) receiveFirst(t reflect.Type) (err error) {
+	if !t.Implements(reflect.TypeFor[proto.Message]()) {
 		return rpcguard.WrongType(reflect.Zero(t).Interface())
 	}
-	first := reflect.New(t.Elem()).Interface().(proto.Message)
-	if err := s.StreamingHandlerConn.Receive(first); err != nil {
-		if errors.Is(err, io.EOF) {
-			return rpcguard.ErrNoKey
-		}
+	s.rest = s.StreamingHandlerConn.Receive
+	if s.first, err = rpcguard.ReceiveFirst(t, s.rest); err != nil {
 		return err
 	}
-	s.first, s.rest = first, s.StreamingHandlerConn.Receive
 	if s.Spec().StreamType == connect.StreamTypeServer {
 		end := s.rest(reflect.New(t.Elem()).Interface())
 		s.rest = func(any) error { return end }
@@ -48,30 +41,11 @@ func (s *stream) receiveFirst(t reflect.Type) error {
 }
 
 // Receive implements [connect.StreamingHandlerConn].
-func (s *stream) Receive(message any) error {
-	switch {
-	case s.refused != nil:
-		return s.refused
-	case s.first == nil:
-		return s.rest(message)
-	}
-	first := s.first
-	s.first = nil
-	if reflect.TypeOf(first) != reflect.TypeOf(message) {
-		s.refused = rpcguard.WrongType(message)
-		return s.refused
-	}
-	to := message.(proto.Message) // must not be copied as a value
-	proto.Reset(to)
-	proto.Merge(to, first)
-	return nil
-}
+func (s *stream) Receive(message any) error { return s.first.Receive(message, copyTo, s.rest) }
 
-// refusedOr returns the handler's error. A handler that could not have its
-// first message cannot hide that.
-func (s *stream) refusedOr(err error) error {
-	if s.refused != nil {
-		return s.refused
-	}
-	return err
+// copyTo makes a message the same as another, without a copy of its value.
+func copyTo(to, from any) {
+	m := to.(proto.Message)
+	proto.Reset(m)
+	proto.Merge(m, from.(proto.Message))
 }

@@ -74,10 +74,8 @@ func names(ctx context.Context, _ any) []string {
 	return info.RequestHeader().Values("Idempotency-Key")
 }
 
-// text returns a message as this binary writes it.
-func text(message any) ([]byte, error) {
-	return proto.MarshalOptions{Deterministic: true}.Marshal(message.(proto.Message))
-}
+// text writes messages as this binary does.
+var text = rpcguard.TextOf(proto.MarshalOptions{Deterministic: true}.Marshal)
 
 // record returns what is kept of an answer: a status, and in place of an error
 // the response as its only detail. An empty record says that there was an

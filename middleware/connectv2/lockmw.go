@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"fmt"
 
 	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
@@ -74,29 +73,26 @@ func Interceptor(rules ...Rule) connect.ServerInterceptor {
 	}
 }
 
-// errStreams is the error of a stream with a rule of [Idempotent].
-var errStreams = fmt.Errorf("%w: the procedure streams, and Idempotent is for unary ones", guard.ErrInvalidOption)
-
 // run runs a call by its rule, and sends its response if it has one only.
 func run(
 	ctx context.Context, r *rpcguard.Rule, spec connect.Spec, conn connect.ServerStream, next connect.ServerFunc,
 ) error {
 	if r.Serve != nil && spec.StreamType != connect.StreamTypeUnary {
-		return errStreams
+		return rpcguard.ErrStreams
 	}
 	s := &stream{ServerStream: conn, single: spec.StreamType&connect.StreamTypeServer == 0}
-	if err := s.receiveFirst(r.Type); err != nil {
+	var err error
+	if s.first, err = rpcguard.ReceiveFirst(r.Type, conn.Receive); err != nil {
 		return err
 	}
 	handler := func(ctx context.Context) (any, error) {
-		err := s.refusedOr(next(ctx, spec, s))
+		err := s.first.RefusedOr(next(ctx, spec, s))
 		return s.response, err
 	}
-	var err error
 	if r.Serve != nil {
-		s.response, err = r.Serve(ctx, r.Guard, s.first, handler)
+		s.response, err = r.Serve(ctx, r.Guard, s.first.Message, handler)
 	} else {
-		_, err = rpcguard.Run(ctx, r.Guard, r, s.first, handler)
+		_, err = rpcguard.Run(ctx, r.Guard, r, s.first.Message, handler)
 	}
 	if err != nil || s.response == nil {
 		return err

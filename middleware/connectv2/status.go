@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -33,14 +32,7 @@ const Domain = rpcguard.Domain
 // For other handlers the code stays, and a client whose policy repeats it runs
 // the handler again. A handler that must not run twice takes its keys before it
 // does anything, or returns its own error after that.
-func Error(ctx context.Context, err error) error {
-	o, ours := outcome.Of(ctx, err)
-	if !ours {
-		return err
-	}
-	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
-	return newError(ctx, connect.Code(rpcguard.Code(o)), told)
-}
+func Error(ctx context.Context, err error) error { return rpcguard.Told(ctx, err, newError) }
 
 // answer returns the error for err. The wait for the rule's own key or the
 // handler has returned err. A handler that made a Connect error of one of
@@ -51,14 +43,15 @@ func answer(ctx context.Context, r *rpcguard.Rule, err error) error {
 		return err
 	}
 	r.Log(ctx, err)
-	return newError(ctx, connect.Code(rpcguard.Code(o)), o)
+	return newError(ctx, rpcguard.Code(o), o)
 }
 
-func newError(ctx context.Context, c connect.Code, o outcome.Outcome) error {
+func newError(ctx context.Context, code uint32, o outcome.Outcome) error {
 	if o.Code == "" {
 		return connect.NewError(connect.CodeCanceled, context.Canceled.Error()) // the client has gone
 	}
-	e := with(connect.NewError(c, o.Detail), &errdetails.ErrorInfo{Reason: rpcguard.Reason(o), Domain: Domain})
+	e := connect.NewError(connect.Code(code), o.Detail)
+	e = with(e, &errdetails.ErrorInfo{Reason: rpcguard.Reason(o), Domain: Domain})
 	if o.RetryAfter > 0 {
 		after := time.Duration(o.RetryAfter) * time.Second
 		e = with(e, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})

@@ -87,22 +87,15 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []httpopt.Option)
 // Idempotency-Replayed. One that comes while the first runs waits for it, for
 // at most MaxWait.
 //
-// scope says who sends the request, such as the user or the tenant. Equal keys
-// of two scopes have nothing to do with each other. The scope should be a value
-// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
-// without one, and if ttl is less than 1 ms. A nil g is the default guard,
-// looked up at each request. Its store must keep results, see [guard.Once].
+// scope says who sends the request, such as the user or the tenant, see
+// [httpopt]. Idempotent panics without one, and if ttl is less than 1 ms. A nil
+// g is the default guard, looked up at each request. Its store must keep
+// results, see [guard.Once].
 //
 // The handler runs under a lease, as in [Key]. Its answer is held back until it
-// is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
-// of 200 to 498 are kept, but not 401, 408, 425, 429, those of 400 and above
-// with a Retry-After, and those of a lock inside. After the others the next
-// request runs the handler. With [guard.WithAtMostOnce] it does so only after
-// those named here, which say that nothing was done, and after a
-// [guard.NothingDone] that the handler returns. An answer that was hijacked,
-// cut, is a stream of events, is longer than [guard.WithResultLimit], or was
-// flushed to a client that has left, is not kept either, but its handler does
-// not run again.
+// is kept. [httpopt] says which answers are, and a [guard.NothingDone] is one
+// that the handler returns. If the lease is lost, the answer is 500 and nothing
+// is kept.
 //
 // The application's HTTPErrorHandler answers errors of the handler, because its
 // answers are kept too. Therefore middleware outside sees no error.

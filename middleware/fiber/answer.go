@@ -32,9 +32,6 @@ func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 	err = a.Note(err)
 	x := exchange{c: c}
 	o, ours := lock.Outcome(x.light(), c.Route().Path, err)
-	if !ours {
-		o.Status = http.StatusInternalServerError
-	}
 	endStream(c)
 	c.RequestCtx().Hijack(nil) // the handler may have wanted to take over the connection
 	if a.OnError == nil && !ours {

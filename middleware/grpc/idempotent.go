@@ -62,14 +62,8 @@ func Idempotent(
 	}, rpcguard.SettingsOf(rpcguard.Settings{}, opts))}
 }
 
-// text returns message as this binary writes it.
-func text(message any) ([]byte, error) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil, rpcguard.WrongType(message)
-	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-}
+// text writes messages as this binary does.
+var text = rpcguard.TextOf(proto.MarshalOptions{Deterministic: true}.Marshal)
 
 // record returns what is kept of an answer: a status, and with code OK the
 // response as its only detail. An empty record says that there was an answer.

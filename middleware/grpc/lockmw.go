@@ -2,11 +2,11 @@ package lockmw
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/rpcguard"
 )
 
@@ -81,13 +81,10 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 func Stream(rules ...Rule) grpc.StreamServerInterceptor {
 	byMethod := rpcguard.Index(rules, Rule.inner)
 	for _, r := range byMethod {
-		if r.Keys != nil {
-			panic(fmt.Sprintf("lockmw: the rule for %q has several keys, so the method must be unary: "+
-				"call DoAll in its handler", r.Method))
-		}
-		if r.Serve != nil {
-			panic(fmt.Sprintf("lockmw: the rule for %q is one of Idempotent, so the method must be unary", r.Method))
-		}
+		httpguard.PanicIf(r.Keys != nil, "the rule for %q has several keys, so the method must be unary: "+
+			"call DoAll in its handler", r.Method)
+		httpguard.PanicIf(r.Serve != nil,
+			"the rule for %q is one of Idempotent, so the method must be unary", r.Method)
 		r.Stream.Store(true)
 	}
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

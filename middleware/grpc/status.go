@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcguard"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -31,14 +30,7 @@ const Domain = rpcguard.Domain
 // For other handlers the status stays, and a client whose policy repeats it
 // runs the handler again. A handler that must not run twice takes its keys
 // before it does anything, or returns its own status after that.
-func Error(ctx context.Context, err error) error {
-	o, ours := outcome.Of(ctx, err)
-	if !ours {
-		return err
-	}
-	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
-	return newStatus(codes.Code(rpcguard.Code(o)), told)
-}
+func Error(ctx context.Context, err error) error { return rpcguard.Told(ctx, err, newStatus) }
 
 // answer returns the status for err. The wait for the rule's own key or the
 // handler has returned err.
@@ -48,14 +40,14 @@ func answer(ctx context.Context, r *rpcguard.Rule, err error) error {
 	if !ours {
 		return err
 	}
-	return newStatus(codes.Code(rpcguard.Code(o)), o)
+	return newStatus(ctx, rpcguard.Code(o), o)
 }
 
-func newStatus(c codes.Code, o outcome.Outcome) error {
+func newStatus(_ context.Context, code uint32, o outcome.Outcome) error {
 	if o.Code == "" {
 		return status.FromContextError(context.Canceled).Err() // the client has gone
 	}
-	s := status.New(c, o.Detail)
+	s := status.New(codes.Code(code), o.Detail)
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: rpcguard.Reason(o), Domain: Domain}}
 	if o.RetryAfter > 0 {
 		after := time.Duration(o.RetryAfter) * time.Second

@@ -7,13 +7,30 @@
 // Options with a function of the framework, such as lockmw.WithErrorHandler and
 // lockmw.WithSkipper, are in the framework's package. To change how a
 // middleware locks, pass g.With(...) as the guard.
+//
+// # Idempotent
+//
+// The scope of lockmw.Idempotent says who sends the request. Equal keys of two
+// scopes have nothing to do with each other. The scope should be a value that
+// the client cannot choose, see [keyfunc.FromContext].
+//
+// Answers of 200 to 498 are kept, but not 401, 408, 425, 429, those of 400 and
+// above with a Retry-After, and those of a lock inside. After the others the
+// next request runs the handler. With [guard.WithAtMostOnce] it does so only
+// after those named here, which say that nothing was done, and after a
+// [guard.NothingDone].
+//
+// An answer that has taken over the connection, is cut, or is a stream of
+// events, in Fiber any stream, is not kept either, but its handler does not run
+// again. So it is with one that is longer than [guard.WithResultLimit], or was
+// flushed to a client that has left.
 package httpopt
 
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/fence/sqlresult"
@@ -48,11 +65,9 @@ type (
 // For a key that a handler wanted itself, 429 and 503 become 409. Clients
 // repeat those two by themselves, and part of the work may be done.
 func WithHeldStatus(status int) AnswerOption {
-	switch status {
-	case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests, http.StatusServiceUnavailable:
-	default:
-		panic(fmt.Sprintf("lockmw: the status of a held key is %d, want 409, 423, 429 or 503", status))
-	}
+	known := []int{http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+	httpguard.PanicIf(!slices.Contains(known, status),
+		"the status of a held key is %d, want 409, 423, 429 or 503", status)
 	return httpguard.ForAnswers(func(s *httpguard.Settings) { s.Held = status })
 }
 
@@ -65,9 +80,7 @@ func WithHeldStatus(status int) AnswerOption {
 // although its client has gone. With a limit of 0 that goes for every request.
 // Fiber reads bodies in its own way, as its package says.
 func WithBodyLimit(n int) Option {
-	if n < 0 {
-		panic("lockmw: the body limit is negative")
-	}
+	httpguard.PanicIf(n < 0, "the body limit is negative")
 	return httpguard.ForLocks(func(s *httpguard.Settings) { s.BodyLimit = n })
 }
 
@@ -144,9 +157,7 @@ func WithKeptHeaders(names ...string) IdempotentOption {
 // connection, after COMMIT. Such an answer of 400 and above is not kept, and
 // that of a timeout inside neither: the work is rolled back.
 func InTransaction(db *sql.DB, table *sqlresult.Table) IdempotentOption {
-	if db == nil || table == nil {
-		panic("lockmw: InTransaction without a database or a table")
-	}
+	httpguard.PanicIf(db == nil || table == nil, "InTransaction without a database or a table")
 	return InTransactionOf(func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
 		fn func(context.Context) ([]byte, error),
 	) (guard.OnceResult, error) {
@@ -158,8 +169,6 @@ func InTransaction(db *sql.DB, table *sqlresult.Table) IdempotentOption {
 // InTransactionOf is [InTransaction] for a driver beside database/sql. Package
 // pgxtx makes once for pgx. InTransactionOf panics if once is nil.
 func InTransactionOf(once sqlresult.OnceFunc) IdempotentOption {
-	if once == nil {
-		panic("lockmw: InTransactionOf a nil function")
-	}
+	httpguard.PanicIf(once == nil, "InTransactionOf a nil function")
 	return httpguard.ForIdempotent(func(s *httpguard.Settings) { s.Once = once })
 }

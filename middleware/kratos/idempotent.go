@@ -58,14 +58,8 @@ func names(ctx context.Context, _ any) []string {
 	return tr.RequestHeader().Values("Idempotency-Key")
 }
 
-// text returns message as this binary writes it.
-func text(message any) ([]byte, error) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil, rpcguard.WrongType(message)
-	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-}
+// text writes messages as this binary does.
+var text = rpcguard.TextOf(proto.MarshalOptions{Deterministic: true}.Marshal)
 
 // The first byte of a record. An empty record says that there was an answer.
 const (

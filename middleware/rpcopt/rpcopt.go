@@ -50,8 +50,6 @@ func WithOptionalKey() IdempotentOption {
 // WithReplayHook calls f before the answer of an earlier call is sent, for logs
 // and metrics. f blocks the answer. WithReplayHook panics if f is nil.
 func WithReplayHook(f func(ctx context.Context)) IdempotentOption {
-	if f == nil {
-		panic("lockmw: the replay hook is nil")
-	}
+	httpguard.PanicIf(f == nil, httpguard.NilReplayHook)
 	return rpcguard.ForIdempotent(func(s *rpcguard.Settings) { s.Replayed = f })
 }
