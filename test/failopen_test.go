@@ -174,26 +174,14 @@ func TestDo_FailOpenStaysClosedForEverythingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
-				g := must(guard.New(answering{b.mem.Peer(), answer}, guard.WithFailOpen()))
+				b := newBench(t, guard.WithFailOpen())
+				b.spy.set(func(s *spy) { s.acquire = refuse(answer) })
 				for range 5 {
-					wantErr(t, g.Do(t.Context(), key, never(t)), guard.ErrUnavailable)
+					wantErr(t, b.Do(t.Context(), key, never(t)), guard.ErrUnavailable)
 				}
-				wantErr(t, g.Close(t.Context()), nil)
 			})
 		})
 	}
-}
-
-// answering is a locker that answers each try with an error.
-type answering struct {
-	guard.Locker
-
-	err error
-}
-
-func (a answering) Acquire(context.Context, *locker.Claim, locker.Try) (locker.Answer, error) {
-	return locker.Answer{}, a.err
 }
 
 func TestDo_UnguardedRunsAreLoggedOnceForEachOutage(t *testing.T) {
