@@ -22,11 +22,15 @@ const (
 
 func TestDo_ACallThatWaitsForItselfIsToldSoOnce(t *testing.T) {
 	for name, inner := range map[string]func(b *bench, outer, fns context.Context) error{
-		"the outer ctx inside fn": func(b *bench, outer, _ context.Context) error { return b.Do(outer, key, nop) },
+		"the outer ctx inside fn": func(b *bench, outer, _ context.Context) error {
+			return b.Do(outer, key, nop)
+		},
 		"another guard of the process": func(b *bench, outer, _ context.Context) error {
 			return b.other.Do(outer, key, nop)
 		},
-		"another guard, with fn's ctx": func(b *bench, _, fns context.Context) error { return b.other.Do(fns, key, nop) },
+		"another guard, with fn's ctx": func(b *bench, _, fns context.Context) error {
+			return b.other.Do(fns, key, nop)
+		},
 		"a route of it": func(b *bench, outer, _ context.Context) error {
 			return b.With(guard.WithMaxWait(time.Second)).Do(outer, key, nop)
 		},
