@@ -19,39 +19,6 @@ import (
 
 const key = "stock:1"
 
-func TestDo_OneFunctionAtATimeAcrossGuards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.WithMaxWait(time.Hour))
-		var inside, most atomic.Int64
-		n := 0 // not atomic, so that -race sees a failure of exclusion
-		var wg sync.WaitGroup
-		for i := range 100 {
-			g := b.Guard
-			if i%2 == 1 {
-				g = b.other
-			}
-			wg.Go(func() {
-				err := g.Do(t.Context(), key, func(context.Context) error {
-					if in := inside.Add(1); in > most.Load() {
-						most.Store(in)
-					}
-					n++
-					time.Sleep(time.Millisecond)
-					inside.Add(-1)
-					return nil
-				})
-				if err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		if n != 100 || most.Load() != 1 {
-			t.Fatalf("ran %d times, at most %d at once; want 100, 1", n, most.Load())
-		}
-	})
-}
-
 func TestDo_KeysDoNotBlockEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -317,39 +284,6 @@ func TestDo_TenThousandWaitersCostWhatOneCosts(t *testing.T) {
 		_ = l.Release(t.Context())
 		if err := b.Do(t.Context(), key, nop); err != nil {
 			t.Fatal(err)
-		}
-	})
-}
-
-func TestDoAll_AcquiresEachKeyOnceAndNeverDeadlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.WithMaxWait(time.Minute))
-		n := 0
-		var wg sync.WaitGroup
-		for i := range 20 {
-			keys := []string{"a", "b", "a"}
-			if i%2 == 1 {
-				keys = []string{"b", "a"}
-			}
-			wg.Go(func() {
-				err := b.DoAll(t.Context(), keys, func(ctx context.Context) error {
-					n++
-					time.Sleep(time.Millisecond)
-					for _, k := range keys {
-						if err := b.Do(ctx, k, nop); err != nil { // runs inside, because both leases are in ctx
-							t.Error(err)
-						}
-					}
-					return nil
-				})
-				if err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		if n != 20 {
-			t.Errorf("ran %d times", n)
 		}
 	})
 }

@@ -30,6 +30,7 @@ func TestNew_BadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 		"backoff without unit": guard.WithBackoff(5, 250),
 		"name empty":           guard.WithName(""),
 		"observer nil":         guard.WithObserver(nil),
+		"observer typed nil":   guard.WithObserver((*mishap)(nil)),
 		"logger nil":           guard.WithLogger(nil),
 		"option nil":           nil,
 		"fine, then a mistake": guard.WithTTL(0),
@@ -47,9 +48,11 @@ func TestNew_BadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 			newBench(t).With(o)
 		})
 	}
-	_, err := guard.New(nil)
-	wantErr(t, err, guard.ErrInvalidOption)
-	_, err = guard.New(memlocker.New(), guard.WithTTL(1), guard.WithMaxWait(-1))
+	for _, none := range []guard.Locker{nil, (*memlocker.Locker)(nil)} {
+		_, err := guard.New(none)
+		wantErr(t, err, guard.ErrInvalidOption)
+	}
+	_, err := guard.New(memlocker.New(), guard.WithTTL(1), guard.WithMaxWait(-1))
 	if !strings.Contains(err.Error(), "TTL") || !strings.Contains(err.Error(), "MaxWait") {
 		t.Errorf("%q does not name both mistakes", err)
 	}

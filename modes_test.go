@@ -48,30 +48,29 @@ func runAtOnce(t *testing.T, n int, lasts time.Duration, gs ...*guard.Guard) int
 	return peak.Load()
 }
 
-func TestDo_SharedLeasesRunTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem := memlocker.New()
-		one := newGuard(t, mem, guard.WithShared())
-		two := newGuard(t, mem.Peer(), guard.WithShared())
-		if n := runAtOnce(t, 10, time.Second, one, two); n != 20 {
-			t.Errorf("%d at once, want 20", n)
-		}
-		alone := guard.WithPermits(1)
-		if n := runAtOnce(t, 2, 100*time.Millisecond, one.With(alone), two.With(alone)); n != 1 {
-			t.Errorf("%d exclusive calls at once", n)
-		}
-	})
-}
-
-func TestDo_PermitsRunSoManyAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem := memlocker.New()
-		opts := []guard.Option{guard.WithPermits(3), guard.WithMaxWait(time.Minute)}
-		one, two := newGuard(t, mem, opts...), newGuard(t, mem.Peer(), opts...)
-		if n := runAtOnce(t, 10, time.Second, one, two); n != 3 {
-			t.Errorf("%d at once, want 3", n)
-		}
-	})
+func TestDo_AModeSaysHowManyRunAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts []guard.Option
+		want int64 // of forty calls of two processes
+	}{
+		"exclusive": {nil, 1},
+		"permits":   {[]guard.Option{guard.WithPermits(3)}, 3},
+		"shared":    {[]guard.Option{guard.WithShared()}, 40},
+		"alone":     {[]guard.Option{guard.WithShared(), guard.WithPermits(1)}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, guard.WithMaxWait(time.Hour))
+				one, two := b.Guard, b.other
+				for _, o := range c.opts {
+					one, two = one.With(o), two.With(o)
+				}
+				if n := runAtOnce(t, 20, time.Second, one, two); n != c.want {
+					t.Errorf("%d at once, want %d", n, c.want)
+				}
+			})
+		})
+	}
 }
 
 // The modes keep their rule on a real server, among processes and with

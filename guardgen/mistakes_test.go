@@ -53,162 +53,139 @@ func (o *Order) Both() (string, error)  { return "", nil }
 `
 )
 
-// methodMistakes are methods with a directive. Each has a mark at the place of
-// the mistake, and the expected message.
-var methodMistakes = []struct{ method, want string }{
+// commentMistakes are comments above a method M, and the parameters of M beside
+// its ctx. Each has a mark at the place of the mistake, and the expected
+// message.
+var commentMistakes = []struct{ above, params, want string }{
 	// Keys.
+	{"//guard:lock stock:{¦skuu}", "sku string, n int", "M has no parameter skuu, only ctx, sku, n"},
+	{"//guard:lock o:{o.¦Id}", "o *Order", "*Order has no field or method Id"},
+	{"//guard:lock o:{o.Next.Next.¦Nix}", "o Order", "*Order has no field or method Nix"},
+	{"//guard:lock o:{sku.¦ID}", "sku string", "string has no field or method ID"},
+	{"//guard:lock o:{o.¦Sku}", "o *Order", "Sku of *Order is a method, write Sku()"},
+	{"//guard:lock o:{o.¦ID()}", "o *Order", "ID of *Order is a field, write it without ()"},
+	{"//guard:lock o:{o.¦At()}", "o *Order", "At of *Order must be a method without arguments and with one result"},
+	{"//guard:lock o:{o.¦Both()}", "o *Order", "Both of *Order must be a method without arguments and with one result"},
+	{"//guard:lock o:{¦o.Price}", "o *Order", "o.Price is a float (float64), which cannot be part of a key"},
+	{"//guard:lock o:{¦o.Tags}", "o *Order", "o.Tags is a slice ([]string)"},
+	{"//guard:lock o:{¦o.By}", "o *Order", "o.By is a map (map[string]int)"},
+	{"//guard:lock o:{¦o.Call}", "o *Order", "o.Call is a func (func() string)"},
+	{"//guard:lock o:{¦o.Part}", "o *Order", "o.Part is a struct without String or MarshalText"},
+	{"//guard:lock o:{¦o.Done}", "o *Order", "o.Done is a channel"},
+	{"//guard:lock o:{¦o.Sum}", "o *Order", "o.Sum is an array"},
+	{"//guard:lock o:{¦o}", "o *Order", "o is a pointer without String or MarshalText (*Order)"},
+	{"//guard:lock o:{¦v}", "v any", "v is an interface without String or MarshalText"},
+	{"//guard:lock o:{¦v}", "v complex128", "v is a complex128"},
+	{"//guard:lock o:{¦skus}", "skus ...string", "skus is a slice ([]string)"},
+	// Templates.
 	{
-		"//guard:lock stock:{¦skuu}\n\tM(ctx context.Context, sku string, n int) error",
-		"M has no parameter skuu, only ctx, sku, n",
+		"//guard:lock ¦nightly", "",
+		`"nightly" has no {placeholder}, so all calls would share one lock: name a parameter, or add the option one`,
 	},
+	{"//guard:lock stock:{sku} + ¦ledger", "sku string", `"ledger" has no {placeholder}`},
+	{"//guard:lock ¦stock:sku", "sku string", `"stock:sku" has no {placeholder}`},
+	{"//guard:lock stock:¦$sku one", "sku string", "'$' makes no placeholder: write {sku}"},
+	{"//guard:lock stock:¦${sku}", "sku string", "'$' makes no placeholder: write {sku}"},
+	{"//guard:lock stock:¦<sku>", "sku string", "'<' makes no placeholder: write {sku}"},
+	{"//guard:lock {sku}:¦<n>", "sku string, n int", "'<' makes no placeholder: write {n}"},
+	{"//guard:lock stock:¦%s:{sku}", "sku string", `"%s" makes no placeholder: write {parameter}`},
+	{"//guard:lock stock:{sku}-¦%d", "sku string", `"%d" makes no placeholder: write {parameter}`},
+	{"//guard:lock stock/¦:sku:{sku}", "sku string", `":sku" makes no placeholder: write {sku}`},
+	{"//guard:lock {sku}:¦$", "sku string", "'$' makes no placeholder: write {parameter}"},
+	{"//guard:lock sku¦+order:{sku}", "sku string", "several keys are joined with ' + ', with spaces around it"},
+	{"//guard:lock {sku}:a¦+b:{sku}", "sku string", "several keys are joined with ' + ', with spaces around it"},
+	{"//guard:lock¦", "", "no key template"},
+	{"//guard:lock ¦wait=1s", "", `no key template before "wait=1s"`},
+	{"//guard:lock ¦fencing", "", `no key template before "fencing"`},
+	{"//guard:lock a +¦", "", "no key template"},
+	{"//guard:lock a + ¦norenew", "", `no key template before "norenew"`},
+	{"//guard:lock stock:¦", "", "empty part in the key"},
+	{"//guard:lock ¦:{sku}", "sku string", "empty part in the key"},
+	{"//guard:lock a:¦:b", "", "empty part in the key"},
+	{"//guard:lock stock:{¦}", "", `"" is not a parameter, field or method()`},
+	{"//guard:lock stock:¦{sku", "sku string", "'{' without '}'"},
+	{"//guard:lock stock:sku¦}", "sku string", "'}' without '{'"},
+	{"//guard:lock {a}-¦{b}", "a, b string", "second placeholder in one part of the key, separate them with ':'"},
+	{"//guard:lock {a}¦+{b}", "a, b string", "several keys are joined with ' + '"},
+	{"//guard:lock {¦_}", "_ string", `"_" is not a parameter`},
+	{"//guard:lock {¦a()}", "a func() string", `"a()" is a call, a placeholder starts with a parameter`},
+	{"//guard:lock {o.¦At(1)}", "o *Order", `"At(1)" is not a parameter, field or method()`},
+	{
+		"//guard:lock stock:{sku¦|int}", "sku string",
+		"modifiers such as |int are for routes: a parameter has the spelling of its type",
+	},
+	// Options.
+	{"//guard:lock a one wait=¦200", "", `wait is "200", want a duration such as 200ms`},
+	{"//guard:lock a one wait=¦-1s", "", `wait is "-1s", want a duration such as 200ms`},
+	{"//guard:lock a one minhold=¦-5s", "", `minhold is "-5s", want a duration`},
+	{"//guard:lock a one hold=¦long", "", `hold is "long", want a duration`},
+	{"//guard:lock a one ttl=¦99ms", "", "want a duration of 100ms to 576h in whole milliseconds"},
+	{"//guard:lock a one waiters=¦1.5", "", `waiters is "1.5", want a whole number, 0 or more`},
+	{"//guard:lock a one permits=¦0", "", `permits is "0", want a whole number, 1 to 999998`},
+	{"//guard:lock a one ¦permits", "", "option permits has no value, want permits="},
+	{"//guard:lock a one ¦shared=yes", "", "option shared takes no value"},
+	{
+		"//guard:lock a one ¦permits=3 shared", "",
+		"permits together with shared: a key is shared by any number, or by so many",
+	},
+	{"//guard:lock a one shared ¦fencing", "", "fencing together with shared: a shared lease has no fencing token"},
+	{
+		"//guard:lock a one shared wait=1s ¦minhold=5s", "",
+		"minhold together with shared: a shared lease keeps no other reader out",
+	},
+	{"//guard:lock a one ¦once=1h", "", "once keeps one result, and M has none beside its error"},
+	{"//guard:lock a one name=¦", "", `name is "", want a word`},
+	{"//guard:lock a one ¦wait", "", "option wait has no value, want wait="},
+	{"//guard:lock a one ¦fencing=true", "", "option fencing takes no value"},
+	{"//guard:lock a one wait=1s ¦wait=1s", "", "option wait is given twice"},
+	{"//guard:lock a one norenew ¦norenew", "", "option norenew is given twice"},
+	{"//guard:lock a one ¦expire=1s", "", `unknown option "expire", want wait=, ttl=`},
+	{"//guard:lock a one ¦b:{c}", "c string", "is not an option; several keys are joined with ' + '"},
+	{"//guard:lock a one ¦func=X", "", "func= names the guarded form of a function, M is a method"},
+	{"//guard:lock stock:{sku} ¦one", "sku string", "option one is for a key without a {placeholder}"},
+	{"//guard:lock a one wait=¦10ns", "", `wait is "10ns", want 0s or at least 1ms`},
+	{"//guard:lock a one hold=¦999us", "", `hold is "999us", want 0s or at least 1ms`},
+	{"//guard:lock a one minhold=¦1ns", "", `minhold is "1ns", want 0s or at least 1ms`},
+	{"//guard:lock a one ttl=5s ¦minhold=1h norenew", "", "minhold is longer than a key lasts with norenew: 5s"},
+	{"//guard:lock a one norenew ¦minhold=577h", "", "minhold is longer than a key lasts with norenew: 576h"},
+	// Directives in the wrong place, or in the wrong words.
+	{"¦// guard:lock a one", "", "not a directive: write //guard:lock without spaces before it"},
+	{"¦//Guard:lock a one", "", `unknown directive "//Guard:lock", want "//guard:lock"`},
+	{"¦//gaurd:lock a", "", `unknown directive "//gaurd:lock", want "//guard:lock"`},
+	{"¦//go:lock a", "", `unknown directive "//go:lock", want "//guard:lock"`},
+	{"¦//guard-lock a", "", `unknown directive "//guard-lock", want "//guard:lock"`},
+	{"¦// gard:lock a", "", "not a directive: write //guard:lock without spaces before it"},
+	{"¦//lock stock:{sku}", "sku string", `"//lock" is likely a misspelling of "//guard:lock"`},
+	{"¦//lockguard:lock a", "", `"//lockguard:lock" is likely a misspelling of "//guard:lock"`},
+	{"¦//lock:guard a", "", `"//lock:guard" is likely a misspelling of "//guard:lock"`},
+	{"¦//Lock4j a", "", `"//Lock4j" is likely a misspelling of "//guard:lock"`},
+	{"¦//@Lock4j a", "", `"//@Lock4j" is likely a misspelling of "//guard:lock"`},
+	{"¦//@Lock4j(keys = \"#sku\", expire = 5000)", "sku string", `"//@Lock4j" is likely a misspelling of "//guard:lock"`},
+	{"¦// @Lock4j(keys = {\"#sku\"})", "sku string", `"//@Lock4j" is likely a misspelling of "//guard:lock"`},
+	{"¦//@Lock(sku)", "sku string", `"//@Lock" is likely a misspelling of "//guard:lock"`},
+	{"¦//Lock(sku)", "sku string", `"//Lock" is likely a misspelling of "//guard:lock"`},
+	{"¦// @lock", "", `"//@lock" is likely a misspelling of "//guard:lock"`},
+	{"¦//guard：lock a", "", `unknown directive "//guard：lock", want "//guard:lock"`},
+	{"//guard:lock stock:¦#{sku}", "sku string", `"#" makes no placeholder: write {sku}`},
+	{"//guard:lock stock-¦#sku", "sku string", `"#" makes no placeholder: write {sku}`},
+	{"//guard:lock stock¦：{sku}", "sku string", `"：" is a full-width character: write :`},
+	{"//guard:lock stock:¦｛sku｝", "sku string", `"｛" is a full-width character: write {`},
+	{"¦/*guard:lock a*/", "", "not a directive: write //guard:lock, not a block comment"},
+	{"¦/* gard:lock */", "", "not a directive: write //guard:lock, not a block comment"},
+	{"¦//guard:lok a", "", `unknown directive "//guard:lok", want "//guard:lock"`},
+	{"¦// Guard:Lock a one", "", "not a directive: write //guard:lock without spaces before it"},
+	{"¦//guard:locks a", "", `unknown directive "//guard:locks", want "//guard:lock"`},
+}
+
+// methodMistakes are the same for whole methods.
+var methodMistakes = []struct{ method, want string }{
 	{
 		"//guard:lock stock:{¦sku}\n\tM(context.Context, string) error",
 		"M has no parameter sku: its parameters have no names",
 	},
-	{"//guard:lock o:{o.¦Id}\n\tM(ctx context.Context, o *Order) error", "*Order has no field or method Id"},
-	{"//guard:lock o:{o.Next.Next.¦Nix}\n\tM(ctx context.Context, o Order) error", "*Order has no field or method Nix"},
-	{"//guard:lock o:{sku.¦ID}\n\tM(ctx context.Context, sku string) error", "string has no field or method ID"},
-	{"//guard:lock o:{o.¦Sku}\n\tM(ctx context.Context, o *Order) error", "Sku of *Order is a method, write Sku()"},
-	{
-		"//guard:lock o:{o.¦ID()}\n\tM(ctx context.Context, o *Order) error",
-		"ID of *Order is a field, write it without ()",
-	},
-	{
-		"//guard:lock o:{o.¦At()}\n\tM(ctx context.Context, o *Order) error",
-		"At of *Order must be a method without arguments and with one result",
-	},
-	{
-		"//guard:lock o:{o.¦Both()}\n\tM(ctx context.Context, o *Order) error",
-		"Both of *Order must be a method without arguments and with one result",
-	},
-	{
-		"//guard:lock o:{¦o.Price}\n\tM(ctx context.Context, o *Order) error",
-		"o.Price is a float (float64), which cannot be part of a key",
-	},
-	{"//guard:lock o:{¦o.Tags}\n\tM(ctx context.Context, o *Order) error", "o.Tags is a slice ([]string)"},
-	{"//guard:lock o:{¦o.By}\n\tM(ctx context.Context, o *Order) error", "o.By is a map (map[string]int)"},
-	{"//guard:lock o:{¦o.Call}\n\tM(ctx context.Context, o *Order) error", "o.Call is a func (func() string)"},
-	{
-		"//guard:lock o:{¦o.Part}\n\tM(ctx context.Context, o *Order) error",
-		"o.Part is a struct without String or MarshalText",
-	},
-	{"//guard:lock o:{¦o.Done}\n\tM(ctx context.Context, o *Order) error", "o.Done is a channel"},
-	{"//guard:lock o:{¦o.Sum}\n\tM(ctx context.Context, o *Order) error", "o.Sum is an array"},
-	{
-		"//guard:lock o:{¦o}\n\tM(ctx context.Context, o *Order) error",
-		"o is a pointer without String or MarshalText (*Order)",
-	},
-	{"//guard:lock o:{¦v}\n\tM(ctx context.Context, v any) error", "v is an interface without String or MarshalText"},
-	{"//guard:lock o:{¦v}\n\tM(ctx context.Context, v complex128) error", "v is a complex128"},
-	{"//guard:lock o:{¦skus}\n\tM(ctx context.Context, skus ...string) error", "skus is a slice ([]string)"},
-	// Templates.
-	{
-		"//guard:lock ¦nightly\n\tM(ctx context.Context) error",
-		`"nightly" has no {placeholder}, so all calls would share one lock: name a parameter, or add the option one`,
-	},
-	{"//guard:lock stock:{sku} + ¦ledger\n\tM(ctx context.Context, sku string) error", `"ledger" has no {placeholder}`},
-	{"//guard:lock ¦stock:sku\n\tM(ctx context.Context, sku string) error", `"stock:sku" has no {placeholder}`},
-	{
-		"//guard:lock stock:¦$sku one\n\tM(ctx context.Context, sku string) error",
-		"'$' makes no placeholder: write {sku}",
-	},
-	{"//guard:lock stock:¦${sku}\n\tM(ctx context.Context, sku string) error", "'$' makes no placeholder: write {sku}"},
-	{"//guard:lock stock:¦<sku>\n\tM(ctx context.Context, sku string) error", "'<' makes no placeholder: write {sku}"},
-	{
-		"//guard:lock {sku}:¦<n>\n\tM(ctx context.Context, sku string, n int) error",
-		"'<' makes no placeholder: write {n}",
-	},
-	{
-		"//guard:lock stock:¦%s:{sku}\n\tM(ctx context.Context, sku string) error",
-		`"%s" makes no placeholder: write {parameter}`,
-	},
-	{
-		"//guard:lock stock:{sku}-¦%d\n\tM(ctx context.Context, sku string) error",
-		`"%d" makes no placeholder: write {parameter}`,
-	},
-	{
-		"//guard:lock stock/¦:sku:{sku}\n\tM(ctx context.Context, sku string) error",
-		`":sku" makes no placeholder: write {sku}`,
-	},
-	{
-		"//guard:lock {sku}:¦$\n\tM(ctx context.Context, sku string) error",
-		"'$' makes no placeholder: write {parameter}",
-	},
-	{
-		"//guard:lock sku¦+order:{sku}\n\tM(ctx context.Context, sku string) error",
-		"several keys are joined with ' + ', with spaces around it",
-	},
-	{
-		"//guard:lock {sku}:a¦+b:{sku}\n\tM(ctx context.Context, sku string) error",
-		"several keys are joined with ' + ', with spaces around it",
-	},
-	{"//guard:lock¦\n\tM(ctx context.Context) error", "no key template"},
-	{"//guard:lock ¦wait=1s\n\tM(ctx context.Context) error", `no key template before "wait=1s"`},
-	{"//guard:lock ¦fencing\n\tM(ctx context.Context) error", `no key template before "fencing"`},
-	{"//guard:lock a +¦\n\tM(ctx context.Context) error", "no key template"},
-	{"//guard:lock a + ¦norenew\n\tM(ctx context.Context) error", `no key template before "norenew"`},
-	{"//guard:lock stock:¦\n\tM(ctx context.Context) error", "empty part in the key"},
-	{"//guard:lock ¦:{sku}\n\tM(ctx context.Context, sku string) error", "empty part in the key"},
-	{"//guard:lock a:¦:b\n\tM(ctx context.Context) error", "empty part in the key"},
-	{"//guard:lock stock:{¦}\n\tM(ctx context.Context) error", `"" is not a parameter, field or method()`},
-	{"//guard:lock stock:¦{sku\n\tM(ctx context.Context, sku string) error", "'{' without '}'"},
-	{"//guard:lock stock:sku¦}\n\tM(ctx context.Context, sku string) error", "'}' without '{'"},
-	{
-		"//guard:lock {a}-¦{b}\n\tM(ctx context.Context, a, b string) error",
-		"second placeholder in one part of the key, separate them with ':'",
-	},
-	{"//guard:lock {a}¦+{b}\n\tM(ctx context.Context, a, b string) error", "several keys are joined with ' + '"},
-	{"//guard:lock {¦_}\n\tM(ctx context.Context, _ string) error", `"_" is not a parameter`},
-	{
-		"//guard:lock {¦a()}\n\tM(ctx context.Context, a func() string) error",
-		`"a()" is a call, a placeholder starts with a parameter`,
-	},
-	{
-		"//guard:lock {o.¦At(1)}\n\tM(ctx context.Context, o *Order) error",
-		`"At(1)" is not a parameter, field or method()`,
-	},
-	{
-		"//guard:lock stock:{sku¦|int}\n\tM(ctx context.Context, sku string) error",
-		"modifiers such as |int are for routes: a parameter has the spelling of its type",
-	},
-	// Options.
-	{"//guard:lock a one wait=¦200\n\tM(ctx context.Context) error", `wait is "200", want a duration such as 200ms`},
-	{"//guard:lock a one wait=¦-1s\n\tM(ctx context.Context) error", `wait is "-1s", want a duration such as 200ms`},
-	{"//guard:lock a one minhold=¦-5s\n\tM(ctx context.Context) error", `minhold is "-5s", want a duration`},
-	{"//guard:lock a one hold=¦long\n\tM(ctx context.Context) error", `hold is "long", want a duration`},
-	{
-		"//guard:lock a one ttl=¦99ms\n\tM(ctx context.Context) error",
-		"want a duration of 100ms to 576h in whole milliseconds",
-	},
-	{
-		"//guard:lock a one waiters=¦1.5\n\tM(ctx context.Context) error",
-		`waiters is "1.5", want a whole number, 0 or more`,
-	},
-	{
-		"//guard:lock a one permits=¦0\n\tM(ctx context.Context) error",
-		`permits is "0", want a whole number, 1 to 999998`,
-	},
-	{"//guard:lock a one ¦permits\n\tM(ctx context.Context) error", "option permits has no value, want permits="},
-	{"//guard:lock a one ¦shared=yes\n\tM(ctx context.Context) error", "option shared takes no value"},
-	{
-		"//guard:lock a one ¦permits=3 shared\n\tM(ctx context.Context) error",
-		"permits together with shared: a key is shared by any number, or by so many",
-	},
-	{
-		"//guard:lock a one shared ¦fencing\n\tM(ctx context.Context) error",
-		"fencing together with shared: a shared lease has no fencing token",
-	},
-	{
-		"//guard:lock a one shared wait=1s ¦minhold=5s\n\tM(ctx context.Context) error",
-		"minhold together with shared: a shared lease keeps no other reader out",
-	},
 	{
 		"//guard:lock a one once=¦0s\n\tM(ctx context.Context) (int, error)",
 		`once is "0s", want a duration of at least 1ms`,
-	},
-	{
-		"//guard:lock a one ¦once=1h\n\tM(ctx context.Context) error",
-		"once keeps one result, and M has none beside its error",
 	},
 	{
 		"//guard:lock a one ¦once=1h\n\tM(ctx context.Context) (a, b int, err error)",
@@ -226,36 +203,6 @@ var methodMistakes = []struct{ method, want string }{
 		"//guard:lock a one once=1h ¦failopen\n\tM(ctx context.Context) (int, error)",
 		"failopen together with once: without the store nothing runs",
 	},
-	{"//guard:lock a one name=¦\n\tM(ctx context.Context) error", `name is "", want a word`},
-	{"//guard:lock a one ¦wait\n\tM(ctx context.Context) error", "option wait has no value, want wait="},
-	{"//guard:lock a one ¦fencing=true\n\tM(ctx context.Context) error", "option fencing takes no value"},
-	{"//guard:lock a one wait=1s ¦wait=1s\n\tM(ctx context.Context) error", "option wait is given twice"},
-	{"//guard:lock a one norenew ¦norenew\n\tM(ctx context.Context) error", "option norenew is given twice"},
-	{"//guard:lock a one ¦expire=1s\n\tM(ctx context.Context) error", `unknown option "expire", want wait=, ttl=`},
-	{
-		"//guard:lock a one ¦b:{c}\n\tM(ctx context.Context, c string) error",
-		"is not an option; several keys are joined with ' + '",
-	},
-	{
-		"//guard:lock a one ¦func=X\n\tM(ctx context.Context) error",
-		"func= names the guarded form of a function, M is a method",
-	},
-	{
-		"//guard:lock stock:{sku} ¦one\n\tM(ctx context.Context, sku string) error",
-		"option one is for a key without a {placeholder}",
-	},
-	{"//guard:lock a one wait=¦10ns\n\tM(ctx context.Context) error", `wait is "10ns", want 0s or at least 1ms`},
-	{"//guard:lock a one hold=¦999us\n\tM(ctx context.Context) error", `hold is "999us", want 0s or at least 1ms`},
-	{"//guard:lock a one minhold=¦1ns\n\tM(ctx context.Context) error", `minhold is "1ns", want 0s or at least 1ms`},
-	{
-		"//guard:lock a one ttl=5s ¦minhold=1h norenew\n\tM(ctx context.Context) error",
-		"minhold is longer than a key lasts with norenew: 5s",
-	},
-	{
-		"//guard:lock a one norenew ¦minhold=577h\n\tM(ctx context.Context) error",
-		"minhold is longer than a key lasts with norenew: 576h",
-	},
-	// Methods.
 	{"//guard:lock a one\n\t¦M() error", "M cannot be guarded: the first parameter must be a context.Context"},
 	{
 		"//guard:lock a one\n\t¦M(a string, ctx context.Context) error",
@@ -271,60 +218,12 @@ var methodMistakes = []struct{ method, want string }{
 		"M cannot be guarded: the last result must be an error",
 	},
 	{"//guard:lock a one\n\tM(ctx context.Context, o ¦Ordr) error", "undefined: Ordr"},
-	// Directives in the wrong place, or in the wrong words.
-	{
-		"¦// guard:lock a one\n\tM(ctx context.Context) error",
-		"not a directive: write //guard:lock without spaces before it",
-	},
-	{"¦//Guard:lock a one\n\tM(ctx context.Context) error", `unknown directive "//Guard:lock", want "//guard:lock"`},
-	{"¦//gaurd:lock a\n\tM(ctx context.Context) error", `unknown directive "//gaurd:lock", want "//guard:lock"`},
-	{"¦//go:lock a\n\tM(ctx context.Context) error", `unknown directive "//go:lock", want "//guard:lock"`},
-	{"¦//guard-lock a\n\tM(ctx context.Context) error", `unknown directive "//guard-lock", want "//guard:lock"`},
-	{"¦// gard:lock a\n\tM(ctx context.Context) error", "not a directive: write //guard:lock without spaces before it"},
-	{
-		"¦//lock stock:{sku}\n\tM(ctx context.Context, sku string) error",
-		`"//lock" is likely a misspelling of "//guard:lock"`,
-	},
-	{
-		"¦//lockguard:lock a\n\tM(ctx context.Context) error",
-		`"//lockguard:lock" is likely a misspelling of "//guard:lock"`,
-	},
-	{"¦//lock:guard a\n\tM(ctx context.Context) error", `"//lock:guard" is likely a misspelling of "//guard:lock"`},
-	{"¦//Lock4j a\n\tM(ctx context.Context) error", `"//Lock4j" is likely a misspelling of "//guard:lock"`},
-	{"¦//@Lock4j a\n\tM(ctx context.Context) error", `"//@Lock4j" is likely a misspelling of "//guard:lock"`},
-	{
-		"¦//@Lock4j(keys = \"#sku\", expire = 5000)\n\tM(ctx context.Context, sku string) error",
-		`"//@Lock4j" is likely a misspelling of "//guard:lock"`,
-	},
-	{
-		"¦// @Lock4j(keys = {\"#sku\"})\n\tM(ctx context.Context, sku string) error",
-		`"//@Lock4j" is likely a misspelling of "//guard:lock"`,
-	},
-	{"¦//@Lock(sku)\n\tM(ctx context.Context, sku string) error", `"//@Lock" is likely a misspelling of "//guard:lock"`},
-	{"¦//Lock(sku)\n\tM(ctx context.Context, sku string) error", `"//Lock" is likely a misspelling of "//guard:lock"`},
-	{"¦// @lock\n\tM(ctx context.Context) error", `"//@lock" is likely a misspelling of "//guard:lock"`},
-	{"¦//guard：lock a\n\tM(ctx context.Context) error", `unknown directive "//guard：lock", want "//guard:lock"`},
-	{
-		"//guard:lock stock:¦#{sku}\n\tM(ctx context.Context, sku string) error",
-		`"#" makes no placeholder: write {sku}`,
-	},
-	{"//guard:lock stock-¦#sku\n\tM(ctx context.Context, sku string) error", `"#" makes no placeholder: write {sku}`},
-	{"//guard:lock stock¦：{sku}\n\tM(ctx context.Context, sku string) error", `"：" is a full-width character: write :`},
-	{"//guard:lock stock:¦｛sku｝\n\tM(ctx context.Context, sku string) error", `"｛" is a full-width character: write {`},
-	{"¦/*guard:lock a*/\n\tM(ctx context.Context) error", "not a directive: write //guard:lock, not a block comment"},
-	{"¦/* gard:lock */\n\tM(ctx context.Context) error", "not a directive: write //guard:lock, not a block comment"},
-	{"¦//guard:lok a\n\tM(ctx context.Context) error", `unknown directive "//guard:lok", want "//guard:lock"`},
 	{"¦//gaurd:lock a\n\n\tM(ctx context.Context) error", `unknown directive "//gaurd:lock", want "//guard:lock"`},
 	{"M(ctx context.Context) error ¦/*guard:lock a*/", "not a directive: write //guard:lock, not a block comment"},
-	{
-		"¦// Guard:Lock a one\n\tM(ctx context.Context) error",
-		"not a directive: write //guard:lock without spaces before it",
-	},
 	{
 		"//guard:lock a one\n\t¦//guard:lock b\n\tM(ctx context.Context) error",
 		"second directive above M: several keys are joined with ' + '",
 	},
-	{"¦//guard:locks a\n\tM(ctx context.Context) error", `unknown directive "//guard:locks", want "//guard:lock"`},
 	{"¦//guard:lock a one\n\n\tM(ctx context.Context) error", "nothing is guarded here"},
 	{"M(ctx context.Context) error ¦//guard:lock a one", "nothing is guarded here"},
 	{"¦//guard:lock a one\n\tinterface{ M() error }", "nothing is guarded here"},
@@ -387,9 +286,16 @@ var declMistakes = []struct{ decl, want string }{
 
 func TestMistakesAreReportedWhereTheyAre(t *testing.T) {
 	var sources, wants []string
+	method := func(text, want string) {
+		sources = append(sources, head+"type T interface {\n\t"+text+"\n}\n"+orderType)
+		wants = append(wants, want)
+	}
+	for _, m := range commentMistakes {
+		ctx, _ := strings.CutSuffix("ctx context.Context, "+m.params, ", ")
+		method(m.above+"\n\tM("+ctx+") error", m.want)
+	}
 	for _, m := range methodMistakes {
-		sources = append(sources, head+"type T interface {\n\t"+m.method+"\n}\n"+orderType)
-		wants = append(wants, m.want)
+		method(m.method, m.want)
 	}
 	for _, m := range declMistakes {
 		sources = append(sources, head+m.decl+"\n")

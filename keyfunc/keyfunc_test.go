@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -238,14 +239,7 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		"Join of nil":       func() { keyfunc.Join(keyfunc.Static("a"), nil) },
 		"bad template":      func() { keyfunc.MustParse("{") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Fatal("no panic")
-				}
-			}()
-			f()
-		})
+		testguard.Panics(t, name, f)
 	}
 }
 

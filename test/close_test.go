@@ -120,16 +120,16 @@ func TestClose_WaitsForRenewalsThatHang(t *testing.T) {
 			seen <- struct{}{}
 		}}))
 		l := must(b.Acquire(t.Context(), key))
-		b.spy.set(func(s *spy) {
-			s.renew = func(ctx context.Context, _ func() []error) []error {
-				<-ctx.Done()
-				return []error{guard.ErrUnavailable}
-			}
-		})
+		b.spy.set(func(s *spy) { s.renew = hangRenew })
 		for b.spy.renewals.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
+		start := time.Now()
 		wantErr(t, l.Release(t.Context()), guard.ErrUnavailable)
+		if d := time.Since(start); d > time.Second || d < 900*time.Millisecond {
+			t.Errorf("the release took %v", d)
+		}
+		wantErr(t, b.other.Do(t.Context(), key, nop), nil) // somebody has cleaned up
 
 		if err := b.Close(t.Context()); err != nil {
 			t.Fatal(err)

@@ -43,38 +43,15 @@ func inSilence(t *testing.T, test func(t *testing.T, b *bench, seen *waitBook)) 
 
 func TestDo_FailOpenRunsEveryVerbOfAFunctionWithoutALease(t *testing.T) {
 	errOwn := errors.New("own")
-	for name, verb := range map[string]func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error{
-		"Do": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
-			return g.Do(ctx, key, fn)
-		},
-		"Do with one attempt": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
-			return g.With(guard.WithMaxWait(0)).Do(ctx, key, fn)
-		},
-		"DoAll": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
-			return g.DoAll(ctx, []string{"a", key, "z"}, fn)
-		},
-		"Call": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
-			_, err := guard.Call(ctx, g, key, func(ctx context.Context) (int, error) { return 1, fn(ctx) })
-			return err
-		},
-		"Wrap": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
-			_, err := guard.Wrap(g, func(k string) string { return k },
-				func(ctx context.Context, _ string) (int, error) { return 1, fn(ctx) })(ctx, key)
-			return err
-		},
-		"TryDo": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
-			ran, err := g.TryDo(ctx, key, fn)
-			if !ran {
-				return errors.New("TryDo says that nothing ran")
-			}
-			return err
-		},
-	} {
+	for name := range verbs(nil) {
+		if name == "Lead" { // it waits
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			inSilence(t, func(t *testing.T, b *bench, seen *waitBook) {
 				t.Helper()
 				ran := 0
-				err := verb(t.Context(), b.Guard, func(ctx context.Context) error {
+				err := verbs(b.Guard)[name](t.Context(), func(ctx context.Context) error {
 					ran++
 					if _, ok := guard.LeaseFrom(ctx); ok {
 						t.Error("a lease in the context")
@@ -174,26 +151,14 @@ func TestDo_FailOpenStaysClosedForEverythingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
-				g := must(guard.New(answering{b.mem.Peer(), answer}, guard.WithFailOpen()))
+				b := newBench(t, guard.WithFailOpen())
+				b.spy.set(func(s *spy) { s.acquire = refuse(answer) })
 				for range 5 {
-					wantErr(t, g.Do(t.Context(), key, never(t)), guard.ErrUnavailable)
+					wantErr(t, b.Do(t.Context(), key, never(t)), guard.ErrUnavailable)
 				}
-				wantErr(t, g.Close(t.Context()), nil)
 			})
 		})
 	}
-}
-
-// answering is a locker that answers each try with an error.
-type answering struct {
-	guard.Locker
-
-	err error
-}
-
-func (a answering) Acquire(context.Context, *locker.Claim, locker.Try) (locker.Answer, error) {
-	return locker.Answer{}, a.err
 }
 
 func TestDo_UnguardedRunsAreLoggedOnceForEachOutage(t *testing.T) {

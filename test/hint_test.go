@@ -21,36 +21,34 @@ const (
 )
 
 func TestDo_ACallThatWaitsForItselfIsToldSoOnce(t *testing.T) {
-	for name, inner := range map[string]func(b *bench) *guard.Guard{
-		"the outer ctx inside fn":      func(b *bench) *guard.Guard { return b.Guard },
-		"another guard of the process": func(b *bench) *guard.Guard { return b.other },
-		"a route of it": func(b *bench) *guard.Guard {
-			return b.With(guard.WithMaxWait(time.Second))
+	for name, inner := range map[string]func(b *bench, outer, fns context.Context) error{
+		"the outer ctx inside fn": func(b *bench, outer, _ context.Context) error {
+			return b.Do(outer, key, nop)
 		},
-		"the outer ctx, by a short grant": func(b *bench) *guard.Guard { return b.With(guard.WithTTL(time.Second)) },
+		"another guard of the process": func(b *bench, outer, _ context.Context) error {
+			return b.other.Do(outer, key, nop)
+		},
+		"another guard, with fn's ctx": func(b *bench, _, fns context.Context) error {
+			return b.other.Do(fns, key, nop)
+		},
+		"a route of it": func(b *bench, outer, _ context.Context) error {
+			return b.With(guard.WithMaxWait(time.Second)).Do(outer, key, nop)
+		},
+		"the outer ctx, by a short grant": func(b *bench, outer, _ context.Context) error {
+			return b.With(guard.WithTTL(time.Second)).Do(outer, key, nop)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, book := newLogged(t)
-				ctx, g := t.Context(), inner(b)
 				for range 2 {
-					err := b.Do(ctx, key, func(context.Context) error { return g.Do(ctx, key, nop) })
+					err := b.Do(t.Context(), key, func(ctx context.Context) error { return inner(b, t.Context(), ctx) })
 					wantErr(t, err, guard.ErrNotAcquired)
 				}
 				book.want(t, hereLine)
 			})
 		})
 	}
-}
-
-func TestDo_ACallInsideAnotherGuardsIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, book := newLogged(t)
-		wantErr(t, b.Do(t.Context(), key, func(ctx context.Context) error {
-			return b.other.Do(ctx, key, nop)
-		}), guard.ErrNotAcquired)
-		book.want(t, hereLine)
-	})
 }
 
 // A slow function does not use up the hint for a call that waits for itself.
@@ -171,26 +169,23 @@ func TestDo_ADeadlineThatEndsAWaitBeforeMaxWaitIsToldOnce(t *testing.T) {
 }
 
 func TestDo_ADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
+	in := func(d time.Duration) func(t *testing.T) context.Context {
+		return func(t *testing.T) context.Context { t.Helper(); return within(t, d) }
+	}
 	for name, c := range map[string]struct {
 		opts []guard.Option
 		ctx  func(t *testing.T) context.Context
 		verb func(g *guard.Guard, ctx context.Context) error
 	}{
-		"a later one": {ctx: func(t *testing.T) context.Context { t.Helper(); return within(t, 4*time.Second) }},
-		"one of MaxWait's length": {
-			opts: []guard.Option{guard.WithMaxWait(2 * time.Second)},
-			ctx:  func(t *testing.T) context.Context { t.Helper(); return within(t, 2*time.Second) },
-		},
+		"a later one":             {ctx: in(4 * time.Second)},
+		"one of MaxWait's length": {opts: []guard.Option{guard.WithMaxWait(2 * time.Second)}, ctx: in(2 * time.Second)},
 		"a client that leaves": {ctx: func(t *testing.T) context.Context {
 			t.Helper()
 			ctx, cancel := context.WithCancel(within(t, time.Minute))
 			time.AfterFunc(time.Second, cancel)
 			return ctx
 		}},
-		"one attempt": {
-			opts: []guard.Option{guard.WithMaxWait(0)},
-			ctx:  func(t *testing.T) context.Context { t.Helper(); return within(t, time.Millisecond) },
-		},
+		"one attempt": {opts: []guard.Option{guard.WithMaxWait(0)}, ctx: in(time.Millisecond)},
 		"one that is over before the call": {
 			ctx: func(t *testing.T) context.Context {
 				t.Helper()
@@ -207,10 +202,9 @@ func TestDo_ADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
 				return ctx
 			},
 		},
-		"an election": {
-			ctx:  func(t *testing.T) context.Context { t.Helper(); return within(t, time.Minute) },
-			verb: func(g *guard.Guard, ctx context.Context) error { return g.Lead(ctx, key, nop) },
-		},
+		"an election": {ctx: in(time.Minute), verb: func(g *guard.Guard, ctx context.Context) error {
+			return g.Lead(ctx, key, nop)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -100,18 +100,6 @@ func TestDo_MinHoldIsOverWhenTheFunctionTakesLonger(t *testing.T) {
 	})
 }
 
-func TestDo_MinHoldOutlivesAPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.WithMinHold(5*time.Second))
-		start := time.Now()
-		func() {
-			defer func() { _ = recover() }()
-			_ = b.Do(t.Context(), key, func(context.Context) error { panic("own") })
-		}()
-		wantFree(t, start, 5*time.Second, b.other)
-	})
-}
-
 func TestDo_MinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 	own := errors.New("own")
 	keep := guard.WithMinHold(5*time.Second, guard.OnSuccess)
@@ -155,6 +143,10 @@ func TestDo_MinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 		}, false},
 		"and whatever the result": {func(ctx context.Context, b *bench) error {
 			return b.With(guard.WithMinHold(5*time.Second)).Do(ctx, key, func(context.Context) error { return own })
+		}, true},
+		"and whatever the result, a panic": {func(ctx context.Context, b *bench) error {
+			defer func() { _ = recover() }()
+			return b.With(guard.WithMinHold(5*time.Second)).Do(ctx, key, func(context.Context) error { panic(own) })
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,9 +104,7 @@ func cutOff(s *spy, cut bool) {
 		s.renew, s.acquire = nil, nil
 		if cut {
 			s.renew = func(_ context.Context, _ func() []error) []error { return []error{guard.ErrUnavailable} }
-			s.acquire = func(context.Context, *locker.Claim, func() (locker.Answer, error)) (locker.Answer, error) {
-				return locker.Answer{}, guard.ErrUnavailable
-			}
+			s.acquire = refuse(guard.ErrUnavailable)
 		}
 	})
 }
@@ -191,11 +189,7 @@ func TestLead_AnOutageEndsTheTermAndNotTheElection(t *testing.T) {
 func TestLead_AStoreThatRefusesIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
-		e.spy.set(func(s *spy) {
-			s.acquire = func(context.Context, *locker.Claim, func() (locker.Answer, error)) (locker.Answer, error) {
-				return locker.Answer{}, errors.New("NOPERM")
-			}
-		})
+		e.spy.set(func(s *spy) { s.acquire = refuse(errors.New("NOPERM")) })
 		e.stand(e.Guard, "a")
 		time.Sleep(time.Minute)
 		e.want("", 0)

@@ -68,12 +68,7 @@ func TestDo_AHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 		b := newBench(t)
 		start := time.Now()
 		l := must(b.Acquire(t.Context(), key))
-		b.spy.set(func(s *spy) {
-			s.renew = func(ctx context.Context, _ func() []error) []error {
-				<-ctx.Done()
-				return []error{guard.ErrUnavailable}
-			}
-		})
+		b.spy.set(func(s *spy) { s.renew = hangRenew })
 		<-l.Context().Done()
 		if d := time.Since(start); d != trustOf10s {
 			t.Errorf("ended after %v, want %v", d, trustOf10s)
@@ -226,13 +221,8 @@ func TestDo_AHungStoreBoundsEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *locker.Claim,
-				_ func() (locker.Answer, error),
-			) (locker.Answer, error) {
-				<-ctx.Done()
-				return locker.Answer{}, guard.ErrUnavailable
-			}
-			s.release = func(ctx context.Context, _ func() (locker.Released, error)) (locker.Released, error) {
+			s.acquire = hangAcquire
+			s.release = func(ctx context.Context, _ releases) (locker.Released, error) {
 				<-ctx.Done()
 				return locker.Released{}, guard.ErrUnavailable
 			}
@@ -265,11 +255,7 @@ func TestDo_APermanentErrorFailsFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		own := errors.New("NOPERM")
-		b.spy.set(func(s *spy) {
-			s.acquire = func(context.Context, *locker.Claim, func() (locker.Answer, error)) (locker.Answer, error) {
-				return locker.Answer{}, own
-			}
-		})
+		b.spy.set(func(s *spy) { s.acquire = refuse(own) })
 		start := time.Now()
 		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable, own)
 		if time.Since(start) != 0 {

@@ -230,6 +230,23 @@ func TestClose_FreesIdleKeys(t *testing.T) {
 	}
 }
 
+// busy calls Do again and again until stop is called.
+func busy(t *testing.T, g *guard.Guard) (stop func()) {
+	t.Helper()
+	over := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				_ = g.Do(t.Context(), key, sleeps(time.Millisecond))
+			}
+		}
+	}()
+	return func() { close(over) }
+}
+
 func TestLinger_ALostMessageCostsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lingering(t)
@@ -239,19 +256,9 @@ func TestLinger_ALostMessageCostsALook(t *testing.T) {
 			wg.Go(func() { ok(t, b.other.Do(t.Context(), key, nop)) })
 			synctest.Wait()
 			mend()
-			stop := make(chan struct{})
-			go func() { // the owner is busy
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-						_ = b.Do(t.Context(), key, sleeps(time.Millisecond))
-					}
-				}
-			}()
+			stop := busy(t, b.Guard) // the owner
 			wg.Wait()
-			close(stop)
+			stop()
 		})
 	})
 }
@@ -260,21 +267,10 @@ func TestLinger_AConnectionThatIsDeadUnnoticedCostsATenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lingering(t)
 		defer b.mem.Deafen(false)()
-		stop := make(chan struct{})
 		for range 2 { // the owner is busy, and somebody always stands in line
-			go func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-						_ = b.Do(t.Context(), key, sleeps(time.Millisecond))
-					}
-				}
-			}()
+			defer busy(t, b.Guard)()
 		}
 		soon(t, "Do", 10*time.Second/6+10*time.Millisecond, func() { ok(t, b.other.Do(t.Context(), key, nop)) })
-		close(stop)
 	})
 }
 
@@ -328,7 +324,7 @@ func TestTryDo_IsNotRefusedWhileAnIdleKeyIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lingering(t)
 		b.spy.set(func(s *spy) {
-			s.release = func(_ context.Context, next func() (locker.Released, error)) (locker.Released, error) {
+			s.release = func(_ context.Context, next releases) (locker.Released, error) {
 				time.Sleep(20 * time.Millisecond)
 				return next()
 			}
@@ -484,7 +480,7 @@ func TestClose_LeavesIdleKeysToASlowStoreWhenItsContextEnds(t *testing.T) {
 			ok(t, b.Do(t.Context(), fmt.Sprint("k", i/4), nop))
 		}
 		b.spy.set(func(s *spy) {
-			s.release = func(_ context.Context, next func() (locker.Released, error)) (locker.Released, error) {
+			s.release = func(_ context.Context, next releases) (locker.Released, error) {
 				time.Sleep(400 * time.Millisecond)
 				return next()
 			}
@@ -503,9 +499,7 @@ func TestLinger_ATryThatArrivesLateCutsNoLeaseThatIsTrusted(t *testing.T) {
 		var wg sync.WaitGroup
 		tried := false
 		b.spy.set(func(s *spy) {
-			s.acquire = func(
-				_ context.Context, c *locker.Claim, next func() (locker.Answer, error),
-			) (locker.Answer, error) {
+			s.acquire = func(_ context.Context, c *locker.Claim, next acquires) (locker.Answer, error) {
 				if !c.Lingers || tried {
 					return next()
 				}
@@ -544,9 +538,7 @@ func TestTryDo_SaysForHowLongALeaseTheAnswerWasLate(t *testing.T) {
 			ok(t, b.Do(t.Context(), key, nop))
 		}
 		b.spy.set(func(s *spy) {
-			s.acquire = func(
-				_ context.Context, _ *locker.Claim, next func() (locker.Answer, error),
-			) (locker.Answer, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim, next acquires) (locker.Answer, error) {
 				a, err := next()
 				time.Sleep(2500 * time.Millisecond)
 				return a, err

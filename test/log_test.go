@@ -232,9 +232,7 @@ func TestDo_ATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 		holder := must(b.other.Acquire(t.Context(), key))
 		start := time.Now()
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *locker.Claim,
-				next func() (locker.Answer, error),
-			) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim, next acquires) (locker.Answer, error) {
 				if time.Since(start) < 1700*time.Millisecond { // there is a look every 250 ms at least
 					return next()
 				}
@@ -342,9 +340,7 @@ func TestDo_ACallerThatLeavesIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *locker.Claim,
-				_ func() (locker.Answer, error),
-			) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim, _ acquires) (locker.Answer, error) {
 				<-ctx.Done()
 				return locker.Answer{}, fmt.Errorf("%w: %w", guard.ErrUnavailable, ctx.Err())
 			}

@@ -21,6 +21,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "stock:1"
 
+// What hooks call for the answer of the store.
+type (
+	acquires = func() (locker.Answer, error)
+	releases = func() (locker.Released, error)
+)
+
 // A spy is a locker around another one. It counts the requests of the gate, and
 // can change or delay them.
 type spy struct {
@@ -31,10 +37,10 @@ type spy struct {
 	owners    []string        // of each try
 	givenUp   map[string]bool // by owner
 	renewedAt time.Time
-	acquire   func(ctx context.Context, c *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error)
+	acquire   func(ctx context.Context, c *locker.Claim, next acquires) (locker.Answer, error)
 	renew     func(ctx context.Context, next func() []error) []error
 	fence     func(next func() (uint64, error)) (uint64, error)
-	release   func(ctx context.Context, next func() (locker.Released, error)) (locker.Released, error)
+	release   func(ctx context.Context, next releases) (locker.Released, error)
 }
 
 func (s *spy) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
@@ -117,6 +123,22 @@ func (s *spy) note(c *locker.Claim, e locker.End) {
 	if e.Queued {
 		s.givenUp[c.Owner] = true
 	}
+}
+
+// The hooks of a store that hangs.
+func hangAcquire(ctx context.Context, _ *locker.Claim, _ acquires) (locker.Answer, error) {
+	<-ctx.Done()
+	return locker.Answer{}, guard.ErrUnavailable
+}
+
+func hangRenew(ctx context.Context, _ func() []error) []error {
+	<-ctx.Done()
+	return []error{guard.ErrUnavailable}
+}
+
+// refuse returns the hook of a store that answers each try with err.
+func refuse(err error) func(context.Context, *locker.Claim, acquires) (locker.Answer, error) {
+	return func(context.Context, *locker.Claim, acquires) (locker.Answer, error) { return locker.Answer{}, err }
 }
 
 // claimsGivenUp counts the claims that were given up.

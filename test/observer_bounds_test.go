@@ -58,9 +58,7 @@ func TestDo_ALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, %T", verb, name, opt), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						s := &spy{Locker: memlocker.New()}
-						s.release = func(_ context.Context,
-							next func() (locker.Released, error),
-						) (locker.Released, error) {
+						s.release = func(_ context.Context, next releases) (locker.Released, error) {
 							if answer != nil {
 								return locker.Released{}, answer
 							}

@@ -200,18 +200,21 @@ func TestDo_AReaderThatIsOverdueTakesNoLeaseFromTheOthers(t *testing.T) {
 	})
 }
 
-func TestRelease_ReleaseFromACallOnAnotherKeyInsideIsRefused(t *testing.T) {
+func TestRelease_ReleaseFromACallInsideIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(0))
 		l := must(b.Acquire(t.Context(), key))
-		done := make(chan error, 2)
+		done := make(chan error, 3)
 		go func() {
+			done <- b.Do(l.Context(), key, func(ctx context.Context) error {
+				return b.Do(ctx, key, func(ctx context.Context) error { return l.Release(ctx) })
+			})
 			done <- b.Do(l.Context(), key, func(ctx context.Context) error {
 				return b.Do(ctx, "other", func(ctx context.Context) error { return l.Release(ctx) })
 			})
 			done <- b.DoAll(l.Context(), []string{key, "zz"}, func(ctx context.Context) error { return l.Release(ctx) })
 		}()
-		for range 2 {
+		for range cap(done) {
 			select {
 			case err := <-done:
 				wantErr(t, err, guard.ErrInvalidOption)
@@ -219,7 +222,7 @@ func TestRelease_ReleaseFromACallOnAnotherKeyInsideIsRefused(t *testing.T) {
 				t.Fatal("Release waits for itself")
 			}
 		}
-		wantErr(t, l.Release(t.Context()), nil)
+		wantErr(t, l.Release(l.Context()), nil) // by the lease's own context
 	})
 }
 

@@ -35,7 +35,7 @@ func deafRenewals(s *spy) {
 
 // promiscuous gives the key to everybody.
 func promiscuous(s *spy) {
-	s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+	s.acquire = func(_ context.Context, _ *locker.Claim, next acquires) (locker.Answer, error) {
 		answer, err := next()
 		answer.Acquired = err == nil
 		return answer, err
@@ -45,7 +45,7 @@ func promiscuous(s *spy) {
 
 // repeats gives the same block of tokens for a second.
 func repeats(s *spy) {
-	s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+	s.acquire = func(_ context.Context, _ *locker.Claim, next acquires) (locker.Answer, error) {
 		answer, err := next()
 		answer.Token = answer.Token / 1_000_000 * 1_000_000
 		return answer, err

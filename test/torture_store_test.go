@@ -47,7 +47,7 @@ var errRefused = errors.New("the store refuses")
 // unreliable is a locker whose answers get lost, come late or are refusals.
 func unreliable(l guard.Locker, d *dice) *spy {
 	s := &spy{Locker: l}
-	s.acquire = func(ctx context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+	s.acquire = func(ctx context.Context, _ *locker.Claim, next acquires) (locker.Answer, error) {
 		if d.one(200) {
 			return locker.Answer{}, errRefused
 		}
@@ -78,7 +78,7 @@ func unreliable(l guard.Locker, d *dice) *spy {
 		}
 		return token, err
 	}
-	s.release = func(ctx context.Context, next func() (locker.Released, error)) (locker.Released, error) {
+	s.release = func(ctx context.Context, next releases) (locker.Released, error) {
 		d.late(ctx)
 		freed, err := next()
 		if d.one(20) {

@@ -28,6 +28,7 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlfence"
 	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/middleware/httpopt"
@@ -544,13 +545,6 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"no database": func() { pgxtx.OnceIn(nil, c.results) }, "no table": func() { pgxtx.OnceIn(c.pool, nil) },
 		"no function": func() { httpopt.InTransactionOf(nil) },
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			construct()
-		}()
+		testguard.Panics(t, name, construct)
 	}
 }

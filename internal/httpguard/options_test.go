@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/middleware/httpopt"
 )
 
@@ -40,14 +41,7 @@ func TestOptionsThatCannotWorkTogetherPanic(t *testing.T) {
 		"negative limit":                 func() { httpopt.WithBodyLimit(-1) },
 		"a unit is missing":              func() { httpguard.CheckMaxWait(1) },
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			construct()
-		}()
+		testguard.Panics(t, name, construct)
 	}
 	configure(httpopt.InTransactionOf(once), with.Skipper(func(*http.Request) bool { return true }))
 }

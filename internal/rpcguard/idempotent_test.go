@@ -12,6 +12,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/rpcguard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/middleware/rpcopt"
 )
@@ -221,13 +222,6 @@ func TestOptionsThatCannotWorkPanic(t *testing.T) {
 		"no hook":      func() { rpcopt.WithReplayHook(nil) },
 		"a nil option": func() { pay(t, nil) },
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			construct()
-		}()
+		testguard.Panics(t, name, construct)
 	}
 }

@@ -49,6 +49,17 @@ func New(t testing.TB, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	return g
 }
 
+// Panics fails t unless f panics.
+func Panics(t testing.TB, what string, f func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Errorf("%s: no panic", what)
+		}
+	}()
+	f()
+}
+
 // Eventually waits until what is so. The servers of tests know no virtual time.
 func Eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	lockmw "github.com/go-lockguard/guard/middleware/connect"
 )
 
@@ -51,13 +52,6 @@ func TestARuleThatIsNoneIsFoundAtStartUp(t *testing.T) {
 		"no message":  func() { lockmw.Idempotent[string](nil, buy, tenant, time.Hour) },
 		"an own Rule": func() { lockmw.Interceptor(lockmw.Rule{}) },
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			start()
-		}()
+		testguard.Panics(t, name, start)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockmwtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/grpc"
@@ -302,13 +303,6 @@ func TestARuleThatIsNoneIsFoundAtStartUp(t *testing.T) {
 		"no KeyFunc":  func() { lockmw.KeyFunc[*message](nil, buy, nil) },
 		"a stream":    func() { lockmw.Stream(lockmw.Idempotent(nil, watch, tenant, time.Hour)) },
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			start()
-		}()
+		testguard.Panics(t, name, start)
 	}
 }

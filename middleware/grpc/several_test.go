@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/grpc"
 )
@@ -18,14 +19,7 @@ func cart(context.Context, *message) ([]string, error) {
 
 func TestARuleOfSeveralKeys(t *testing.T) {
 	rule := lockmw.KeysFunc(nil, watch, cart)
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("Stream takes a rule of several keys")
-			}
-		}()
-		lockmw.Stream(rule)
-	}()
+	testguard.Panics(t, "Stream with a rule of several keys", func() { lockmw.Stream(rule) })
 	lock := lockmw.Unary(lockmw.KeysFunc(newGuard(t, memlocker.New()), buy, cart))
 	_, err := lock(t.Context(), &message{}, &grpc.UnaryServerInfo{FullMethod: buy},
 		func(ctx context.Context, _ any) (any, error) {

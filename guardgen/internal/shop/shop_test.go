@@ -104,9 +104,12 @@ func TestEveryCallHasItsKeyItsNameAndItsArguments(t *testing.T) {
 	w := &watch{}
 	var called string
 	var answer error
+	type callers struct{} // marks the caller's ctx
 	inv := GuardInventory(newGuard(t, guard.WithObserver(w)),
 		desk{do: func(ctx context.Context, call string) (int, error) {
-			called = call
+			if called = call; ctx.Value(callers{}) == nil {
+				t.Errorf("%s runs with another ctx", call)
+			}
 			return 7, answer
 		}})
 	order := &Order{ID: "o:1", Customer: &Customer{Number: 12}}
@@ -173,7 +176,7 @@ func TestEveryCallHasItsKeyItsNameAndItsArguments(t *testing.T) {
 		},
 	} {
 		for _, answer = range []error{nil, errors.New("sold out")} {
-			got := c.call(t.Context())
+			got := c.call(context.WithValue(t.Context(), callers{}, true))
 			if value := append(slices.Clone(c.value), answer); !reflect.DeepEqual(got, value) {
 				t.Errorf("%s returns %v, want %v", want, got, value)
 			}
@@ -221,58 +224,6 @@ func TestAMissingValueIsNoKeyForEverybody(t *testing.T) {
 			t.Errorf("%d: got %v, want ErrInvalidKey", i, err)
 		}
 	}
-}
-
-func TestOneCallAtATimeOnAKeyAcrossMethods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stock := map[string]int{} // no mutex: the locks are what is tested
-		inv := GuardInventory(newGuard(t), desk{do: func(context.Context, string) (int, error) {
-			left := stock["a"]
-			time.Sleep(10 * time.Millisecond)
-			stock["a"] = left + 1
-			return left, nil
-		}})
-		var wg sync.WaitGroup
-		for range 5 {
-			wg.Go(func() {
-				if _, err := inv.Deduct(t.Context(), "a", 1); err != nil {
-					t.Error(err)
-				}
-			})
-			wg.Go(func() {
-				if _, _, err := inv.Move(t.Context(), "b", "a", 1); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		if stock["a"] != 10 {
-			t.Errorf("%d of 10 updates are there", stock["a"])
-		}
-	})
-}
-
-func TestDifferentKeysRunInParallel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		meet := make(chan bool)
-		inv := GuardInventory(newGuard(t), desk{do: func(_ context.Context, call string) (int, error) {
-			if call == "Deduct a 1" {
-				meet <- true
-			} else {
-				<-meet
-			}
-			return 0, nil
-		}})
-		var wg sync.WaitGroup
-		for _, sku := range []string{"a", "b"} {
-			wg.Go(func() {
-				if _, err := inv.Deduct(t.Context(), sku, 1); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait() // the bubble reports a deadlock if one waits for the other
-	})
 }
 
 // block returns a desk that stays in its first call until release is called,
@@ -385,53 +336,6 @@ func TestResultsAreKeptBesideALostLease(t *testing.T) {
 		if left != 5 || right != 6 || !errors.Is(err, guard.ErrLeaseLost) {
 			t.Errorf("got %d, %d, %v", left, right, err)
 		}
-	})
-}
-
-func TestAPanicPassesThroughAndFreesTheKey(t *testing.T) {
-	var fail bool
-	inv := GuardInventory(newGuard(t, guard.WithMaxWait(0)), desk{do: func(context.Context, string) (int, error) {
-		if fail {
-			panic("on fire")
-		}
-		return 1, nil
-	}})
-	fail = true
-	func() {
-		defer func() {
-			if p := recover(); p != "on fire" {
-				t.Errorf("recovered %v", p)
-			}
-		}()
-		_, _ = inv.Count(t.Context(), "a")
-	}()
-	fail = false
-	if _, err := inv.Count(t.Context(), "a"); err != nil {
-		t.Errorf("the key is not free: %v", err)
-	}
-}
-
-func TestTheCallersContextEndsTheWaitAndTheCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, inside, _ := block()
-		inv := GuardInventory(newGuard(t), d)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if n, err := inv.Count(ctx, "a"); n != 5 || !errors.Is(err, context.Canceled) {
-				t.Errorf("the call returns %d, %v", n, err)
-			}
-		})
-		<-inside
-		wg.Go(func() {
-			if _, err := inv.Count(ctx, "a"); !errors.Is(err, context.Canceled) ||
-				!errors.Is(err, guard.ErrNotAcquired) {
-				t.Errorf("the wait returns %v", err)
-			}
-		})
-		synctest.Wait()
-		cancel()
-		wg.Wait()
 	})
 }
 
