@@ -40,7 +40,8 @@ func TestALargeRequestIsNoMeasureOfTheDistance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, ctx := redis.NewClient(&redis.Options{
-					Addr: "127.0.0.1:1", MaxRetries: -1, ContextTimeoutEnabled: true, MaintNotificationsConfig: noMaintenance(),
+					Addr: "127.0.0.1:1", MaxRetries: -1, ContextTimeoutEnabled: true,
+					MaintNotificationsConfig: noMaintenance(),
 				}), t.Context()
 				defer func() { _ = client.Close() }()
 				client.AddHook(slowLine{c.answer})
