@@ -33,8 +33,8 @@ func (l *Lease) hint(ctx context.Context, p turns.Patience, r WaitResult) {
 // hintHere tells of a call that may have waited for itself, or for a call that
 // waited for it. A call that waits in vain for a slow function is no mistake.
 func (l *Lease) hintHere(ctx context.Context, err error) {
-	if held := (*HeldError)(nil); !errors.As(err, &held) || !held.here {
-		return
+	if held := (*HeldError)(nil); !errors.As(err, &held) || !held.here || held.Key != l.key {
+		return // another key's is the cause of ctx
 	}
 	enclosing := leaseIn(ctx)
 	switch {

@@ -101,7 +101,7 @@ func (g *Guard) AskLeader(ctx context.Context, key string) (asked bool, err erro
 	g.set.Limit = 0
 	l, err := g.TryAcquire(ctx, requestKey(key))
 	if held := (*HeldError)(nil); errors.As(err, &held) {
-		asked = true
+		asked = ctx.Err() == nil // otherwise held may be the cause of ctx
 		l, err = g.Acquire(ctx, requestKey(key))
 	}
 	if err != nil {

@@ -70,6 +70,23 @@ func TestDo_ASlowFunctionGetsNoHint(t *testing.T) {
 	})
 }
 
+// As under an errgroup, where the first error ends the ctx of the others.
+func TestDo_AWaitThatAnothersRefusalEndedGetsNoHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		slow := must(b.Acquire(t.Context(), "b"))
+		refused := b.Do(t.Context(), "b", nop)
+		wantErr(t, refused, guard.ErrNotAcquired)
+		ctx, leave := context.WithCancelCause(t.Context())
+		wantErr(t, b.Do(t.Context(), "a", func(context.Context) error {
+			leave(refused)
+			return b.Do(ctx, key, nop)
+		}), context.Canceled)
+		book.want(t)
+		wantErr(t, slow.Release(t.Context()), nil)
+	})
+}
+
 func TestDo_KeysTakenInDifferentOrdersAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)

@@ -411,6 +411,19 @@ func TestAskLeader_OnlyARequestMakesALeaderStepDown(t *testing.T) {
 	}
 }
 
+func TestAskLeader_AsksNobodyIfItsCtxEndedBecauseAnotherKeyWasHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, leave := context.WithCancelCause(t.Context())
+		leave(&guard.HeldError{Key: "another"})
+		asked, err := b.AskLeader(ctx, key)
+		wantErr(t, err, context.Canceled)
+		if asked {
+			t.Error("AskLeader says that somebody was asked")
+		}
+	})
+}
+
 func TestAskLeader_AsksEachLeaderOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithPermits(2))

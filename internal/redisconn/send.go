@@ -81,11 +81,31 @@ func (c *Conns) send(ctx context.Context, cmds []Command, inFlight int64) []Comm
 }
 
 // measure notes how long a command took that was sent at the given time, if it
-// has an answer.
+// has an answer. Long ones, as with a record, take longer than a round trip.
 func (c *Conns) measure(sent time.Time, cmd Command) {
-	if err := cmd.Err(); err == nil || errors.Is(err, redis.Nil) {
+	if err := cmd.Err(); (err == nil || errors.Is(err, redis.Nil)) && size(cmd.Args())+size(cmd.Val()) < oneTrip {
 		c.Trip.note(time.Since(sent))
 	}
+}
+
+// oneTrip is how many bytes travel in one round trip at least: the first window
+// of a TCP connection.
+const oneTrip = 14_000
+
+// size returns about how many bytes the arguments or the answer of a command
+// have.
+func size(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []byte:
+		return len(v)
+	case []any:
+		for _, part := range v {
+			n += size(part)
+		}
+	}
+	return n
 }
 
 // SendRenewals sends cmds to node as one request. It does not join the batches

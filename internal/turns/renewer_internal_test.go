@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -123,4 +124,71 @@ func TestATryToRenewLeavesTimeForAnotherThatIsLikelyToBeAnswered(t *testing.T) {
 			t.Errorf("%v left, answers take %v: a try has %v, want %v", c.left, c.likely, limit, c.want)
 		}
 	}
+}
+
+// Planted: a batch takes all that is due.
+func TestALeaseDoesNotTravelUnderALimitThatIsTooShortForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const longest = 166 * time.Millisecond
+		r, now := &renewer{}, time.Now()
+		class := &r.classes[8]
+		class.inFlight = renewBatches // no timer is set for it
+		for _, ms := range []time.Duration{1000, 30, 60, 2000} {
+			r.add(&grant{}, longest, 0, now.Add(ms*time.Millisecond))
+		}
+		for _, want := range []time.Duration{20 * time.Millisecond, longest} {
+			if _, batch, limit := r.take(class); len(batch) != 2 || limit != want {
+				t.Errorf("a batch of %d has %v, want 2 and %v", len(batch), limit, want)
+			}
+		}
+	})
+}
+
+// partly is a locker that answers no renewal but those of one key.
+type partly struct {
+	locker.Locker
+
+	answered chan time.Time
+}
+
+func (p partly) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	for i, c := range cs {
+		if c.Key == stageKey {
+			p.Locker.Renew(ctx, cs[i:i+1], func(_ int, err error) { answered(i, err) })
+			p.answered <- time.Now()
+		}
+	}
+	<-ctx.Done()
+	for i, c := range cs {
+		if c.Key != stageKey {
+			answered(i, locker.ErrUnavailable)
+		}
+	}
+}
+
+// Planted: a batch makes room for another only when it is answered.
+func TestRenewalsThatHangDelayNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := partly{memlocker.New(), make(chan time.Time, 1)}
+		e, s, all := open(t, p), settings(), []*Turn{}
+		s.TTL = time.Minute
+		for n := range renewBatches {
+			turn, err := new(party).take(t.Context(), e, fmt.Sprint(n), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, turn)
+			time.Sleep(100 * time.Millisecond) // so that each has a batch
+		}
+		time.Sleep(s.TTL / 14) // more than the jitter
+		all = append(all, mustTake(t, e, s))
+		due := all[renewBatches].grant.renewAt
+		if late := (<-p.answered).Sub(due); late > renewHangs+2*renewGather {
+			t.Errorf("a renewal is sent %v late, behind %d that hang", late, renewBatches)
+		}
+		for _, turn := range all {
+			_ = end(t.Context(), turn) // a renewal hangs
+		}
+		closed(t, e)
+	})
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
@@ -251,6 +253,62 @@ func TestAnErrorNamesTheServersThatDoNotAnswer(t *testing.T) {
 		cancel()
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// holds reports whether the comparisons hold for keys with these values.
+func holds(ifs []clientv3.Cmp, kvs map[string]string) bool {
+	return !slices.ContainsFunc(ifs, func(one clientv3.Cmp) bool {
+		c := one.GetCompare()
+		value, there := kvs[string(c.GetKey())]
+		switch c.GetResult() {
+		case etcdserverpb.Compare_GREATER:
+			return !there || c.GetTarget() == etcdserverpb.Compare_VALUE && value <= string(c.GetValue())
+		case etcdserverpb.Compare_LESS:
+			return !there || value >= string(c.GetValue())
+		}
+		return true
+	})
+}
+
+// A process that has not heard of it takes a row for open that was closed, or
+// its share for held that was taken from it. Planted: a Join is not compared.
+func TestAShareComesAndGoesOnlyBesideAnOpenRow(t *testing.T) {
+	r := New(nobody(t)).rows
+	s := r.sessionFor(time.Minute)
+	s.id, s.life, s.sent = 1, time.Hour, time.Now()
+	ticket := r.ticketKey("k", "s.o")
+	for name, c := range map[string]struct {
+		row  string
+		held bool // the ticket stands there
+		want map[string]bool
+	}{
+		"open":      {"!/{}", false, map[string]bool{"comes": true, "stays": false, "goes": false}},
+		"shared":    {"!/{}", true, map[string]bool{"comes": true, "stays": true, "goes": true}},
+		"closed":    {"/{}", true, map[string]bool{"comes": false, "stays": false, "goes": false}},
+		"owned":     {"o/{}", true, map[string]bool{"comes": false, "stays": false, "goes": false}},
+		"not there": {"", false, map[string]bool{"comes": false, "stays": false, "goes": false}},
+	} {
+		kvs := map[string]string{}
+		if c.row != "" {
+			kvs[r.rowKey("k")] = c.row
+		}
+		if c.held {
+			kvs[ticket] = "{}"
+		}
+		for what, want := range c.want {
+			j := &rowlocker.Join{
+				Key: "k", Ticket: rowlocker.Ticket{Name: "s.o", Value: []byte("{}")}, Open: true,
+				Held: what != "comes", Leave: what == "goes", KeepFor: time.Minute,
+			}
+			s := &step{rows: r, part: &part{}, ctx: t.Context(), leases: map[*session]clientv3.LeaseID{}}
+			if err := s.plan(&rowlocker.Change{Join: j}); err != nil {
+				t.Fatal(err)
+			}
+			if got := holds(s.ifs, kvs); got != want {
+				t.Errorf("a share %s, the row is %s: done %v, want %v", what, name, got, want)
+			}
 		}
 	}
 }

@@ -87,11 +87,17 @@ func (b *inbox) run() {
 // the primary any more, because messages do not get there.
 func (b *inbox) receive(ctx context.Context) {
 	sub := b.client.Subscribe(ctx) // to nothing yet: sends nothing
-	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		_ = sub.Close()
+	})
 	defer func() {
-		stop()
 		b.lost(ctx)
 		_ = sub.Close() // may wait for the network
+		if !stop() {
+			<-closed
+		}
 	}()
 	_ = sub.Subscribe(ctx, b.channel) // if it fails, the next read subscribes again
 	look, at := pingAfter, ""         // at is where the primary was when the subscription was confirmed

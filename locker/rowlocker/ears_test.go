@@ -176,6 +176,30 @@ func TestAnOwnerLearnsOfAWaiterWhoseMessageItHasMissed(t *testing.T) {
 	}
 }
 
+// slow begins to hear a moment late.
+type slow struct{ memEars }
+
+func (s slow) Listen(ctx context.Context, instance string, hear func(Row), awake func()) {
+	time.Sleep(300 * time.Millisecond)
+	s.memEars.Listen(ctx, instance, hear, awake)
+}
+
+// Planted: the locker looks for what it has missed only when it hears again.
+func TestAnOwnerLearnsOfAWaiterThatCameBeforeItCouldHear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls, es := peers(t, 2, func(m *memRows) *Locker { return New(slow{memEars{m}}) })
+		take(t, ls[0], wants('a', 1))
+		x, err := ls[1].Acquire(t.Context(), wants('b', 1), locker.Try{Wait: true})
+		if err != nil || !x.Queued {
+			t.Fatalf("%+v, %v, want it queued", x, err)
+		}
+		time.Sleep(400 * time.Millisecond)
+		if es[0].waits() == 0 {
+			t.Error("the owner does not learn that somebody waits")
+		}
+	})
+}
+
 func TestTheGuardIsWokenWhenMessagesBreakOffAndComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ls, es := peers(t, 1, func(m *memRows) *Locker { return New(memEars{m}) })

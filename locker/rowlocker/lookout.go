@@ -45,13 +45,11 @@ func (l *lookout) listen(ears Ears) {
 		now := time.Now()
 		return l.deaf.CompareAndSwap(nil, &now)
 	}
-	for again := false; ; again = true {
+	for {
 		ears.Listen(l.life.Context(), l.desk.instance, l.heard, func() {
 			l.deaf.Store(nil)
 			l.waker.WakeAll()
-			if again { // what was missed nobody tells again
-				l.lookAll()
-			}
+			l.lookAll() // what was missed nobody tells again
 		})
 		if lost() {
 			l.book.bell.Ring()
