@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -36,7 +37,8 @@ func fromDSN(dsn string) (locker.Locker, error) {
 	}
 	settings := []nats.Option{
 		nats.Name("guard"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
-		nats.ReconnectBufSize(-1), // a request that cannot be sent is an error
+		nats.ReconnectBufSize(-1),          // a request that cannot be sent is an error
+		nats.PingInterval(2 * time.Second), // a connection that the network forgets is closed after three
 	}
 	for name, values := range options {
 		switch {

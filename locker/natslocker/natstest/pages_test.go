@@ -16,7 +16,8 @@ import (
 // The code of docs/stores.md.
 
 func openNATS(url string) (*guard.Guard, *nats.Conn, error) {
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectBufSize(-1)) // nats://a:4222,nats://b:4222
+	nc, err := nats.Connect(url, // nats://a:4222,nats://b:4222
+		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.PingInterval(2*time.Second))
 	if err != nil {
 		return nil, nil, err
 	}

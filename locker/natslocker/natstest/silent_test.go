@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/natslocker"
@@ -29,4 +30,27 @@ func TestAServerThatDoesNotListenIsSilent(t *testing.T) {
 		_, err := l.Acquire(ctx, c, locker.Try{})
 		return errors.Is(err, locker.ErrSilent)
 	})
+}
+
+// A NAT does so with connections that were idle for long. Requests alone do not
+// make the client leave such a connection.
+func TestAConnectionThatTheNetworkForgetsIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	name := bucket(t, connect(t, s.ClientURL()))
+	one, other := faultpipe.NewLossy(t, s.Addr().String()), faultpipe.NewLossy(t, s.Addr().String())
+	l, err := locker.FromDSN("nats://" + one.Addr + "," + other.Addr + "/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := testguard.Patient(t, l)
+	mend := other.Cut(true, true)
+	if err := g.Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	mend()
+	one.Cut(true, true) // this is the way that is used
+	if err := g.Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
 }
