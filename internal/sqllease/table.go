@@ -98,20 +98,22 @@ const batchMax = 128
 // for keys that have no row.
 func (t *table) Load(ctx context.Context, keys []string) ([]rowlocker.Row, error) {
 	args := make([]any, len(keys))
-	found := make(map[string]rowlocker.Row, len(keys)+1)
 	for i, k := range keys {
 		args[i] = []byte(k)
 	}
+	got, found := make([]rowlocker.Row, 0, len(keys)+1), make(map[string]int, len(keys)+1)
 	these := "WHERE k IN (" + commas("?", len(keys)) + ")"
 	now := " UNION ALL SELECT NULL, 0, 0, NULL, " + t.Now + ", " + t.ReadOnly
-	if err := t.scan(ctx, these+now, args, func(r rowlocker.Row) { found[r.Key] = r }); err != nil {
+	err := t.scan(ctx, these+now, args, func(r rowlocker.Row) { found[r.Key], got = len(got), append(got, r) })
+	if err != nil {
 		return nil, err
 	}
 	rows := make([]rowlocker.Row, len(keys))
 	for i, k := range keys {
-		var there bool
-		if rows[i], there = found[k]; !there {
-			rows[i] = rowlocker.Row{Key: k, Now: found[""].Now}
+		if at, there := found[k]; there {
+			rows[i] = got[at]
+		} else {
+			rows[i] = rowlocker.Row{Key: k, Now: got[found[""]].Now}
 		}
 	}
 	return rows, nil

@@ -354,3 +354,32 @@ func TestANewOwnerLearnsOfAClaimThatHasToldTheOneBefore(t *testing.T) {
 		}
 	})
 }
+
+// A hand-over costs as much as many turns of those who wait here. Planted: the
+// answer tells the guard though the next look does.
+func TestWithoutMessagesTheLookoutTellsOfClaimsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls, es := peers(t, 2, func(m *memRows) *Locker {
+			m.clock = true
+			return New(m)
+		})
+		a := wants('a', 1)
+		take(t, ls[0], a)
+		x, err := ls[1].Acquire(t.Context(), wants('c', 1), locker.Try{Wait: true})
+		if err != nil || !x.Queued {
+			t.Fatalf("%+v, %v, want it queued", x, err)
+		}
+		ls[0].Renew(t.Context(), []*locker.Claim{a}, func(_ int, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if es[0].waits() != 0 {
+			t.Error("the owner learns by its renewal that somebody waits")
+		}
+		time.Sleep(2 * pollIdle)
+		if es[0].waits() != 1 {
+			t.Error("the owner does not learn by a look that somebody waits")
+		}
+	})
+}

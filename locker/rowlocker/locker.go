@@ -152,9 +152,11 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 }
 
 // wanted tells the guard of claims that wait behind c. A message may have told
-// another process of them: the one that owned the key before, or none.
+// another process of them: the one that owned the key before, or none. Without
+// messages the lookout tells, a moment later: those who wait here come first
+// then, and the key changes hands for more of them.
 func (l *Locker) wanted(c *locker.Claim, r *result) {
-	if !r.ok || r.waiting == 0 {
+	if !r.ok || r.waiting == 0 || l.lookout.polls() {
 		return
 	}
 	if _, news := l.book.found(c.Owner, true); news {

@@ -217,6 +217,7 @@ func (l *lookout) look(keys []string) {
 		if found[i].Version == 0 {
 			continue
 		}
+		l.desk.memory.same(&found[i])
 		r := l.desk.decode(&found[i])
 		l.tellFinders(key, r)
 		for _, own := range r.owners {

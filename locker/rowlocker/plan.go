@@ -151,9 +151,12 @@ func (d *desk) joined(t *task) {
 // that time. The claims of this process are told as others are by messages.
 func (d *desk) settle(t *task, sent time.Time) {
 	main := t.change.Rows[0]
-	if main.Value == nil {
+	switch {
+	case main.Value == nil:
 		d.memory.keep(Row{Key: t.key})
-	} else if t.change.Version > 0 {
+	case t.change.Version == 0: // the next Load tells it
+		d.memory.keep(main)
+	default:
 		main.Version, main.Written = t.change.Version, t.change.Written
 		main.Tickets, main.Drop, main.Alone = d.memory.left(t.key, main.Drop), nil, false
 		d.memory.clock(t.change.Written)

@@ -116,6 +116,7 @@ func (t *task) done(err error) {
 
 // knows sets the row, which was read for this task.
 func (d *desk) knows(t *task, src Row) {
+	d.memory.same(&src)
 	src.read()
 	t.src, t.have, t.sure = src, true, true
 	d.memory.clock(src.Now)
