@@ -28,6 +28,7 @@ type note struct {
 	newest  int64     // version of the row that tickets were forgotten for, at least
 	listed  int64     // Pzxid of the node when tickets were compared with what stands below it
 	look    time.Time // the last one
+	crowded bool      // tickets have refused a write, and stood there when it was last foreseen
 
 	row     rowlocker.Row   // without tickets
 	changed <-chan zk.Event // nil: the row is not watched
@@ -101,6 +102,20 @@ func (m *memory) look(key string, session int64, now time.Time) (row rowlocker.R
 	row = n.row
 	row.Tickets = n.own()
 	return row, true, true
+}
+
+// crowds notes whether there were tickets that would refuse a write.
+func (m *memory) crowds(key string, crowded bool) {
+	n, unlock := m.note(key)
+	defer unlock()
+	n.crowded = crowded
+}
+
+// crowded reports what crowds has noted.
+func (m *memory) crowded(key string) bool {
+	n, unlock := m.note(key)
+	defer unlock()
+	return n.crowded
 }
 
 // own returns own tickets.
