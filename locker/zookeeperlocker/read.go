@@ -113,7 +113,7 @@ func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Ro
 		}
 		row.Tag, row.Vacant, row.Forgot = t.String(), h.held == 0, !h.record.left()
 		none := n.stat.NumChildren <= 1
-		ours, old := r.merged(key, value, row.Version, none)
+		ours, old := r.merged(key, row.Tag, value, row.Version, none)
 		glance := how.glance && !old
 		if how.missing != t.markerName() && (none || glance && !ours) {
 			return row, n, nil
