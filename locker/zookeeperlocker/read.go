@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -76,6 +77,7 @@ func (r *rows) Scan(ctx context.Context, after string, n int) ([]rowlocker.Row, 
 type how struct {
 	watch   bool   // it is to be watched
 	glance  bool   // without the tickets of others
+	crowded bool   // there are tickets of others for sure, or almost
 	missing string // name of a marker that was not there
 }
 
@@ -86,6 +88,10 @@ const fetchTries = 32
 func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Row, n node, err error) {
 	path := r.path(key)
 	for range fetchTries {
+		below := sync.OnceValues(func() (node, error) { return r.children(ctx, path) })
+		if how.crowded {
+			go func() { _, _ = below() }() // ends with ctx
+		}
 		if n, err = r.get(ctx, path, how.watch); err != nil || n.stat == nil {
 			return rowlocker.Row{Key: key}, n, err
 		}
@@ -107,7 +113,7 @@ func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Ro
 		}
 		row.Tag, row.Vacant, row.Forgot = t.String(), h.held == 0, !h.record.left()
 		none := n.stat.NumChildren <= 1
-		ours, old := r.merged(key, value, row.Version, none)
+		ours, old := r.merged(key, row.Tag, value, row.Version, none)
 		glance := how.glance && !old
 		if how.missing != t.markerName() && (none || glance && !ours) {
 			return row, n, nil
@@ -116,19 +122,21 @@ func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Ro
 			row.Tickets = tickets
 			return row, n, nil
 		}
-		if ok, err := r.fill(ctx, path, &row, t, glance); ok || err != nil {
+		if ok, err := r.fill(ctx, path, &row, t, glance, below); ok || err != nil {
 			return row, n, err
 		}
 	}
 	return row, n, errChanging
 }
 
-// fill reads what stands below a row, and returns false if something has
+// fill adds what stands below a row, and returns false if something has
 // changed meanwhile. A row without its marker gets a tag that says so. What a
 // hand has made there is deleted, because it would keep the row from being
 // deleted.
-func (r *rows) fill(ctx context.Context, path string, row *rowlocker.Row, t tag, glance bool) (bool, error) {
-	n, err := r.children(ctx, path)
+func (r *rows) fill(
+	ctx context.Context, path string, row *rowlocker.Row, t tag, glance bool, below func() (node, error),
+) (bool, error) {
+	n, err := below()
 	if err != nil || n.stat == nil || n.stat.Mzxid != row.Version {
 		return false, err
 	}

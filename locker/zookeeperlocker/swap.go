@@ -30,8 +30,9 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		c.Done, c.Current, c.Dead, c.Version, c.Err = false, nil, nil, 0, nil
 		all[i] = &pending{change: c, gone: map[string]bool{}, there: map[string]bool{}}
 	}
+	r.foresee(ctx, all)
 	left := slices.DeleteFunc(slices.Clone(all), func(p *pending) bool {
-		return p.fail(unsent(r.writePart(ctx, p))) != nil
+		return p.change.Current != nil || p.fail(unsent(r.writePart(ctx, p))) != nil
 	})
 	for len(left) > 0 {
 		n := 1
@@ -41,7 +42,9 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		r.swap(ctx, left[:n:n])
 		left = left[n:]
 	}
-	refused := slices.DeleteFunc(all, func(p *pending) bool { return p.change.Done || p.change.Err != nil })
+	refused := slices.DeleteFunc(all, func(p *pending) bool {
+		return p.change.Done || p.change.Err != nil || p.change.Current != nil
+	})
 	_ = lockerkit.Each(len(refused), flights, func(i int) error {
 		return refused[i].fail(unsent(r.reread(ctx, refused[i])))
 	})
@@ -49,6 +52,33 @@ func (r *rows) Swap(ctx context.Context, changes []*rowlocker.Change) error {
 		return changes[0].Err
 	}
 	return nil
+}
+
+// foresee refuses the changes that a ticket is likely to refuse again, if that
+// stands there: who hands a key over mostly comes back at once. A refusal by
+// ZooKeeper is a write to its log, and costs as much as one.
+func (r *rows) foresee(ctx context.Context, all []*pending) {
+	all = slices.DeleteFunc(slices.Clone(all), func(p *pending) bool { return !r.doubts(p.change) })
+	_ = lockerkit.Each(len(all), flights, func(i int) error {
+		row := &all[i].change.Rows[0]
+		now, _, err := r.fetch(ctx, row.Key, how{crowded: true})
+		others := slices.ContainsFunc(now.Tickets, func(t rowlocker.Ticket) bool {
+			return !slices.ContainsFunc(row.Drop, func(d rowlocker.Ticket) bool { return d.Name == t.Name })
+		})
+		if r.crowds(row.Key, others); err == nil && others && now.Version == row.Version {
+			all[i].change.Current = []rowlocker.Row{now}
+		}
+		return nil
+	})
+}
+
+// doubts reports whether other tickets would refuse a Change, and did the last.
+func (r *rows) doubts(c *rowlocker.Change) bool {
+	if len(c.Rows) != 1 || c.Rows[0].Version <= 0 {
+		return false
+	}
+	old, ok := parseTag(c.Rows[0].Tag)
+	return ok && alone(&c.Rows[0], old) && r.crowded(c.Rows[0].Key)
 }
 
 // fail sets the error of a Change.
@@ -91,7 +121,7 @@ func (r *rows) reread(ctx context.Context, p *pending) error {
 	}
 	c.Current = make([]rowlocker.Row, len(keys))
 	return lockerkit.Each(len(keys), flights, func(i int) (err error) {
-		c.Current[i], _, err = r.fetch(ctx, keys[i], how{missing: p.missing})
+		c.Current[i], _, err = r.fetch(ctx, keys[i], how{missing: p.missing, crowded: p.crowded})
 		return err
 	})
 }
@@ -161,6 +191,9 @@ func (r *rows) resolve(ctx context.Context, p *pending, o op, why error) (again 
 	switch {
 	case !none && !there && !errors.Is(why, zk.ErrBadVersion) && !errors.Is(why, zk.ErrNotEmpty):
 		return false, why
+	case errors.Is(why, zk.ErrNotEmpty):
+		p.crowded = true
+		r.crowds(p.change.Rows[0].Key, true)
 	case none && o.purpose == marks:
 		p.missing = o.path[strings.LastIndexByte(o.path, '/')+1:]
 		return false, nil

@@ -14,7 +14,7 @@ import (
 )
 
 // The codes of requests in ZooKeeper's protocol.
-const opGetData, opSync, opPing = 4, 9, 11
+const opGetData, opSync, opPing, opMulti = 4, 9, 11, 14
 
 // requests notes the codes of the requests that a connection sends, but
 // pings.
@@ -43,10 +43,9 @@ func (r *requests) since(mark int) []uint32 {
 	return slices.Clone(r.codes[mark:])
 }
 
-// A server may lag. A claim that is told to wait counts an offer from its look,
-// so a look must not be behind what others count from.
-func TestALookKnowsWhatTheLeaderKnows(t *testing.T) {
-	t.Parallel()
+// counting returns a connection to a server of the test, and what that sends.
+func counting(t *testing.T) (*zk.Conn, *requests) {
+	t.Helper()
 	s := zktest.Start(t, 1, zktest.Settings{})[0]
 	var seen *requests
 	conn, _, err := zk.Connect([]string{s.Addr}, 10*time.Second, zk.WithLogInfo(false),
@@ -58,11 +57,19 @@ func TestALookKnowsWhatTheLeaderKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	r := New(conn, WithPrefix("/sync")).rows
+	t.Cleanup(conn.Close)
 	if _, _, err := conn.Get("/"); err != nil {
 		t.Fatal(err)
 	}
+	return conn, seen
+}
+
+// A server may lag. A claim that is told to wait counts an offer from its look,
+// so a look must not be behind what others count from.
+func TestALookKnowsWhatTheLeaderKnows(t *testing.T) {
+	t.Parallel()
+	conn, seen := counting(t)
+	r := New(conn, WithPrefix("/sync")).rows
 	for name, look := range map[string]func() error{
 		"Load":   func() error { _, err := r.Load(t.Context(), []string{"k"}); return err },
 		"Glance": func() error { _, err := r.Glance(t.Context(), []string{"k"}); return err },

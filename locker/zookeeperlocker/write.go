@@ -41,6 +41,7 @@ type pending struct {
 	// What refusals have told.
 	gone, there map[string]bool // by path
 	missing     string          // name of a marker
+	crowded     bool            // there are other tickets
 
 	// Of the last plan.
 	ops  []op
@@ -125,7 +126,7 @@ func (r *rows) planRow(p *pending, row *rowlocker.Row) (next tag, ok bool) {
 	if row.RecordFor > 0 {
 		next.record = record{lockerkit.NewID(), min(row.RecordFor, keepMax)}
 	}
-	alone := row.Value == nil || old.state != other && (row.Alone || next.state == other)
+	alone := alone(row, old)
 	if row.Version > 0 && (alone || old.state != next.state) && old.state != unmarked {
 		p.add(marks, old.marker(path), remove(old.marker(path), anyVersion))
 	}
@@ -148,6 +149,12 @@ func (r *rows) planRow(p *pending, row *rowlocker.Row) (next tag, ok bool) {
 	data := head{next.state, next.gen, row.KeepFor, min(row.HeldFor, keepMax), next.record}.pack(row.Value)
 	p.add(guards, path, write(path, data, old.version)) // only a write tells the transaction's id
 	return next, true
+}
+
+// alone reports whether a write is refused if there are other tickets beside
+// the row.
+func alone(row *rowlocker.Row, old tag) bool {
+	return row.Value == nil || old.state != other && (row.Alone || stateOf(row.Value) == other)
 }
 
 // planBlind writes a row whatever is there.
