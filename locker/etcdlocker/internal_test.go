@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -260,7 +261,7 @@ func TestAnErrorNamesTheServersThatDoNotAnswer(t *testing.T) {
 // holds reports whether the comparisons hold for keys with these values.
 func holds(ifs []clientv3.Cmp, kvs map[string]string) bool {
 	return !slices.ContainsFunc(ifs, func(one clientv3.Cmp) bool {
-		c := one.GetCompare()
+		c := compareOf(&one)
 		value, there := kvs[string(c.GetKey())]
 		switch c.GetResult() {
 		case etcdserverpb.Compare_GREATER:
@@ -270,6 +271,15 @@ func holds(ifs []clientv3.Cmp, kvs map[string]string) bool {
 		}
 		return true
 	})
+}
+
+// compareOf returns what is sent for a comparison. In older clients a Cmp is of
+// the same kind.
+func compareOf(one *clientv3.Cmp) *etcdserverpb.Compare {
+	if c, ok := any(one).(interface{ GetCompare() *etcdserverpb.Compare }); ok {
+		return c.GetCompare()
+	}
+	return reflect.ValueOf(one).Convert(reflect.TypeFor[*etcdserverpb.Compare]()).Interface().(*etcdserverpb.Compare)
 }
 
 // A process that has not heard of it takes a row for open that was closed, or
