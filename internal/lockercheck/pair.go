@@ -157,6 +157,19 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	return a
 }
 
+// again is try for a loop whose last answer came at last, which again sets. A
+// claim at which a slow machine did not look in time may have left the queue. c
+// is another then.
+func (p *pair) again(s *side, c *locker.Claim, t *locker.Try, last *time.Time) locker.Answer {
+	a := p.try(s, c, *t)
+	if time.Since(*last) > locker.LookEvery && t.Wait && !a.Acquired && !a.Queued && a.Record == "" {
+		old := *c
+		*c, t.Queued = *s.anew(&old), false
+	}
+	*last = time.Now()
+	return a
+}
+
 // anew gives c up, and returns another claim in its place. The locker may go on
 // reading c.
 func (s *side) anew(c *locker.Claim) *locker.Claim {
@@ -194,9 +207,9 @@ func (p *pair) lag() time.Duration {
 // settled tries to acquire c until the answer is as wanted, for as long as the
 // lag may be.
 func (p *pair) settled(s *side, c *locker.Claim, t locker.Try, wanted func(locker.Answer) bool) (a locker.Answer) {
-	owner := c.Owner
+	owner, last := c.Owner, time.Now()
 	tried := func() bool {
-		a = p.try(s, c, t)
+		a = p.again(s, c, &t, &last)
 		return wanted(a)
 	}
 	if !comesTrue(p.lag(), tried) && c.Owner != owner { // until the claim that was given up is gone
@@ -348,9 +361,10 @@ func (p *pair) comes(s *side, c *locker.Claim, t locker.Try) (sent time.Time) {
 
 // tries is comes, but it reports whether it succeeded.
 func (p *pair) tries(s *side, c *locker.Claim, t locker.Try) (sent time.Time, ok bool) {
-	for start := time.Now(); time.Since(start) <= patience; pause() {
+	last := time.Now()
+	for start := last; time.Since(start) <= patience; pause() {
 		sent = time.Now()
-		if p.try(s, c, t).Acquired {
+		if p.again(s, c, &t, &last).Acquired {
 			return sent, true
 		}
 		t.Held = true

@@ -182,7 +182,10 @@ func TestRenewalsThatHangDelayNoOthers(t *testing.T) {
 		}
 		time.Sleep(s.TTL / 14) // more than the jitter
 		all = append(all, mustTake(t, e, s))
-		due := all[renewBatches].grant.renewAt
+		last := all[renewBatches].grant
+		last.mu.Lock()
+		due := last.renewAt
+		last.mu.Unlock()
 		if late := (<-p.answered).Sub(due); late > renewHangs+2*renewGather {
 			t.Errorf("a renewal is sent %v late, behind %d that hang", late, renewBatches)
 		}
