@@ -133,8 +133,8 @@ func TestALeaseDoesNotTravelUnderALimitThatIsTooShortForIt(t *testing.T) {
 		r, now := &renewer{}, time.Now()
 		class := &r.classes[8]
 		class.inFlight = renewBatches // no timer is set for it
-		for _, ms := range []time.Duration{1000, 30, 60, 2000} {
-			r.add(&grant{}, longest, 0, now.Add(ms*time.Millisecond))
+		for _, left := range []int{1000, 30, 60, 2000} {
+			r.add(&grant{}, longest, 0, now.Add(time.Duration(left)*time.Millisecond))
 		}
 		for _, want := range []time.Duration{20 * time.Millisecond, longest} {
 			if _, batch, limit := r.take(class); len(batch) != 2 || limit != want {
