@@ -2,9 +2,9 @@ package turns
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,7 +173,7 @@ func TestRenewalsThatHangDelayNoOthers(t *testing.T) {
 		e, s, all := open(t, p), settings(), []*Turn{}
 		s.TTL = time.Minute
 		for n := range renewBatches {
-			turn, err := new(party).take(t.Context(), e, fmt.Sprint(n), s)
+			turn, err := new(party).take(t.Context(), e, strconv.Itoa(n), s)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -72,7 +72,7 @@ func TestTheJanitorReadsNoRowOfWhichItsProcessKnowsANewerVersion(t *testing.T) {
 	} {
 		news(11)
 		s := sight{mzxid: 9, record: "id"}
-		if got, ok := j.seenNewer(nameOf(row.Key), s, now); !ok || got.mzxid != 11 || got.since != now {
+		if got, ok := j.seenNewer(nameOf(row.Key), s, now); !ok || got.mzxid != 11 || !got.since.Equal(now) {
 			t.Errorf("%s: %+v, %v, want a sight of version 11", name, got, ok)
 		}
 		for doubt, s := range map[string]sight{
