@@ -192,6 +192,13 @@ func (in *inside) leave(c *locker.Claim) {
 	in.passed++
 }
 
+// all returns how many have passed.
+func (in *inside) all() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.passed
+}
+
 // allKindsPass lets contenders with different limits pass on both sides. They
 // look, and do not wait for messages.
 func allKindsPass(p *pair) {
@@ -230,9 +237,13 @@ func allKindsPass(p *pair) {
 func (p *pair) passes(s *side, limit int, in *inside) error {
 	for range turns {
 		c, t := permit("k", limit, long), locker.Try{Wait: true}
-		for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if waits := time.Since(start); waits > 2*patience { // for seven others, each of which may be slow
-				fail("a claim with limit %d waits for a key that others release: in vain for %v", limit, waits)
+		before, start := in.all(), time.Now()
+		for ; ; time.Sleep(5 * time.Millisecond) {
+			if now := in.all(); now != before { // one of the others, each of which may be slow
+				before, start = now, time.Now()
+			}
+			if waits := time.Since(start); waits > patience {
+				fail("a claim with limit %d waits for a key: no claim has passed for %v", limit, waits)
 			}
 			a, err := s.Acquire(p.ctx, c, t)
 			if unlessUnclear(err) != nil {

@@ -95,6 +95,15 @@ func deadLetsIn(p *pair) {
 	})
 }
 
+// late returns errTooSlow in place of err if claims that were seen then have
+// left the queue.
+func late(seen time.Time, err error) error {
+	if time.Since(seen) > locker.QueueLife {
+		return errTooSlow
+	}
+	return err
+}
+
 // runComesIn has two shared claims in the queue, then one that must own the key
 // alone, then a shared one.
 func runComesIn(p *pair) {
@@ -113,7 +122,7 @@ func runComesIn(p *pair) {
 		r := p.release(p.a, owner, nil)
 		for _, c := range []*locker.Claim{first, second} {
 			if err := p.gets(p.b, c); err != nil {
-				return err
+				return late(seen, err)
 			}
 			if g, ok := p.b.ear.granted(c); ok && g.Waiting != 2 {
 				fail("Granted tells that %d wait, want 2: those behind all that got the key", g.Waiting)
@@ -133,7 +142,7 @@ func runComesIn(p *pair) {
 		p.hasNot(p.b, alone)
 		p.release(p.b, second, nil)
 		if err := p.gets(p.b, alone); err != nil {
-			return err
+			return late(seen, err)
 		}
 		p.hasNot(p.b, last)
 		return nil

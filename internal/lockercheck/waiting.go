@@ -20,8 +20,11 @@ var (
 )
 
 // freeEarly says that a claim could not wait for a key because the key was free
-// already.
+// already. That is no fault after its TTL.
 func freeEarly(c *locker.Claim, since time.Time) error {
+	if time.Since(since) > c.TTL {
+		return errTooSlow
+	}
 	return fmt.Errorf("the key was free %v after Acquire, its TTL being %v", time.Since(since), c.TTL)
 }
 
