@@ -195,7 +195,7 @@ func (s *slot) heard(n node) {
 		s.rows.knows(m.key, t, false)
 		row = rowlocker.Row{Key: m.key, Tickets: []rowlocker.Ticket{t}}
 	case len(m.value) > 0:
-		s.rows.merged(m.key, m.tag, m.value, row.Version, false)
+		s.rows.merged(m.key, m.value, row.Version, false)
 		row.Value, row.Tag = m.value, m.tag
 	}
 	s.hear(row)

@@ -103,29 +103,13 @@ func (j *janitor) sweep(ctx context.Context, seen *map[string]sight, folder stri
 	})
 	sights := make([]sight, len(due))
 	_ = lockerkit.Each(len(due), flights, func(i int) error {
-		if s, ok := j.seenNewer(due[i], next[due[i]], now); ok {
-			sights[i] = s
-		} else {
-			sights[i] = j.look(ctx, folder+"/"+due[i], s)
-		}
+		sights[i] = j.look(ctx, folder+"/"+due[i], next[due[i]])
 		return nil
 	})
 	for i, name := range due {
 		next[name] = sights[i]
 	}
 	*seen = next
-}
-
-// seenNewer returns the sight of a node without a read, if this process knows
-// that it was written since s, and has no other record.
-func (j *janitor) seenNewer(name string, s sight, now time.Time) (sight, bool) {
-	key, _ := keyOf(name)
-	version, record := j.latest(key)
-	if version <= s.mzxid || record != s.record {
-		return s, false
-	}
-	s.mzxid, s.since, s.again = version, now, now.Add(lookEvery)
-	return s, true
 }
 
 // look reads a node of which s was the last sight. What was not written since

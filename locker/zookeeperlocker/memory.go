@@ -26,10 +26,9 @@ type memory struct {
 type note struct {
 	tickets []ticket
 	newest  int64     // version of the row that tickets were forgotten for, at least
-	tag     string    // of that row
 	listed  int64     // Pzxid of the node when tickets were compared with what stands below it
 	look    time.Time // the last one
-	crowded bool      // tickets have refused a write, or would have
+	crowded bool      // tickets have refused a write, and stood there when it was last foreseen
 
 	row     rowlocker.Row   // without tickets
 	changed <-chan zk.Event // nil: the row is not watched
@@ -140,13 +139,13 @@ func (m *memory) watches(row rowlocker.Row, changed <-chan zk.Event, session int
 // the row if it has none beside it. merged reports whether own ones are left,
 // and whether the row is old: tickets that stand beside it may be forgotten
 // then, because a newer row names them.
-func (m *memory) merged(key, tag string, value []byte, version int64, none bool) (own, old bool) {
+func (m *memory) merged(key string, value []byte, version int64, none bool) (own, old bool) {
 	n, unlock := m.note(key)
 	defer unlock()
 	if version < n.newest {
 		return false, true
 	}
-	n.newest, n.tag = version, tag
+	n.newest = version
 	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
 		return bytes.Contains(value, []byte(t.Name)) || none && t.Version < version
 	})
@@ -174,18 +173,6 @@ func (m *memory) stay(row *rowlocker.Row, pzxid int64) (own []rowlocker.Ticket, 
 	return n.own(), n.listed == pzxid && row.Version >= n.newest
 }
 
-// latest returns the newest version of a row that is known, and its record.
-func (m *memory) latest(key string) (version int64, record string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := m.notes[key]
-	if n == nil {
-		return 0, ""
-	}
-	t, _ := parseTag(n.tag)
-	return n.newest, t.record.id
-}
-
 // knows notes a ticket.
 func (m *memory) knows(key string, t rowlocker.Ticket, own bool) {
 	n, unlock := m.note(key)
@@ -210,9 +197,7 @@ func (m *memory) known(key, name string) (rowlocker.Ticket, bool) {
 func (m *memory) written(row *rowlocker.Row, version int64) {
 	n, unlock := m.note(row.Key)
 	defer unlock()
-	if n.changed = nil; version > n.newest {
-		n.newest, n.tag = version, row.Tag
-	}
+	n.changed, n.newest = nil, max(n.newest, version)
 	n.tickets = slices.DeleteFunc(n.tickets, func(t ticket) bool {
 		return slices.ContainsFunc(row.Drop, func(d rowlocker.Ticket) bool { return d.Name == t.Name })
 	})

@@ -14,7 +14,7 @@ func TestARowThatIsOlderThanTheNewsIsNotTakenForOneWithoutTickets(t *testing.T) 
 	const key = "k"
 	before := rowlocker.Row{Key: key, Version: 9, Value: []byte("other/{}")}
 	for name, news := range map[string]func(m *memory){
-		"a message": func(m *memory) { m.merged(key, "", []byte(`first/{"q":"mine"}`), 11, false) },
+		"a message": func(m *memory) { m.merged(key, []byte(`first/{"q":"mine"}`), 11, false) },
 		"a write of this process": func(m *memory) {
 			m.written(&rowlocker.Row{Key: key, Drop: []rowlocker.Ticket{{Name: "mine"}}}, 11)
 		},
@@ -22,11 +22,11 @@ func TestARowThatIsOlderThanTheNewsIsNotTakenForOneWithoutTickets(t *testing.T) 
 		m, now := &memory{notes: map[string]*note{}}, time.Now()
 		m.watches(before, make(chan zk.Event), 1, now)
 		m.knows(key, rowlocker.Ticket{Name: "mine", Version: 10}, true)
-		if own, old := m.merged(key, before.Tag, before.Value, before.Version, false); !own || old {
+		if own, old := m.merged(key, before.Value, before.Version, false); !own || old {
 			t.Errorf("%s: before it: own %v, old %v", name, own, old)
 		}
 		news(m)
-		if _, old := m.merged(key, before.Tag, before.Value, before.Version, false); !old {
+		if _, old := m.merged(key, before.Value, before.Version, false); !old {
 			t.Errorf("%s: the row is not taken for old, though its ticket is forgotten", name)
 		}
 		if own, old := m.ours(&before, []string{ticketPrefix + "mine"}, 10); !old {
@@ -54,37 +54,8 @@ func TestTicketsStayWhileNothingComesOrGoesBelowTheNode(t *testing.T) {
 			t.Errorf("pzxid %d: %v, %v, want %v", pzxid, own, ok, want)
 		}
 	}
-	m.merged(row.Key, "", []byte(`first/{"q":"mine"}`), 15, false)
+	m.merged(row.Key, []byte(`first/{"q":"mine"}`), 15, false)
 	if _, ok := m.stay(&row, 11); ok {
 		t.Error("a row that is older than the news brings the tickets of the news")
-	}
-}
-
-// Most rows are renewed between two looks of the janitor.
-func TestTheJanitorReadsNoRowOfWhichItsProcessKnowsANewerVersion(t *testing.T) {
-	r, now := &rows{}, time.Now()
-	r.notes = map[string]*note{}
-	j := &janitor{rows: r}
-	row := rowlocker.Row{Key: "k", Tag: tag{held, "gen", 1, record{"id", time.Minute}}.String()}
-	for name, news := range map[string]func(version int64){
-		"its own write": func(version int64) { r.written(&row, version) },
-		"a read":        func(version int64) { r.merged(row.Key, row.Tag, nil, version, true) },
-	} {
-		news(11)
-		s := sight{mzxid: 9, record: "id"}
-		if got, ok := j.seenNewer(nameOf(row.Key), s, now); !ok || got.mzxid != 11 || !got.since.Equal(now) {
-			t.Errorf("%s: %+v, %v, want a sight of version 11", name, got, ok)
-		}
-		for doubt, s := range map[string]sight{
-			"no newer version": {mzxid: 11, record: "id"}, "another record": {mzxid: 9, record: "old"},
-		} {
-			if got, ok := j.seenNewer(nameOf(row.Key), s, now); ok {
-				t.Errorf("%s, %s: the row is not read: %+v", name, doubt, got)
-			}
-		}
-		delete(r.notes, row.Key)
-		if _, ok := j.seenNewer(nameOf(row.Key), s, now); ok || len(r.notes) > 0 {
-			t.Errorf("%s: a row of which nothing is known is not read", name)
-		}
 	}
 }

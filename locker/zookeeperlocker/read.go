@@ -90,7 +90,9 @@ func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Ro
 	for range fetchTries {
 		below := sync.OnceValues(func() (node, error) { return r.children(ctx, path) })
 		if how.crowded {
-			go func() { _, _ = below() }() // ends with ctx
+			read := make(chan struct{})
+			go func() { defer close(read); _, _ = below() }() // ends with ctx
+			defer func() { <-read }()
 		}
 		if n, err = r.get(ctx, path, how.watch); err != nil || n.stat == nil {
 			return rowlocker.Row{Key: key}, n, err
@@ -113,7 +115,7 @@ func (r *rows) fetch(ctx context.Context, key string, how how) (row rowlocker.Ro
 		}
 		row.Tag, row.Vacant, row.Forgot = t.String(), h.held == 0, !h.record.left()
 		none := n.stat.NumChildren <= 1
-		ours, old := r.merged(key, row.Tag, value, row.Version, none)
+		ours, old := r.merged(key, value, row.Version, none)
 		glance := how.glance && !old
 		if how.missing != t.markerName() && (none || glance && !ours) {
 			return row, n, nil
