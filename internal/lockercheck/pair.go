@@ -170,12 +170,12 @@ func (p *pair) again(s *side, c *locker.Claim, t *locker.Try, last *time.Time) l
 	return a
 }
 
-// anew gives c up, and returns another claim in its place. The locker may go on
-// reading c.
+// anew gives c up, and returns another claim in its place. From then on c
+// belongs to the locker.
 func (s *side) anew(c *locker.Claim) *locker.Claim {
-	s.giveUp(c, locker.End{}, true)
 	other := *c
 	other.Owner, other.State = newOwner(), nil
+	s.giveUp(c, locker.End{}, true)
 	return &other
 }
 
