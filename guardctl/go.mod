@@ -7,7 +7,7 @@ replace github.com/go-lockguard/guard => ../
 require (
 	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
 	github.com/redis/go-redis/v9 v9.19.0
-	github.com/urfave/cli/v3 v3.4.1
+	github.com/urfave/cli/v3 v3.6.2
 	go.uber.org/goleak v1.3.0
 	golang.org/x/term v0.33.0
 )
