@@ -166,8 +166,8 @@ step_torture() {
   return "$code"
 }
 
-# ZooKeeper and a quorum have writers only.
-roles_on() { [[ $1 == redlock || $1 == zookeeper ]] || echo "-roles writer,reader,permit,cart,once,payment"; }
+# A quorum has writers only.
+roles_on() { [[ $1 == redlock ]] || echo "-roles writer,reader,permit,cart,once,payment"; }
 
 step_models() { model/run $([[ $set == nightly ]] || echo -quick); }
 
