@@ -130,22 +130,37 @@ func TestTheErrorOfAReadOnlyServerSaysThatItAnswered(t *testing.T) {
 	}
 }
 
-// The tries before the deadline are too short for an answer.
+// The tries before the deadline are too short for an answer. On a slow machine
+// so are others, which is told, and another cluster is tried.
 func TestALeaseLostToARefusalSaysWhatTheServerSaid(t *testing.T) {
 	t.Parallel()
+	for began := time.Now(); ; {
+		err := lostToARefusal(t)
+		if !errors.Is(err, guard.ErrLeaseLost) {
+			t.Fatalf("%v, want a lost lease", err)
+		}
+		if said := err.Error(); strings.Contains(said, "(25006)") && !strings.Contains(said, "no answer") {
+			return
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("%v, want the refusal 25006", err)
+		}
+	}
+}
+
+// lostToARefusal returns the error of a lease that was held when its server
+// became read-only.
+func lostToARefusal(t *testing.T) error {
+	t.Helper()
 	c := newCluster(t)
 	g, err := guard.New(postgreslocker.New(poolTo(t, c.old.URL)), guard.WithTTL(6*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }() // nobody can free the key, so it insists
-	err = g.Do(t.Context(), "k", func(ctx context.Context) error {
+	return g.Do(t.Context(), "k", func(ctx context.Context) error {
 		c.move(t)
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	if !errors.Is(err, guard.ErrLeaseLost) || !strings.Contains(err.Error(), "(25006)") ||
-		strings.Contains(err.Error(), "no answer") {
-		t.Errorf("%v, want a lost lease with the refusal 25006", err)
-	}
 }

@@ -1,10 +1,8 @@
 package redislocker_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"runtime"
 	"testing"
 	"time"
 
@@ -166,17 +164,4 @@ func recalls(key string) *locker.Claim {
 	c := claim(key)
 	c.Recall = true
 	return c
-}
-
-// dialsEnd waits at the end of t for goroutines of go-redis. They try once a
-// second to reach a dead server. Each ends within that second after its client
-// was closed.
-func dialsEnd(t *testing.T) {
-	t.Helper()
-	t.Cleanup(func() {
-		eventually(t, "nobody dials a dead server", func() bool {
-			stacks := make([]byte, 1<<20)
-			return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(".tryDial("))
-		})
-	})
 }

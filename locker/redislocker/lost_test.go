@@ -68,7 +68,6 @@ func TestAReleaseThatAFailoverLosesComesAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dialsEnd(t)
 			s := start(t)
 			ttl := guard.WithTTL(10 * testguard.Patience)
 			g, other := testguard.Patient(t, s.open(), ttl), testguard.Patient(t, s.open(), ttl)

@@ -78,18 +78,18 @@ func TestInAClusterARawKeyAndItsQueueShareANode(t *testing.T) {
 	}
 }
 
-// handsOver releases c, for which next waits. If a slow machine may have let
-// next leave the queue meanwhile, handsOver does that again, with new claims.
+// handsOver releases c, for which next waits. A slow machine may let next leave
+// the queue meanwhile, or may not hear yet. Then handsOver does that again, with
+// new claims.
 func handsOver(t *testing.T, l locker.Locker, c, next *locker.Claim) {
 	t.Helper()
-	for {
-		queued := time.Now()
+	for out := patience(); ; {
 		held(t, l, next, locker.Try{Wait: true})
 		r, err := l.Release(t.Context(), c, locker.End{})
 		switch {
 		case err == nil && r == (locker.Released{Waiting: 1, Handed: true}):
 			return
-		case err != nil || r.Handed || time.Since(queued) < locker.QueueLife:
+		case err != nil || r.Handed || out():
 			t.Fatalf("Release: %+v, %v, want it handed over", r, err)
 		}
 		c, next = fenced(c.Key), claim(c.Key)

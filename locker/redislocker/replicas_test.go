@@ -140,7 +140,6 @@ func TestAHandOverThatReplicasMissedIsLeftToItsClaim(t *testing.T) {
 
 func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	dialsEnd(t)
 	cluster := redistest.StartReplicatedCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	defer func() { _ = rdb.Close() }()

@@ -159,7 +159,6 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 // has the same for a key that is held.
 func TestAPrimaryThatSentinelsDoNotKnowIsARefusal(t *testing.T) {
 	t.Parallel()
-	dialsEnd(t)
 	s := redistest.StartSentinel(t)
 	opts := sentinelOptions(s)
 	opts.MasterName = "nobody"

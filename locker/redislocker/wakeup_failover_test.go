@@ -85,7 +85,6 @@ func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
 // even from a slot's new node.
 func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 	t.Parallel()
-	dialsEnd(t)
 	cluster := redistest.StartReplicatedCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	defer func() { _ = rdb.Close() }()
