@@ -57,7 +57,7 @@ func (c Check) on(p *pair) error {
 func (c Check) check(p *pair) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	p.ctx, p.can = ctx, p.a.Capabilities()
+	p.ctx, p.can, p.seen = ctx, p.a.Capabilities(), map[string]time.Time{}
 	for _, s := range []*side{p.a, p.b} {
 		if err := s.Open(s.ear); err != nil {
 			return fmt.Errorf("Open: %w", err)

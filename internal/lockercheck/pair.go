@@ -47,7 +47,8 @@ type pair struct {
 
 	breakStore func() (mend func()) // nil, except in a FaultyCheck
 
-	came []arrival // the claims of this round, in the order in which they first came
+	came []arrival            // the claims of this round, in the order in which they first came
+	seen map[string]time.Time // when the last answer of try came, by owner
 
 	round   int           // the number of this round, for its keys
 	hearing time.Duration // how long this round listens for a message that might not come
@@ -147,6 +148,7 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 		a, err = s.Acquire(p.ctx, c, t)
 		return err
 	})
+	p.seen[c.Owner] = time.Now()
 	switch {
 	case err != nil:
 		fail("Acquire of %q: %v, want an answer", c.Key, err)
@@ -157,16 +159,16 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 	return a
 }
 
-// again is try for a loop whose last answer came at last, which again sets. A
-// claim at which a slow machine did not look in time may have left the queue. c
-// is another then.
-func (p *pair) again(s *side, c *locker.Claim, t *locker.Try, last *time.Time) locker.Answer {
+// again is try for a loop. A claim at which a slow machine did not look in time
+// may have left the queue. c is another then.
+func (p *pair) again(s *side, c *locker.Claim, t *locker.Try) locker.Answer {
+	last, looked := p.seen[c.Owner]
 	a := p.try(s, c, *t)
-	if time.Since(*last) > locker.LookEvery && t.Wait && !a.Acquired && !a.Queued && a.Record == "" {
+	late := looked && time.Since(last) > locker.LookEvery
+	if late && t.Wait && !a.Acquired && !a.Queued && a.Record == "" {
 		old := *c
 		*c, t.Queued = *s.anew(&old), false
 	}
-	*last = time.Now()
 	return a
 }
 
@@ -207,9 +209,9 @@ func (p *pair) lag() time.Duration {
 // settled tries to acquire c until the answer is as wanted, for as long as the
 // lag may be.
 func (p *pair) settled(s *side, c *locker.Claim, t locker.Try, wanted func(locker.Answer) bool) (a locker.Answer) {
-	owner, last := c.Owner, time.Now()
+	owner := c.Owner
 	tried := func() bool {
-		a = p.again(s, c, &t, &last)
+		a = p.again(s, c, &t)
 		return wanted(a)
 	}
 	if !comesTrue(p.lag(), tried) && c.Owner != owner { // until the claim that was given up is gone
@@ -361,10 +363,9 @@ func (p *pair) comes(s *side, c *locker.Claim, t locker.Try) (sent time.Time) {
 
 // tries is comes, but it reports whether it succeeded.
 func (p *pair) tries(s *side, c *locker.Claim, t locker.Try) (sent time.Time, ok bool) {
-	last := time.Now()
-	for start := last; time.Since(start) <= patience; pause() {
+	for start := time.Now(); time.Since(start) <= patience; pause() {
 		sent = time.Now()
-		if p.again(s, c, &t, &last).Acquired {
+		if p.again(s, c, &t).Acquired {
 			return sent, true
 		}
 		t.Held = true
