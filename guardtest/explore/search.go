@@ -152,13 +152,13 @@ func (x *search) run(p plan) *result {
 	done := make(chan struct{})
 	go func() { // ends with the run; if that stands still, never
 		defer close(done)
+		defer limits.RepeatJitter()()
 		defer func() {
 			if r := recover(); r != nil {
 				left.Store(fmt.Sprint(r))
 			}
 		}()
 		synctest.Test(x.t, func(*testing.T) {
-			limits.RepeatJitter()
 			world := newWorld(p, x.pool)
 			if err := world.store.Open(lockerkit.Deaf{}); err != nil {
 				panic(err)

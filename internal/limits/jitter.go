@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// repeatable is set for good by RepeatJitter.
-var repeatable atomic.Bool
+// repeating counts the calls of RepeatJitter that have not ended.
+var repeating atomic.Int32
 
 // grain is more than Apart adds to the times of a run, so that jitter does not
 // follow from that.
@@ -18,20 +18,21 @@ const grain = 100 * time.Microsecond
 // apart counts the calls of Apart since the last RepeatJitter.
 var apart atomic.Int64
 
-// RepeatJitter is for tests. From now on the jitter of this program follows from
-// the time, and Apart counts from 0. A run in a testing/synctest bubble that
-// begins with RepeatJitter then repeats.
-func RepeatJitter() {
-	repeatable.Store(true)
+// RepeatJitter is for tests. Until end is called, the jitter of this program
+// follows from the time, and Apart counts, from 0. A run in a testing/synctest
+// bubble that begins with RepeatJitter then repeats.
+func RepeatJitter() (end func()) {
+	repeating.Add(1)
 	apart.Store(0)
+	return func() { repeating.Add(-1) }
 }
 
-// Apart returns d, for a timer that is set now. After RepeatJitter it returns
+// Apart returns d, for a timer that is set now. With RepeatJitter it returns
 // some nanoseconds more, each time other ones. Timers that are set at once for
 // the same d then fire in their order. A testing/synctest bubble lets those of
 // one instant fire in a random order.
 func Apart(d time.Duration) time.Duration {
-	if !repeatable.Load() {
+	if repeating.Load() == 0 {
 		return d
 	}
 	return max(d, d+time.Duration(apart.Add(1))) // d may be for ever
@@ -40,7 +41,7 @@ func Apart(d time.Duration) time.Duration {
 // Jitter returns a random duration of at least 0 and less than d, which is
 // above 0.
 func Jitter(d time.Duration) time.Duration {
-	if !repeatable.Load() {
+	if repeating.Load() == 0 {
 		return rand.N(d)
 	}
 	h := fnv.New64a()

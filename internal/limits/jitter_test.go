@@ -25,9 +25,6 @@ func TestJitterIsWithinItsBounds(t *testing.T) {
 	}
 }
 
-// repeats is whether RepeatJitter was called, as with -count=2.
-var repeats bool
-
 func TestJitterRepeatsInABubble(t *testing.T) {
 	draw := func() (js []time.Duration) {
 		synctest.Test(t, func(*testing.T) {
@@ -38,14 +35,13 @@ func TestJitterRepeatsInABubble(t *testing.T) {
 		})
 		return js
 	}
-	if !repeats && slices.Equal(draw(), draw()) {
-		t.Error("jitter repeats before RepeatJitter")
-	}
-	limits.RepeatJitter()
-	repeats = true
+	end := limits.RepeatJitter()
 	js := draw()
 	if !slices.Equal(js, draw()) {
 		t.Error("jitter does not repeat")
+	}
+	if end(); slices.Equal(draw(), draw()) {
+		t.Error("jitter repeats without RepeatJitter")
 	}
 	slices.Sort(js)
 	if js[10] > 300*time.Millisecond || js[89] < 700*time.Millisecond {
@@ -54,8 +50,7 @@ func TestJitterRepeatsInABubble(t *testing.T) {
 }
 
 func TestTimersThatAreSetAtOnceFireInTheirOrder(t *testing.T) {
-	limits.RepeatJitter()
-	repeats = true
+	defer limits.RepeatJitter()()
 	synctest.Test(t, func(*testing.T) {
 		var mu sync.Mutex
 		var fired []int
