@@ -105,7 +105,7 @@ func (w *Worker) section(p plan, got judge.Record, lease Lease) error {
 	s := &section{Worker: w, plan: p, lease: lease, end: judge.Record{Kind: judge.KindEnd, N: got.N, Key: got.Key}}
 	token, err := lease.Token(context.Background())
 	if err != nil && !errors.Is(err, ErrNoToken) {
-		s.end.Err = err.Error()
+		got.Err, s.end.Err = err.Error(), err.Error()
 	}
 	got.Kind, got.Token, got.Until = judge.KindGot, token, judge.Stamp(lease.Deadline())
 	if err := w.Diary.Write(got); err != nil {

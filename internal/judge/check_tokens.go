@@ -32,7 +32,7 @@ func (v *Verdict) tokens(h *History) {
 		v.distinct(visits)
 		v.permitTokens(h, visits)
 		for _, x := range visits {
-			bare := x.token == 0 && x.role() != Reader
+			bare := x.token == 0 && !x.untold && x.role() != Reader
 			held := x.exit != 0 && x.lost == 0 && (x.until == 0 || x.until >= x.got)
 			unfenced := bare && held // until its release
 			if unfenced && x.freed == 0 && !x.closing {

@@ -20,6 +20,7 @@ type visit struct {
 	asked, bound int64
 	got          int64 // when the wait ended, with the key or without
 	token        uint64
+	untold       bool // the store did not answer which token it is
 	err          string
 	has          bool // whether it got the key
 
@@ -139,7 +140,8 @@ func readLife(l Life) *lifetime {
 			v := &visit{
 				lifetime: t, nth: r.N, key: r.Key, asked: r.Asked, bound: r.Bound, got: r.At,
 				token: r.Token, err: r.Err, limit: r.Limit, cart: r.Cart,
-				has: r.Kind == KindGot, until: r.Until, held: r.At, closing: r.Closing,
+				has: r.Kind == KindGot, untold: r.Kind == KindGot && r.Err != "",
+				until: r.Until, held: r.At, closing: r.Closing,
 			}
 			t.visits = append(t.visits, v)
 			byNumber[r.N] = v

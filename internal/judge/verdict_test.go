@@ -76,6 +76,8 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 			spoil(two, func(x *visit) { x.until = 204 })), ""},
 		"a turn has no token": {told(nil,
 			spoil(one, func(x *visit) { x.token, x.wrote = 0, 0 })), tokenOrder},
+		"the store does not answer which token a turn has": {told(nil,
+			spoil(one, func(x *visit) { x.token, x.wrote, x.untold = 0, 0, true })), ""},
 		"a turn that was lost has none": {told(nil,
 			spoil(one, func(x *visit) { x.token, x.wrote, x.lost, x.until = 0, 0, 105, 105 })), ""},
 		"a turn that had ended before it began has none": {told(nil,
