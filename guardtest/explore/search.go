@@ -152,7 +152,8 @@ func (x *search) run(p plan) *result {
 	done := make(chan struct{})
 	go func() { // ends with the run; if that stands still, never
 		defer close(done)
-		defer limits.RepeatJitter()()
+		end := limits.RepeatJitter()
+		defer end()
 		defer func() {
 			if r := recover(); r != nil {
 				left.Store(fmt.Sprint(r))

@@ -50,7 +50,8 @@ func TestJitterRepeatsInABubble(t *testing.T) {
 }
 
 func TestTimersThatAreSetAtOnceFireInTheirOrder(t *testing.T) {
-	defer limits.RepeatJitter()()
+	end := limits.RepeatJitter()
+	defer end()
 	synctest.Test(t, func(*testing.T) {
 		var mu sync.Mutex
 		var fired []int
