@@ -78,9 +78,9 @@ func TestInAClusterARawKeyAndItsQueueShareANode(t *testing.T) {
 	}
 }
 
-// handsOver releases c, for which next waits. A slow machine may let next leave
-// the queue meanwhile, or may not hear yet. Then handsOver does that again, with
-// new claims.
+// handsOver releases c, for which next waits. On a slow machine next may have
+// left the queue meanwhile, or may not hear yet. Then handsOver does that
+// again, with new claims.
 func handsOver(t *testing.T, l locker.Locker, c, next *locker.Claim) {
 	t.Helper()
 	for out := patience(); ; {
