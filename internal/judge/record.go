@@ -47,7 +47,7 @@ type Record struct {
 	// freed records that its release failed at At.
 	Taken bool `json:"taken,omitempty"` // another holder had the key, or it was gone
 
-	Err string `json:"err,omitempty"` // in got: the store did not answer which token it is
+	Err string `json:"err,omitempty"` // what failed; in got, the request for its token
 
 	// began, undone and result record a call whose result is kept.
 	Name   string `json:"name,omitempty"`   // its key

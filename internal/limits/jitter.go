@@ -20,7 +20,7 @@ var apart atomic.Int64
 
 // RepeatJitter is for tests. Until end is called, the jitter of this program
 // follows from the time, and Apart counts, from 0. A run in a testing/synctest
-// bubble that begins with RepeatJitter then repeats.
+// bubble then repeats.
 func RepeatJitter() (end func()) {
 	repeating.Add(1)
 	apart.Store(0)

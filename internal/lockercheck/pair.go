@@ -164,8 +164,8 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) (a locker.Answer) {
 func (p *pair) again(s *side, c *locker.Claim, t *locker.Try) locker.Answer {
 	last, looked := p.seen[c.Owner]
 	a := p.try(s, c, *t)
-	late := looked && time.Since(last) > locker.LookEvery
-	if late && t.Wait && !a.Acquired && !a.Queued && a.Record == "" {
+	unseen := looked && time.Since(last) > locker.LookEvery
+	if unseen && t.Wait && !a.Acquired && !a.Queued && a.Record == "" {
 		old := *c
 		*c, t.Queued = *s.anew(&old), false
 	}
