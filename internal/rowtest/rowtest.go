@@ -1,6 +1,7 @@
-// Package rowtest tests a store of package rowlocker that has no clock. Each
-// process measures a time from its first sight of a row there, so what a row
-// says must end also for those who have never seen the row before.
+// Package rowtest tests a store of package rowlocker with more than the two
+// processes of lockertest. In a store without a clock, each process measures a
+// time from its first sight of a row. What a row says must end also for those
+// who have never seen it before.
 package rowtest
 
 import (
@@ -28,6 +29,62 @@ func Run(t *testing.T, newStore func(t *testing.T) (process func() locker.Locker
 			recordsEnd(t, newStore(t), value)
 		})
 	}
+	t.Run("who comes while others pass the key on gets it", func(t *testing.T) {
+		t.Parallel()
+		LatecomersGetTheKey(t, newStore(t))
+	})
+}
+
+// LatecomersGetTheKey has two processes hand a key to and fro, each with a
+// claim that waits next. A third knows the row as it was before the first
+// hand-over when its claim joins the queue. So no owner of the key hears of it.
+func LatecomersGetTheKey(t *testing.T, process func() locker.Locker) {
+	t.Helper()
+	in(t, process(), func(a locker.Locker) {
+		in(t, process(), func(b locker.Locker) {
+			in(t, process(), func(late locker.Locker) {
+				joinsLate(t, [2]locker.Locker{a, b}, late)
+			})
+		})
+	})
+}
+
+func joinsLate(t *testing.T, both [2]locker.Locker, late locker.Locker) {
+	t.Helper()
+	own, next, comes := claim(time.Minute, false), claim(time.Minute, false), claim(time.Minute, false)
+	waits := func(l locker.Locker, c *locker.Claim, try locker.Try) locker.Answer {
+		t.Helper()
+		try.Wait = true
+		a, err := l.Acquire(t.Context(), c, try)
+		if err != nil || !a.Acquired && !a.Queued {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		return a
+	}
+	pass := func(turn int) (again *locker.Claim) {
+		t.Helper()
+		again = claim(time.Minute, false)
+		r, err := both[turn%2].Release(t.Context(), own, locker.End{Next: again})
+		if err != nil || !r.Handed || !r.Queued {
+			t.Fatalf("turn %d: %+v, %v", turn, r, err)
+		}
+		return again
+	}
+	waits(both[0], own, locker.Try{})
+	waits(both[1], next, locker.Try{})
+	if acquires(t, late, comes) { // it knows the row from now on
+		t.Fatal("two own the key")
+	}
+	own, next = next, pass(0)
+	waits(late, comes, locker.Try{})
+	for turn := 1; turn < 100; turn++ {
+		waits(both[turn%2], own, locker.Try{Queued: true})
+		own, next = next, pass(turn)
+		if waits(late, comes, locker.Try{Queued: true}).Acquired {
+			return
+		}
+	}
+	t.Error("a claim that joined the queue waits while the key is handed over 99 times")
 }
 
 // in opens l for do.

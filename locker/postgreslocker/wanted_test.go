@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/rowtest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -40,4 +41,12 @@ func TestANewOwnerHearsOfAClaimThatKnewTheOneBefore(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the owner does not learn that somebody waits")
 	}
+}
+
+// PostgreSQL's messages bring the tickets that stand beside a row.
+func TestWhoComesWhileOthersPassTheKeyOnGetsIt(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	table := postgreslocker.WithTable(tableOf(a))
+	rowtest.LatecomersGetTheKey(t, func() locker.Locker { return postgreslocker.New(pool(t), table) })
 }

@@ -28,6 +28,7 @@ type wire struct {
 	Record *record  `json:"r,omitempty"`
 	Revoke bool     `json:"x,omitempty"` // this write has taken the key from somebody
 	Beside bool     `json:"b,omitempty"` // shares stand beside a row that was open
+	Unsure int      `json:"u,omitempty"` // see row
 
 	open  bool   // opened stands in front of the '/'
 	value []byte // that says this
@@ -90,7 +91,7 @@ func decode(src *Row, t *Traits, sights *memory, now int64) *row {
 
 // fill sets what stands in the value of a row. at returns when something ends.
 func (r *row) fill(w *wire, src *Row, at func(since, length int64) term) {
-	r.open, r.closing, r.revokes = w.open, w.Beside, w.Revoke
+	r.open, r.closing, r.revokes, r.unsure = w.open, w.Beside, w.Revoke, w.Unsure
 	r.token = tokenOf(src.Version, w.Token)
 	r.owners, r.queue = slices.Clone(w.Owners), slices.Clone(w.Queue)
 	r.held = r.alone() != nil
@@ -183,12 +184,18 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	var queue []waiter
 	queue, main.Drop = r.merged(stay)
+	if r.verify && (t.Members || len(main.Drop) == len(r.tickets)) {
+		main.Alone = true
+	}
 	if own := r.alone(); own != nil && len(queue) == 0 {
 		main.Unaware = own.Inst
 	}
 	w := &wire{
 		Token: r.token, Owners: owners, Queue: queue, Record: r.remembered(), open: name == opened,
 		Beside: stays && name != opened, Revoke: len(r.revoked) > 0,
+	}
+	if t.Tickets && !main.Alone {
+		w.Unsure = r.unsure + len(r.heirs)
 	}
 	main.HeldFor, main.KeepFor = r.spans(name, t)
 	if r.record.dirty {

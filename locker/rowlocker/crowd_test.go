@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/rowtest"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -180,5 +181,16 @@ func TestAShareThatHasEndedDoesNotBeginAgain(t *testing.T) {
 	m.tidy("k", ended)
 	if r := decode(&src, traits, m, 13e6); !ended.free() || !r.free() {
 		t.Errorf("%+v, and later %+v, want nobody", ended.owners, r.owners)
+	}
+}
+
+func TestWhoComesWhileOthersPassTheKeyOnGetsIt(t *testing.T) {
+	for _, clock := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			rowtest.LatecomersGetTheKey(t, func() locker.Locker {
+				return New(memTickets{memPulse{memEars{&memRows{w: w, clock: clock, members: true}}}})
+			})
+		})
 	}
 }

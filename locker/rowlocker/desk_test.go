@@ -434,3 +434,15 @@ func TestAReleaseDoesNotWaitForAnAcquireThatHasSteppedBack(t *testing.T) {
 		})
 	}
 }
+
+func TestATaskThatStepsBackComesAgainSoonThoughTheStoreIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for tries := 2; tries < 100; tries++ {
+			x := &task{tries: tries}
+			x.stepBack(time.Second, false)
+			if pause := time.Until(x.after); x.after.IsZero() || pause > againMost {
+				t.Fatalf("after %d tries it comes again in %v", tries, pause)
+			}
+		}
+	})
+}

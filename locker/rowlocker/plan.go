@@ -8,9 +8,15 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// closeTries is how often who closes an open row may be refused because others
-// come and go beside it.
-const closeTries = 3
+const (
+	// exactTries is how often a write that could go without it may be refused
+	// because others come and go beside the row.
+	exactTries = 3
+	// unsureMax is how many claims may get a key ahead of one whose ticket no
+	// owner knows. The message about a ticket may reach an owner that has just
+	// handed the key over, and its heirs hear nothing of the ticket.
+	unsureMax = 16
+)
 
 // plan returns the Change that carries out what a task has made of its row, or
 // nil if the row must be read first.
@@ -21,10 +27,14 @@ func (d *desk) plan(t *task) *Change {
 	if c := d.joinOf(t); c != nil {
 		return c
 	}
+	if t.sure {
+		t.r.unsure = 0
+	}
+	t.r.verify = t.r.unsure >= unsureMax && len(t.r.heirs) > 0 && t.tries <= exactTries
 	c := d.changeOf(t)
 	main := &c.Rows[0]
 	closes := t.r.open && len(main.Value) > 0 && main.Value[0] == '/'
-	if closes && t.tries <= closeTries {
+	if closes && t.tries <= exactTries {
 		main.Alone = true // all who share the key are told
 	}
 	queues := slices.ContainsFunc(t.qs, func(q *request) bool { return q.next != "" })

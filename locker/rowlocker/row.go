@@ -39,6 +39,9 @@ type row struct {
 	open bool // the row says: shared, nobody waits; shares come and go beside it
 	held bool // the row began with an owner id
 
+	unsure int  // owners that got the key since a write that no ticket could escape
+	verify bool // the next write is such a one: a ticket that r lacks refuses it
+
 	closing bool     // it was open: shares stand beside it still
 	shared  []string // owners with a limit above 1, as they were read
 

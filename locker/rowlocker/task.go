@@ -86,8 +86,9 @@ func (t *task) asks(owner string) bool {
 	return slices.ContainsFunc(t.qs, func(q *request) bool { return q.verb == acquire && q.owner == owner })
 }
 
-// againMost is the longest pause before a change is sent again that nothing
-// seems to refuse.
+// againMost is the longest pause of a task that steps back, also if the store is
+// slow: claims that look wait with the task, and one of them may own the key by
+// now.
 const againMost = 50 * time.Millisecond
 
 // stepBack puts off a task that was refused after a request that took so long.
@@ -95,10 +96,7 @@ func (t *task) stepBack(took time.Duration, unchanged bool) {
 	if t.tries < 2 || !unchanged && !t.acquires() {
 		return
 	}
-	pause := took << min(t.tries-1, 4)
-	if unchanged {
-		pause = min(pause, againMost)
-	}
+	pause := min(took<<min(t.tries-1, 4), againMost)
 	t.have = unchanged // else what the refusal told will be old
 	t.after = time.Now().Add(limits.Jitter(pause + 1))
 }
