@@ -147,6 +147,7 @@ func expectTraffic(t *testing.T, what string, p *redistest.Proxy, roundTrips, sc
 }
 
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
+	t.Parallel() // it waits for the end of an offer
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	l := open(t, rdb)

@@ -104,7 +104,7 @@ test_module() {
   [[ -z $short ]] || flags+=(-short)
   # The small set has one server, and each check of the store's suite once; a proof takes long. Of four packages at a
   # time two mostly wait.
-  [[ $set != small ]] || { packages=$small; flags+=(-p 4 -skip 'Sentinel|Cluster|Replica|Prove|Conformance[IW]|/cluster'); }
+  [[ $set != small ]] || { packages=$small; flags+=(-p 4 -skip 'Sentinel|Cluster|Replica|Prove|Conformance[IW]|/[cC]luster|/Sentinel'); }
   [[ $set != nightly ]] || flags+=(-count=1 "-shuffle=$GUARD_SEED" -timeout 40m -skip '^TestSim') # see step_sim
   [[ -z $short ]] || export GORACE=atexit_sleep_ms=100 # by default each test binary sleeps for 1 s at its end
   # By the environment, so that programs which tests build share what is compiled.
