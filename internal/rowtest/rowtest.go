@@ -7,6 +7,7 @@ package rowtest
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,64 @@ func Run(t *testing.T, newStore func(t *testing.T) (process func() locker.Locker
 		t.Parallel()
 		LatecomersGetTheKey(t, newStore(t))
 	})
+	t.Run("an owner hears of who knew the one before", func(t *testing.T) {
+		t.Parallel()
+		OwnersHear(t, newStore(t))
+	})
+}
+
+// OwnersHear has a claim join the queue that takes the owner before for the
+// owner, so that the message goes there. The owner must hear of it by then that
+// the claim has looked, or it would keep the key for its own calls.
+func OwnersHear(t *testing.T, process func() locker.Locker) {
+	t.Helper()
+	hears := &ears{}
+	b := process()
+	if err := b.Open(hears); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close(context.WithoutCancel(t.Context())) }()
+	in(t, process(), func(a locker.Locker) {
+		in(t, process(), func(late locker.Locker) {
+			own, next, comes := claim(time.Minute, false), claim(time.Minute, false), claim(time.Minute, false)
+			if !acquires(t, a, own) || acquires(t, late, comes) { // which knows the row from now on
+				t.Fatal("the first to come does not own the key alone")
+			}
+			waits(t, b, next, locker.Try{})
+			if r, err := a.Release(t.Context(), own, locker.End{}); err != nil || !r.Handed {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if !waits(t, b, next, locker.Try{Queued: true}).Acquired {
+				t.Fatal("the key was not handed over")
+			}
+			hears.wanted.Store(false)
+			waits(t, late, comes, locker.Try{})
+			testguard.Eventually(t, "the owner hears", func() bool {
+				waits(t, late, comes, locker.Try{Queued: true})
+				return hears.wanted.Load()
+			})
+		})
+	})
+}
+
+// ears are a Waker that notes that others wait for a key.
+type ears struct {
+	lockerkit.Deaf
+
+	wanted atomic.Bool
+}
+
+func (e *ears) Wanted(string) { e.wanted.Store(true) }
+
+// waits lets c wait for its key, which it may own already.
+func waits(t *testing.T, l locker.Locker, c *locker.Claim, try locker.Try) locker.Answer {
+	t.Helper()
+	try.Wait = true
+	a, err := l.Acquire(t.Context(), c, try)
+	if err != nil || !a.Acquired && !a.Queued {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	return a
 }
 
 // LatecomersGetTheKey has two processes hand a key to and fro, each with a
@@ -52,15 +111,6 @@ func LatecomersGetTheKey(t *testing.T, process func() locker.Locker) {
 func joinsLate(t *testing.T, both [2]locker.Locker, late locker.Locker) {
 	t.Helper()
 	own, next, comes := claim(time.Minute, false), claim(time.Minute, false), claim(time.Minute, false)
-	waits := func(l locker.Locker, c *locker.Claim, try locker.Try) locker.Answer {
-		t.Helper()
-		try.Wait = true
-		a, err := l.Acquire(t.Context(), c, try)
-		if err != nil || !a.Acquired && !a.Queued {
-			t.Fatalf("%+v, %v", a, err)
-		}
-		return a
-	}
 	pass := func(turn int) (again *locker.Claim) {
 		t.Helper()
 		again = claim(time.Minute, false)
@@ -70,17 +120,17 @@ func joinsLate(t *testing.T, both [2]locker.Locker, late locker.Locker) {
 		}
 		return again
 	}
-	waits(both[0], own, locker.Try{})
-	waits(both[1], next, locker.Try{})
+	waits(t, both[0], own, locker.Try{})
+	waits(t, both[1], next, locker.Try{})
 	if acquires(t, late, comes) { // it knows the row from now on
 		t.Fatal("two own the key")
 	}
 	own, next = next, pass(0)
-	waits(late, comes, locker.Try{})
+	waits(t, late, comes, locker.Try{})
 	for turn := 1; turn < 100; turn++ {
-		waits(both[turn%2], own, locker.Try{Queued: true})
+		waits(t, both[turn%2], own, locker.Try{Queued: true})
 		own, next = next, pass(turn)
-		if waits(late, comes, locker.Try{Queued: true}).Acquired {
+		if waits(t, late, comes, locker.Try{Queued: true}).Acquired {
 			return
 		}
 	}

@@ -67,6 +67,7 @@ func decode(src *Row, t *Traits, sights *memory, now int64) *row {
 		r.now, r.seq, stamp = now, src.Version, src.Version
 		base = func(since int64) int64 { return sights.first(src.Key, since, now) }
 	}
+	r.wrote = stamp
 	at := func(since, length int64) term {
 		if since == 0 {
 			since = stamp
@@ -298,6 +299,7 @@ func (r *row) merged(stay map[string]bool) (queue []waiter, drop []Ticket) {
 				stay[w.Owner] = true
 				continue
 			}
+			w.Told = ""
 		}
 		queue = append(queue, w)
 	}

@@ -184,13 +184,17 @@ func TestAShareThatHasEndedDoesNotBeginAgain(t *testing.T) {
 	}
 }
 
-func TestWhoComesWhileOthersPassTheKeyOnGetsIt(t *testing.T) {
+func TestATicketIsFoundOfWhichNoOwnerHears(t *testing.T) {
 	for _, clock := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			rowtest.LatecomersGetTheKey(t, func() locker.Locker {
-				return New(memTickets{memPulse{memEars{&memRows{w: w, clock: clock, members: true}}}})
+		for _, test := range []func(t *testing.T, process func() locker.Locker){
+			rowtest.LatecomersGetTheKey, rowtest.OwnersHear,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				test(t, func() locker.Locker {
+					return New(memTickets{memPulse{memEars{&memRows{w: w, clock: clock, members: true}}}})
+				})
 			})
-		})
+		}
 	}
 }

@@ -75,8 +75,8 @@ func (d *desk) memberOf(t *task) *Change {
 }
 
 // joinOf returns the Change of a task that only joins the queue of a key which
-// one claim owns, or nil. A claim that comes again at its place joins by a
-// swap, because who hands the key over must know of it.
+// one claim owns, or nil. A claim that comes again at its place, or that nobody
+// has heard of, joins by a swap, because who hands the key over must know of it.
 func (d *desk) joinOf(t *task) *Change {
 	r := t.r
 	own := r.alone()
@@ -85,10 +85,13 @@ func (d *desk) joinOf(t *task) *Change {
 		return nil
 	}
 	q := t.qs[0]
-	if q.verb != acquire || q.recall || q.try.Place != 0 || !t.results[0].queued {
+	there := slices.ContainsFunc(r.tickets, func(t Ticket) bool { return t.Name == q.owner })
+	if q.verb != acquire || q.recall || q.try.Place != 0 || !t.results[0].queued || there {
 		return nil
 	}
-	value, err := json.Marshal(q.waiter(0, 0))
+	w := q.waiter(0, 0)
+	w.Told = own.Inst
+	value, err := json.Marshal(w)
 	if err != nil {
 		return nil
 	}

@@ -19,6 +19,7 @@ const touch = 400 * time.Millisecond
 // places.
 type row struct {
 	version int64 // changes with each write; 0: there is no row
+	wrote   int64 // the stamp of the last write
 	tag     string
 	token   int64 // first of the last block of tokens; below 0 see block
 	owners  []share
@@ -103,6 +104,7 @@ type waiter struct {
 	Fencing bool            `json:"x,omitempty"`
 	Recall  bool            `json:"y,omitempty"`
 	Holder  json.RawMessage `json:"h"`
+	Told    string          `json:"t,omitempty"` // of a ticket: the instance that owned the key and was told of it
 
 	beside bool // has a ticket, named by Owner
 }
@@ -353,7 +355,7 @@ func (r *row) acquire(q *request) result {
 			w.Seen, w.Since, w.beside, r.dirty = r.now, 0, false, true
 		}
 		res.queued, res.place = true, w.Place
-		if res.lingers { // law 4: the message may have been lost
+		if res.lingers || r.unheard(own, w) { // law 4: the message may have been lost
 			r.joined, r.dirty = true, true
 		}
 	case own != nil && own.Owner == stranger:
@@ -361,6 +363,13 @@ func (r *row) acquire(q *request) result {
 		res.queued, res.place = true, r.enqueue(q)
 	}
 	return res
+}
+
+// unheard reports whether own, who owns the key alone, may not know that anybody
+// waits: it got the key later than w its ticket, or another was told of that.
+func (r *row) unheard(own *share, w *waiter) bool {
+	return own != nil && w.beside && (w.Since < r.wrote || w.Told != own.Inst) &&
+		!slices.ContainsFunc(r.queue, func(w waiter) bool { return !w.beside && r.alive(w) })
 }
 
 // enqueue puts the claim of q into the queue, behind those with its place, and
