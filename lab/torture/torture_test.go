@@ -158,7 +158,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		"leak":       {"C8", "-for 3s -faults none"},
 
 		"freecrowd":   {"C3", "-roles reader,writer"},
-		"nostay":      {"C3", "-roles reader,permit,writer -long 50"},
+		"nostay":      {"C3 C5", "-roles reader,permit,writer -long 50"},
 		"permittoken": {"C2", "-roles permit"},
 		"onemore":     {"C3", "-roles permit"},
 		"halfcart":    {"C3", "-roles cart"},
