@@ -40,9 +40,10 @@ func Run(t *testing.T, newStore func(t *testing.T) (process func() locker.Locker
 	})
 }
 
-// OwnersHear has a claim join the queue that takes the owner before for the
-// owner, so that the message goes there. The owner must hear of it by then that
-// the claim has looked, or it would keep the key for its own calls.
+// OwnersHear has a claim join the queue that mistakes the previous owner for
+// the present one, so that the message goes there. The present one must hear of
+// it by the time the claim has looked, or it would keep the key for its own
+// calls.
 func OwnersHear(t *testing.T, process func() locker.Locker) {
 	t.Helper()
 	hears := &ears{}

@@ -185,9 +185,7 @@ func encode(key string, r *row, t *Traits) []Row {
 	}
 	var queue []waiter
 	queue, main.Drop = r.merged(stay)
-	if r.verify && (t.Members || len(main.Drop) == len(r.tickets)) {
-		main.Alone = true
-	}
+	main.Alone = main.Alone || r.verify
 	if own := r.alone(); own != nil && len(queue) == 0 {
 		main.Unaware = own.Inst
 	}

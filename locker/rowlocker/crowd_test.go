@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/rowtest"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -196,5 +197,51 @@ func TestATicketIsFoundOfWhichNoOwnerHears(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Three processes pass the key on by tickets, so that each owner knows one that
+// is newer than the ticket of which nobody knows.
+func TestAnOlderTicketIsFoundToo(t *testing.T) {
+	for _, clock := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ls, _ := peers(t, 4, func(m *memRows) *Locker {
+				m.members, m.clock = true, clock
+				return New(memTickets{memPulse{memEars{m}}})
+			})
+			acquire := func(l *Locker, c *locker.Claim, try locker.Try) locker.Answer {
+				a, err := l.Acquire(t.Context(), c, try)
+				if synctest.Wait(); err != nil {
+					t.Fatal(err)
+				}
+				return a
+			}
+			var owns []*locker.Claim // in the order in which they get the key
+			joins := func(l *Locker) {
+				c := wants('c', 1)
+				c.Owner = lockerkit.NewID()
+				owns = append(owns, c)
+				acquire(l, c, waits)
+			}
+			for _, l := range ls[:3] {
+				joins(l)
+			}
+			late := wants('l', 1)
+			acquire(ls[3], late, locker.Try{}) // it knows the row from now on
+			for turn := range 100 {
+				l := ls[turn%3]
+				if r, err := l.Release(t.Context(), owns[turn], locker.End{}); err != nil || !r.Handed {
+					t.Fatalf("turn %d: %+v, %v, want the key to be handed over", turn, r, err)
+				}
+				if turn == 0 {
+					acquire(ls[3], late, waits)
+				}
+				joins(l)
+				if acquire(ls[3], late, looks).Acquired {
+					return
+				}
+			}
+			t.Errorf("clock %v: a claim waits while the key is handed over 100 times", clock)
+		})
 	}
 }

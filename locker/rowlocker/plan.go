@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// exactTries is how often a write that could go without it may be refused
-	// because others come and go beside the row.
-	exactTries = 3
+	// closeTries is how often who closes an open row may be refused because
+	// others come and go beside it.
+	closeTries = 3
 	// unsureMax is how many claims may get a key ahead of one whose ticket no
 	// owner knows. The message about a ticket may reach an owner that has just
 	// handed the key over, and its heirs hear nothing of the ticket.
@@ -27,20 +27,27 @@ func (d *desk) plan(t *task) *Change {
 	if c := d.joinOf(t); c != nil {
 		return c
 	}
-	if t.sure {
+	if t.sure && !t.glanced {
 		t.r.unsure = 0
 	}
-	t.r.verify = t.r.unsure >= unsureMax && len(t.r.heirs) > 0 && t.tries <= exactTries
+	misses := t.r.unsure > 0 && len(t.r.tickets) > 0 // Alone would pass over an older one
+	if t.r.unsure >= unsureMax && len(t.r.heirs) > 0 {
+		if misses && !t.sure {
+			return nil
+		}
+		t.r.verify = !misses
+	}
 	c := d.changeOf(t)
 	main := &c.Rows[0]
 	closes := t.r.open && len(main.Value) > 0 && main.Value[0] == '/'
-	if closes && t.tries <= exactTries {
+	if closes && t.tries <= closeTries {
 		main.Alone = true // all who share the key are told
 	}
 	queues := slices.ContainsFunc(t.qs, func(q *request) bool { return q.next != "" })
 	over := slices.ContainsFunc(t.r.settled, t.r.over)
-	if !t.sure && (t.r.closing || t.r.open && (main.Alone || queues || over) || closes) {
-		return nil // who shares the key must be known exactly
+	if !t.sure && (t.r.closing || t.r.open && (main.Alone || queues || over) || closes ||
+		t.r.held && main.Alone && misses) {
+		return nil // who shares the key, or waits for it, must be known exactly
 	}
 	return c
 }
@@ -105,6 +112,9 @@ func (d *desk) joinOf(t *task) *Change {
 // changeOf returns the Change that writes the row of a task, and tells it to
 // those whom it concerns.
 func (d *desk) changeOf(t *task) *Change {
+	if len(t.r.heirs) == 0 && t.r.unheard() { // this write puts their tickets into the row
+		t.r.joined = true
+	}
 	c := &Change{Rows: encode(t.key, t.r, &d.traits), Loose: t.r.loose()}
 	if _, hears := d.rows.(Ears); !hears {
 		return c

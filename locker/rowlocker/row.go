@@ -104,7 +104,7 @@ type waiter struct {
 	Fencing bool            `json:"x,omitempty"`
 	Recall  bool            `json:"y,omitempty"`
 	Holder  json.RawMessage `json:"h"`
-	Told    string          `json:"t,omitempty"` // of a ticket: the instance that owned the key and was told of it
+	Told    string          `json:"t,omitempty"` // of a ticket: the owner's instance, as that of w knew it
 
 	beside bool // has a ticket, named by Owner
 }
@@ -347,7 +347,7 @@ func (r *row) acquire(q *request) result {
 	if own != nil {
 		res.holder, res.lingers = own.Holder, own.Lingers
 	}
-	at := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
+	at, unheard := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner }), r.unheard()
 	switch {
 	case at >= 0 && r.alive(r.queue[at]):
 		w := &r.queue[at]
@@ -355,7 +355,7 @@ func (r *row) acquire(q *request) result {
 			w.Seen, w.Since, w.beside, r.dirty = r.now, 0, false, true
 		}
 		res.queued, res.place = true, w.Place
-		if res.lingers || r.unheard(own, w) { // law 4: the message may have been lost
+		if res.lingers || unheard { // law 4: the message may have been lost
 			r.joined, r.dirty = true, true
 		}
 	case own != nil && own.Owner == stranger:
@@ -365,11 +365,18 @@ func (r *row) acquire(q *request) result {
 	return res
 }
 
-// unheard reports whether own, who owns the key alone, may not know that anybody
-// waits: it got the key later than w its ticket, or another was told of that.
-func (r *row) unheard(own *share, w *waiter) bool {
-	return own != nil && w.beside && (w.Since < r.wrote || w.Told != own.Inst) &&
-		!slices.ContainsFunc(r.queue, func(w waiter) bool { return !w.beside && r.alive(w) })
+// unheard reports whether an owner that is alone may not know that anybody
+// waits. Then no claim stands in the row itself. The row was written after a
+// ticket, or the process of the ticket has told another instance.
+func (r *row) unheard() bool {
+	own, missed := r.alone(), false
+	for _, w := range r.queue {
+		if own == nil || !w.beside && r.alive(w) {
+			return false
+		}
+		missed = missed || w.beside && (w.Since < r.wrote || w.Told != own.Inst)
+	}
+	return missed
 }
 
 // enqueue puts the claim of q into the queue, behind those with its place, and

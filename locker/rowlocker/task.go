@@ -47,6 +47,7 @@ type task struct {
 	src     Row
 	have    bool // src is set
 	sure    bool // src was read for these calls, by a load or a refusal
+	glanced bool // by a Glance: src may lack tickets
 	tries   int
 	after   time.Time // not to be tried before
 	refused bool      // a ticket was
@@ -86,7 +87,7 @@ func (t *task) asks(owner string) bool {
 	return slices.ContainsFunc(t.qs, func(q *request) bool { return q.verb == acquire && q.owner == owner })
 }
 
-// againMost is the longest pause of a task that steps back, also if the store is
+// againMost is the longest pause of a task that steps back, even if the store is
 // slow: claims that look wait with the task, and one of them may own the key by
 // now.
 const againMost = 50 * time.Millisecond
@@ -116,7 +117,7 @@ func (t *task) done(err error) {
 func (d *desk) knows(t *task, src Row) {
 	d.memory.same(&src)
 	src.read()
-	t.src, t.have, t.sure = src, true, true
+	t.src, t.have, t.sure, t.glanced = src, true, true, false
 	d.memory.clock(src.Now)
 	d.memory.keep(src)
 }
@@ -227,7 +228,8 @@ func (d *desk) load(ctx context.Context, all []*task) error {
 		return nil
 	}
 	read := d.rows.Load
-	if g, ok := d.rows.(Glancing); ok && !slices.ContainsFunc(which, func(t *task) bool { return !t.glances() }) {
+	g, glances := d.rows.(Glancing)
+	if glances = glances && !slices.ContainsFunc(which, func(t *task) bool { return !t.glances() }); glances {
 		read = g.Glance
 	}
 	rows, err := read(ctx, keys)
@@ -236,6 +238,7 @@ func (d *desk) load(ctx context.Context, all []*task) error {
 	}
 	for i, t := range which {
 		d.knows(t, rows[i])
+		t.glanced = glances
 	}
 	return nil
 }
