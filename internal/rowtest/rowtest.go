@@ -1,7 +1,7 @@
 // Package rowtest tests a store of package rowlocker with more than the two
 // processes of lockertest. In a store without a clock, each process measures a
-// time from its first sight of a row. What a row says must end also for those
-// who have never seen it before.
+// time from its first sight of a row. The times in a row must also end for a
+// process that has never seen the row before.
 package rowtest
 
 import (
@@ -30,11 +30,11 @@ func Run(t *testing.T, newStore func(t *testing.T) (process func() locker.Locker
 			recordsEnd(t, newStore(t), value)
 		})
 	}
-	t.Run("who comes while others pass the key on gets it", func(t *testing.T) {
+	t.Run("a claim that comes while others pass the key on gets it", func(t *testing.T) {
 		t.Parallel()
 		LatecomersGetTheKey(t, newStore(t))
 	})
-	t.Run("an owner hears of who knew the one before", func(t *testing.T) {
+	t.Run("an owner hears of a claim that knew the one before", func(t *testing.T) {
 		t.Parallel()
 		OwnersHear(t, newStore(t))
 	})

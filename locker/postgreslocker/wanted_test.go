@@ -43,14 +43,10 @@ func TestANewOwnerHearsOfAClaimThatKnewTheOneBefore(t *testing.T) {
 	}
 }
 
-// PostgreSQL's messages bring the tickets that stand beside a row, and the
-// server knows who is to be told of a new one.
-func TestATicketIsFoundThoughItsClaimKnowsNoOwner(t *testing.T) {
+// PostgreSQL's messages bring the tickets that stand beside a row.
+func TestALatecomerGetsTheKey(t *testing.T) {
 	t.Parallel()
-	for _, test := range []func(t *testing.T, process func() locker.Locker){
-		rowtest.LatecomersGetTheKey, rowtest.OwnersHear,
-	} {
-		a, _ := pair(t)
-		test(t, func() locker.Locker { return postgreslocker.New(pool(t), postgreslocker.WithTable(tableOf(a))) })
-	}
+	a, _ := pair(t)
+	table := postgreslocker.WithTable(tableOf(a))
+	rowtest.LatecomersGetTheKey(t, func() locker.Locker { return postgreslocker.New(pool(t), table) })
 }

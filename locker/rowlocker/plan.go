@@ -83,7 +83,7 @@ func (d *desk) memberOf(t *task) *Change {
 
 // joinOf returns the Change of a task that only joins the queue of a key which
 // one claim owns, or nil. A claim that comes again at its place, or that nobody
-// has heard of, joins by a swap, because who hands the key over must know of it.
+// has heard of, joins by a swap: whoever hands the key over must know of it.
 func (d *desk) joinOf(t *task) *Change {
 	r := t.r
 	own := r.alone()

@@ -87,9 +87,9 @@ func (t *task) asks(owner string) bool {
 	return slices.ContainsFunc(t.qs, func(q *request) bool { return q.verb == acquire && q.owner == owner })
 }
 
-// againMost is the longest pause of a task that steps back, even if the store is
-// slow: claims that look wait with the task, and one of them may own the key by
-// now.
+// againMost is the longest pause of a task that steps back, even if the store
+// is slow: claims that look wait with the task, and one of them may own the key
+// by now.
 const againMost = 50 * time.Millisecond
 
 // stepBack puts off a task that was refused after a request that took so long.
@@ -227,10 +227,9 @@ func (d *desk) load(ctx context.Context, all []*task) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	read := d.rows.Load
-	g, glances := d.rows.(Glancing)
-	if glances = glances && !slices.ContainsFunc(which, func(t *task) bool { return !t.glances() }); glances {
-		read = g.Glance
+	read, glanced := d.rows.Load, false
+	if g, ok := d.rows.(Glancing); ok && !slices.ContainsFunc(which, func(t *task) bool { return !t.glances() }) {
+		read, glanced = g.Glance, true
 	}
 	rows, err := read(ctx, keys)
 	if err != nil {
@@ -238,7 +237,7 @@ func (d *desk) load(ctx context.Context, all []*task) error {
 	}
 	for i, t := range which {
 		d.knows(t, rows[i])
-		t.glanced = glances
+		t.glanced = glanced
 	}
 	return nil
 }
