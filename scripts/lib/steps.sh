@@ -175,7 +175,7 @@ step_models() { model/run $([[ $set == nightly ]] || echo -quick); }
 step_demo() {
   local last port
   port=$(start_redis)
-  go run ./examples/flashsale -redis "redis://127.0.0.1:$port/0" -json | tee "$tmp/demo"
+  go run ./examples/flashsale -redis "redis://127.0.0.1:$port/0" -wait 1m -json | tee "$tmp/demo"
   last=$(tail -n 1 "$tmp/demo")
   [[ $last =~ \"sold\":\ ?500, && $last =~ \"oversold\":\ ?0, && $last =~ \"lost_updates\":\ ?0, ]]
 }
