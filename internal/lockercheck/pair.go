@@ -47,8 +47,9 @@ type pair struct {
 
 	breakStore func() (mend func()) // nil, except in a FaultyCheck
 
-	came []arrival            // the claims of this round, in the order in which they first came
-	seen map[string]time.Time // when the last answer of try came, by owner
+	came  []arrival            // the claims of this round, in the order in which they first came
+	seen  map[string]time.Time // when the last answer of try came, by owner
+	freed time.Time            // when the last hand-over had its answer
 
 	round   int           // the number of this round, for its keys
 	hearing time.Duration // how long this round listens for a message that might not come

@@ -76,10 +76,11 @@ func servesInOrder(p *pair) {
 	})
 }
 
-// notBefore fails if c, which waits on p.a, was granted its key too early. That
-// is before the queue could have lost the claims in front of it.
-func (p *pair) notBefore(c *locker.Claim, since time.Time, wrong string) {
-	if _, ok := p.a.ear.granted(c); ok && time.Since(since) < locker.QueueLife {
+// notBefore fails if c, which waits on p.a, was granted its key in front of
+// claims that were seen after the given time. A hand-over that comes later may
+// pass them over (law 6).
+func (p *pair) notBefore(c *locker.Claim, seen time.Time, wrong string) {
+	if _, ok := p.a.ear.granted(c); ok && p.freed.Sub(seen) < locker.LookEvery {
 		fail("%s; %s", wrong, p.saw(c.Key))
 	}
 }
@@ -90,6 +91,7 @@ func (p *pair) releaserComesLast(c, second, next *locker.Claim, order func()) er
 	p.b.ear.wakened(c.Key)
 	sent := time.Now()
 	r := p.release(p.a, c, next)
+	p.freed = time.Now()
 	if r.Handed && (!r.Queued || r.Place == 0) {
 		fail("Release that handed the key over: %+v, want next in the queue and its place", r)
 	}

@@ -147,7 +147,7 @@ func releasesAll(p *pair) {
 		}
 		nexts[3], nexts[4] = claim(cs[3].Key, long), claim(cs[4].Key, long)
 		released := p.releaseAll(p.a, cs, nexts)
-		if time.Since(start) >= locker.QueueLife { // those who wait may have left the queue
+		if time.Since(start) >= locker.LookEvery { // those who wait may be passed over (law 6)
 			return errTooSlow
 		}
 		for i, r := range released {

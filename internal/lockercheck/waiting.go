@@ -82,6 +82,7 @@ func (p *pair) handOver(from *side, c *locker.Claim, to *side, next *locker.Clai
 	to.ear.wakened(c.Key)
 	sent := time.Now()
 	r := p.release(from, c, nil)
+	p.freed = time.Now()
 	return p.served(to, next, r, sent)
 }
 

@@ -80,7 +80,8 @@ func TestALockerGoesOnWithTheNextMember(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, guard.ErrUnavailable) || time.Since(start) > patience {
+		held := errors.Is(err, guard.ErrNotAcquired) // by a claim before, which had no answer
+		if !held && !errors.Is(err, guard.ErrUnavailable) || time.Since(start) > patience {
 			t.Fatal(err)
 		}
 	}
