@@ -161,7 +161,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		"nostay":      {"C3 C5", "-roles reader,permit,writer -long 50"},
 		"permittoken": {"C2", "-roles permit"},
 		"onemore":     {"C3", "-roles permit"},
-		"halfcart":    {"C3", "-roles cart"},
+		"halfcart":    {"C3 C9", "-roles cart"},
 
 		"norecall": {"C12", "-roles once,writer -faults none"},
 		"norecord": {"C12", "-roles once,writer -faults none"},

@@ -133,7 +133,7 @@ func TestFault11AStoppedProcessIsToldAndItsLateWriteRefused(t *testing.T) {
 		}
 		break
 	}
-	if late > 1 && steady(t, goesOn) { // the loop may have been past its look
+	if late > 10 && steady(t, goesOn) { // 50 ms in which the lease's timer may have waited for a processor
 		t.Errorf("it worked %d times after it went on", late)
 	}
 	if said := a.Says("wrote"); said != "wrote false <nil>" {
