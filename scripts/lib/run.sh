@@ -48,7 +48,7 @@ select_changed() {
       *.md | docs/*.png | llms.txt) chosen+=" docs"; continue ;;
       .github/* | .gitignore | LICENSE) continue ;;
       model/*) needed models; continue ;;
-      internal/turns/*) needed models ;;
+      internal/turns/* | locker/rowlocker/*) needed models ;;
       examples/flashsale/*) needed browser ;;
       guardgen/guardvet/*) touched=("${every[@]}") ;; # it vets all modules
       guardgen/*) modules+=(examples) ;; # it generates code there

@@ -128,8 +128,7 @@ func (p *prover) run(ctx context.Context) error {
 	return p.compete(ctx)
 }
 
-// compete lets guards compete for some keys, and takes over what the judge says.
-// A machine that is too slow condemns no store, so the judge is patient.
+// compete lets guards compete. The judge is patient: no slow machine condemns a store.
 func (p *prover) compete(ctx context.Context) error {
 	rules := judge.Run{
 		Library: judge.Library{Name: "guard", Own: true, Tokens: true, Tells: true},
