@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -270,24 +269,6 @@ func (gt *gate) grants() (all []*grant) {
 		all = append(all, gt.crowd.grants...)
 	}
 	return all
-}
-
-// lose ends the grants of the key because the engine closes, and waits for
-// their renewals in flight until ctx ends.
-func (gt *gate) lose(ctx context.Context) {
-	for _, gr := range gt.grants() {
-		gr.lose(errClosedUnder)
-		gr.awaitRenewal(ctx)
-	}
-}
-
-// revoked records that the key may have been taken from owner by force.
-func (gt *gate) revoked(owner string) {
-	for _, gr := range gt.grants() {
-		if gr.bid.claim.Owner == owner {
-			gr.doubt()
-		}
-	}
 }
 
 // began records that t's turn begins.
@@ -647,7 +628,7 @@ func (gt *gate) releaseIdle() {
 		common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr,
 		waiting: waiting{idleReleaser: true},
 	}
-	gt.idleReleasers.add(gt.floor)
+	gt.idleReleasers.add(gr.idler.node, gt.floor)
 }
 
 // endIdle releases gr if gr is idle.

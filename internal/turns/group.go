@@ -24,7 +24,7 @@ import (
 // Each has the floor of its gate. All but the last have a grant that has not
 // begun.
 type Group struct {
-	engine *Engine
+	*gates
 	set    *Settings
 	events Events
 	inside func(key string) bool // whether the caller takes key without the group, and may have to wait
@@ -87,7 +87,7 @@ func quitAll(ws []waiter) {
 // fetch takes the next turns with one request. fetch blocks until the answer,
 // at most for a try limit.
 func (g *Group) fetch(ctx context.Context, p Patience) {
-	if g.engine.outages.on.Load() != 0 {
+	if g.outages.on.Load() != 0 {
 		return // a turn by itself knows what to do in an outage
 	}
 	g.ahead = g.floors(ctx, p)
@@ -102,13 +102,13 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 // floors takes the floors of the next gates, up to the first that is not free,
 // or the first key that is inside.
 func (g *Group) floors(ctx context.Context, p Patience) (ws []waiter) {
-	e, keys := g.engine, g.keys[:min(len(g.keys), locker.MaxSeveral)]
+	keys := g.keys[:min(len(g.keys), locker.MaxSeveral)]
 	ws = make([]waiter, 0, len(keys))
 	for _, key := range keys {
-		if g.inside(key) || !e.Enter() {
+		if g.inside(key) || !g.calls.enter() {
 			break
 		}
-		t := newTurn(ctx, e, key, g.set, g.events, p)
+		t := newTurn(ctx, g.gates, key, g.set, g.events, p)
 		w := waiter{Turn: &t}
 		if !t.gate.joinFree(w.Turn) {
 			t.Leave()
@@ -134,7 +134,7 @@ func (g *Group) ask(ctx context.Context) {
 		t.gate.beginTry(bids[i], false, sent)
 		t.attempts++
 	}
-	as, held, err := g.engine.store.AcquireAll(first.limits.Within(ctx, limit), claims, !first.patience.Once)
+	as, held, err := g.store.AcquireAll(first.limits.Within(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
 	if err != nil && !first.outages.together(claims) {
 		h = nothing // one error of several nodes does not tell which of them
@@ -192,5 +192,5 @@ func NewGroup(e *Engine, keys []string, inside func(key string) bool, s *Setting
 	if !e.can.Several || len(keys) < 2 {
 		return nil
 	}
-	return &Group{engine: e, set: s, events: ev, inside: inside, keys: keys}
+	return &Group{gates: &e.gates, set: s, events: ev, inside: inside, keys: keys}
 }

@@ -65,15 +65,15 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 	if !e.Enter() {
 		return Refusal{}, locker.ErrClosed
 	}
-	*t = newTurn(ctx, e, key, s, ev, p)
+	*t = newTurn(ctx, &e.gates, key, s, ev, p)
 	w := waiter{Turn: t}
 	return w.take(ctx, false)
 }
 
 // newTurn returns a turn on key that has yet to join its gate.
-func newTurn(ctx context.Context, e *Engine, key string, s *Settings, ev Events, p Patience) Turn {
+func newTurn(ctx context.Context, all *gates, key string, s *Settings, ev Events, p Patience) Turn {
 	return Turn{
-		common: &e.common, gate: e.gates.enter(key), set: s, events: ev,
+		common: all.common, gate: all.enter(key), set: s, events: ev,
 		waiting: waiting{ctx: ctx, patience: p, joined: time.Now()},
 	}
 }
