@@ -535,9 +535,7 @@ func (gt *gate) hangs(now time.Time, long time.Duration) bool {
 func (gt *gate) turnReturned(t *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if i := slices.Index(gt.overrunning, t); i >= 0 {
-		gt.overrunning = slices.Delete(gt.overrunning, i, i+1)
-	}
+	gt.overrunning = slices.DeleteFunc(gt.overrunning, func(other *Turn) bool { return other == t })
 }
 
 // foundRecord notes that a try of t, which has the floor, found a record.

@@ -60,7 +60,7 @@ func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at s
 	g.ahead = g.ahead[1:]
 	w.ctx, w.patience = ctx, p
 	if !w.beginAhead(ctx) {
-		g.dropAhead() // before w waits
+		g.Drop() // before w waits
 		r, err = w.take(ctx, true)
 	}
 	return w.Turn, key, r, err
@@ -69,13 +69,9 @@ func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at s
 // Drop gives up the turns that were not taken.
 func (g *Group) Drop() {
 	if g != nil {
-		g.dropAhead()
+		quitAll(g.ahead)
+		g.ahead = nil
 	}
-}
-
-func (g *Group) dropAhead() {
-	quitAll(g.ahead)
-	g.ahead = nil
 }
 
 func quitAll(ws []waiter) {
@@ -93,7 +89,7 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 	g.ahead = g.floors(ctx, p)
 	switch whole := len(g.ahead) == min(len(g.keys), locker.MaxSeveral); {
 	case p.Once && !whole:
-		g.dropAhead() // it ends at a key that is busy here, see waiter.join
+		g.Drop() // it ends at a key that is busy here, see waiter.join
 	case len(g.ahead) > 1:
 		g.ask(ctx)
 	}
@@ -143,12 +139,15 @@ func (g *Group) ask(ctx context.Context) {
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
 	n := g.answered(ws, bids, sent, as, held, err)
 	if n < len(ws) && first.patience.Once && held < len(as) && as[held].Lingers {
-		g.dropAhead()
+		g.Drop()
 		g.keys = g.keys[:1] // the caller asks for one key after the other
 		return
 	}
 	if n < len(ws) && first.patience.Once {
-		g.refuse(&ws[max(n, held%len(ws))])
+		w := &ws[max(n, held%len(ws))]
+		g.refused = w.Turn
+		g.refusal, g.err = w.refusal(time.Now())
+		g.Drop()
 		return
 	}
 	last := min(n+1, len(ws))
@@ -176,13 +175,6 @@ func (g *Group) answered(ws []waiter, bids []*bid, sent time.Time, as []locker.A
 		}
 	}
 	return n
-}
-
-// refuse ends the group of a caller with one attempt, at w.
-func (g *Group) refuse(w *waiter) {
-	g.refused = w.Turn
-	g.refusal, g.err = w.refusal(time.Now())
-	g.dropAhead()
 }
 
 // NewGroup returns the group for keys, in sorted order. The caller takes those

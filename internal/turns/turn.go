@@ -81,14 +81,15 @@ func newTurn(ctx context.Context, all *gates, key string, s *Settings, ev Events
 // Tried tells how the wait of t went. Tried returns the number of tries,
 // whether another turn handed its grant to t, and the last holder in the way.
 // For a call that never came to try, that is the holder that this process knows
-// of.
-func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
+// of. idle reports whether t took a grant that was idle, so that its wait needed
+// neither a request nor another turn.
+func (t *Turn) Tried() (attempts int, handoff, idle bool, blocker locker.Holder) {
 	blocker = t.blocker
 	if t.attempts == 0 && t.gate != nil && !t.idle {
 		known, _ := t.gate.known(time.Now())
 		blocker = known.Holder
 	}
-	return t.attempts, t.number > 1, blocker
+	return t.attempts, t.number > 1, t.idle && t.attempts == 0, blocker
 }
 
 // Silent reports whether err, with which the Take of t has just ended, is the
@@ -97,10 +98,6 @@ func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
 func (t *Turn) Silent(err error) bool {
 	return errors.Is(err, locker.ErrSilent) && t.outages.isSilent(t.gate.name)
 }
-
-// TookIdle reports whether t took a grant that was idle, so that its wait
-// needed neither a request nor another turn.
-func (t *Turn) TookIdle() bool { return t.idle && t.attempts == 0 }
 
 // Attach makes o the occupant, whose turn began at the given time. Attach
 // returns why the grant has been lost already, or nil.
