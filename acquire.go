@@ -101,8 +101,8 @@ func (c *config) tried(t *turns.Turn, recall *turns.Recall, err error) (r WaitRe
 		}
 	}
 	r.Err = err
-	r.Attempts, r.Handoff, r.Blocker = t.Tried()
-	r.Idle, r.Unguarded = t.TookIdle(), c.failOpen && t.Silent(err)
+	r.Attempts, r.Handoff, r.Idle, r.Blocker = t.Tried()
+	r.Unguarded = c.failOpen && t.Silent(err)
 	return r
 }
 

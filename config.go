@@ -96,7 +96,11 @@ func (c config) with(opts []Option) (config, error) {
 		errs = append(errs, o.apply(&c))
 	}
 	c.settle()
-	errs = append(errs, c.given.check(), c.checkLinger())
+	errs = append(errs, c.given.check())
+	claim := locker.Claim{TTL: c.set.TTL}
+	if most := limits.Idle(claim.LongOffer()); c.given.linger && c.linger > most {
+		errs = append(errs, invalid("Linger is %v, want at most %v with a TTL of %v", c.linger, most, c.set.TTL))
+	}
 	if c.set.NoRenewal && c.set.MinHold > c.set.TTL {
 		errs = append(errs, invalid("MinHold is %v, longer than a key lasts WithoutRenewal: %v",
 			c.set.MinHold, c.set.TTL))
@@ -125,15 +129,6 @@ func (g given) check() error {
 		if pair.given {
 			return invalid("%s together with %s%s", pair.option, pair.with, pair.why)
 		}
-	}
-	return nil
-}
-
-// checkLinger refuses a time that the TTL does not allow.
-func (c *config) checkLinger() error {
-	claim := locker.Claim{TTL: c.set.TTL}
-	if most := limits.Idle(claim.LongOffer()); c.given.linger && c.linger > most {
-		return invalid("Linger is %v, want at most %v with a TTL of %v", c.linger, most, c.set.TTL)
 	}
 	return nil
 }
@@ -167,18 +162,8 @@ func (c *config) checkSupport(l locker.Locker) error {
 		errs = append(errs, unsupported("WithLinger needs a store with messages: "+
 			"with this locker a process does not hear at once that others want its keys"))
 	}
-	return errors.Join(append(errs, c.checkAccepted(can.Findings))...)
-}
-
-// checkAccepted refuses names that none of the known findings has. A locker
-// may not say which it knows.
-func (c *config) checkAccepted(known []string) error {
-	if known == nil {
-		return nil
-	}
-	var errs []error
 	for _, name := range c.accepted {
-		if !slices.Contains(known, name) {
+		if known := can.Findings; known != nil && !slices.Contains(known, name) { // nil: the locker does not say
 			errs = append(errs, invalid("WithAcceptedFindings: the locker has no finding %q, only %q", name, known))
 		}
 	}

@@ -51,12 +51,6 @@ type hints struct {
 
 type hint struct{ about, name string }
 
-// first reports whether the guard of that name has not given a hint before.
-func (h *hints) first(about, name string) bool {
-	_, before := h.given.LoadOrStore(hint{about, name}, nil)
-	return !before
-}
-
 // New makes a Guard that keeps its leases in l. It takes ownership of l. A
 // locker serves one New, and [Guard.Close] closes it. New sends nothing. It
 // returns ErrInvalidOption for a bad option or a bad setting of the locker.

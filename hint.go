@@ -68,7 +68,8 @@ func (l *Lease) hintDeadline(ctx context.Context, p turns.Patience, err error) {
 
 // hintOnce logs a hint unless the guard has given it before.
 func (l *Lease) hintOnce(ctx context.Context, about, text string, detail slog.Attr) {
-	if g := l.guard; g.family.hints.first(about, g.set.Name) {
+	g := l.guard
+	if _, before := g.family.hints.given.LoadOrStore(hint{about, g.set.Name}, nil); !before {
 		g.logs(ctx, slog.LevelWarn, text, l.key, detail)
 	}
 }

@@ -118,15 +118,12 @@ type longHold struct {
 // findStacks takes the stacks of all goroutines and finds those of the holds.
 func findStacks(holds []longHold) {
 	buf := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(buf, true)
-		if n < len(buf) || len(buf) >= 64<<20 {
-			buf = buf[:n]
-			break
-		}
+	n := runtime.Stack(buf, true)
+	for n == len(buf) && n < 64<<20 {
 		buf = make([]byte, 2*len(buf))
+		n = runtime.Stack(buf, true)
 	}
-	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
+	for stack := range bytes.SplitSeq(buf[:n], []byte("\n\n")) {
 		for _, h := range holds {
 			if bytes.Contains(stack, []byte(h.lease.frame())) {
 				h.state.Stack = string(stack)

@@ -101,7 +101,7 @@ func (t *Ticks) RunLatest(ctx context.Context, now time.Time) {
 // job has never run.
 func (t *Ticks) RunMissed(ctx context.Context, now time.Time) {
 	if due := Latest(t.Next, now); !due.IsZero() {
-		t.tell(ctx, due, t.run(ctx, due, true))
+		t.tell(ctx, due, t.runTicks(ctx, due, true))
 	}
 }
 
@@ -126,10 +126,10 @@ func Every(interval time.Duration) (next func(time.Time) time.Time) {
 // Run runs the tick due, unless an instance has run it, and before it the
 // missed ones. It waits until the next tick at most for a run that goes on
 // elsewhere. Its error is that of the guard, and of the job if it ran here.
-func (t *Ticks) Run(ctx context.Context, due time.Time) error { return t.run(ctx, due, false) }
+func (t *Ticks) Run(ctx context.Context, due time.Time) error { return t.runTicks(ctx, due, false) }
 
-// run is Run, or that of an instance that starts.
-func (t *Ticks) run(ctx context.Context, due time.Time, starts bool) error {
+// runTicks is Run, or that of an instance that starts.
+func (t *Ticks) runTicks(ctx context.Context, due time.Time, starts bool) error {
 	if _, over := t.seen(); !due.After(over) {
 		return nil
 	}

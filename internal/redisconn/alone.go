@@ -24,7 +24,7 @@ func (c *Conns) OneConn(ctx context.Context, name string) (send SendFunc, done f
 	if client == nil {
 		return nil, nil, ErrUnknownClient
 	}
-	place := c.alone.of(client.Options().Addr, newAlone)
+	place := c.alone.of(client.Options().Addr, func() chan struct{} { return make(chan struct{}, maxAlone) })
 	select {
 	case place <- struct{}{}:
 	case <-ctx.Done():
@@ -38,9 +38,5 @@ func (c *Conns) OneConn(ctx context.Context, name string) (send SendFunc, done f
 }
 
 // maxAlone is the max number of connections to a server that are used alone at
-// a time.
+// a time. A send takes the place of one, and a receive frees it.
 const maxAlone = poolSize * 3 / 4
-
-// newAlone returns the places of those who use a connection to a server alone.
-// A send takes a place and a receive frees it.
-func newAlone() chan struct{} { return make(chan struct{}, maxAlone) }

@@ -104,11 +104,11 @@ func (b *batcher) add(r *request) {
 	b.queue = append(b.queue, r)
 	if b.workers < batchWorkers {
 		b.workers++
-		b.running.Go(b.run) // ends when the queue is empty
+		b.running.Go(b.sendBatches) // ends when the queue is empty
 	}
 }
 
-func (b *batcher) run() {
+func (b *batcher) sendBatches() {
 	var batch []*request
 	var cmds []Command
 	for {

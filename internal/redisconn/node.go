@@ -36,7 +36,12 @@ func (c *Conns) Sentinel() bool { return c.tracker != nil }
 
 // Elected returns the address of the primary under Sentinel, as far as it is
 // known, or "". It asks nobody.
-func (c *Conns) Elected() string { return c.tracker.now() }
+func (c *Conns) Elected() string {
+	if at := c.tracker.at.Load(); at != nil {
+		return at.addr
+	}
+	return "" // before the first connection
+}
 
 // Ask sends a request to the primary of each name. From the answers the client
 // learns whether it still is the primary.

@@ -49,8 +49,9 @@ var errStillSilent = fmt.Errorf("%w: %w", ErrSilentDial, ErrConnecting)
 const silentFor = 3 * dialLimit
 
 // Near reports whether a try need not wait for Ready, because the server is
-// near or the client is the caller's.
-func (c *Conns) Near() bool { return !c.own || c.Trip.short() }
+// near or the client is the caller's. Near is where even the few round trips of
+// a new connection cost no try.
+func (c *Conns) Near() bool { return !c.own || c.Trip.within(50*time.Millisecond) }
 
 // Ready waits until there is a connection for name. If too little of the try is
 // left by then, it returns an error. The next try will find the connection,

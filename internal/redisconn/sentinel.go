@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // ofFailover takes from o how to reach sentinels and servers, and to log in.
@@ -64,28 +64,13 @@ var errSettling = errors.New("the primary was elected just now, and is not used 
 // settled waits until a newly elected primary may be used, or until ctx ends.
 func (w *primaryTracker) settled(ctx context.Context) error {
 	now := w.at.Load()
-	if now == nil {
+	switch {
+	case now == nil, lockerkit.Pause(time.Until(now.free), ctx.Done()):
 		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return errSettling
 	}
-	left := time.NewTimer(limits.Apart(time.Until(now.free)))
-	defer left.Stop()
-	select {
-	case <-left.C:
-		return nil
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return errSettling
-		}
-		return ctx.Err()
-	}
-}
-
-// now returns the server's address, "" before the first connection.
-func (w *primaryTracker) now() string {
-	if at := w.at.Load(); at != nil {
-		return at.addr
-	}
-	return ""
+	return ctx.Err()
 }
 
 // note records the result of an election, or of a dial, that began at the given

@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// met returns no sentinels, which go-redis has met.
-func met() *sentinels {
+// contacted returns no sentinels, which go-redis has contacted.
+func contacted() *sentinels {
 	s := newSentinels(redis.UniversalOptions{}, newLogins("", nil, &Trip{}))
-	s.meeting.Do(s.meets)
+	s.contact.Do(s.endContact)
 	return s
 }
 
@@ -25,7 +25,7 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	server, client := net.Pipe()
 	defer func() { _ = server.Close() }()
 	go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
-	w := &primaryTracker{sentinels: met()}
+	w := &primaryTracker{sentinels: contacted()}
 	dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) { return client, nil })
 	conn, err := dial(t.Context(), "tcp", sentinelAddr)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestNothingIsSentToANewPrimaryUntilAllHaveLeftTheOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := net.Pipe()
 		defer func() { _ = server.Close() }()
-		w := &primaryTracker{sentinels: met()}
+		w := &primaryTracker{sentinels: contacted()}
 		dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) { return client, nil })
 		for _, c := range []struct {
 			elected string
@@ -99,7 +99,7 @@ func TestAnElectionThatBeganEarlierBringsBackNoPrimary(t *testing.T) {
 		if _, err := dial(t.Context(), "tcp", sentinelAddr); err != nil {
 			t.Fatal(err)
 		}
-		if at := w.now(); at != "192.0.2.2:6379" {
+		if at := w.at.Load().addr; at != "192.0.2.2:6379" {
 			t.Errorf("the primary is %s, and was elected before the other", at)
 		}
 	})

@@ -23,14 +23,14 @@ type sentinels struct {
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
 	logins  *logins
 
-	meeting sync.Once       // of go-redis with the sentinels
-	met     context.Context // ends with the meeting, or with logins
-	meets   context.CancelFunc
+	contact    sync.Once       // the first of go-redis with the sentinels
+	contacted  context.Context // ends with the first contact, or with logins
+	endContact context.CancelFunc
 }
 
 func newSentinels(o redis.UniversalOptions, g *logins) *sentinels {
 	s := &sentinels{name: o.MasterName, dial: serverDialer(o), logins: g}
-	s.met, s.meets = context.WithCancel(g.ctx)
+	s.contacted, s.endContact = context.WithCancel(g.ctx)
 	for _, addr := range o.Addrs {
 		own := &redis.Options{
 			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
@@ -57,18 +57,18 @@ func serverDialer(o redis.UniversalOptions) func(ctx context.Context, network, a
 	return plain.DialContext
 }
 
-// meet lets go-redis meet the sentinels, once. The connection is not needed.
-// The meeting takes twice as long as an election, because go-redis first asks
-// for other sentinels and then subscribes. So nobody waits for it.
-func (s *sentinels) meet(theirs dial) {
-	s.meeting.Do(func() {
+// firstContact lets go-redis contact the sentinels, once. The connection is not
+// needed. The contact takes twice as long as an election, because go-redis
+// first asks for other sentinels and then subscribes. So nobody waits for it.
+func (s *sentinels) firstContact(theirs dial) {
+	s.contact.Do(func() {
 		if s.logins.enter() != nil {
 			return
 		}
 		go func() { // ends with its time limit, or with logins
 			defer s.logins.dials.Done()
-			defer s.meets()
-			ctx, cancel := context.WithTimeout(s.met, limits.Apart(2*dialLimit))
+			defer s.endContact()
+			ctx, cancel := context.WithTimeout(s.contacted, limits.Apart(2*dialLimit))
 			defer cancel()
 			if conn, err := theirs(ctx); err == nil {
 				_ = conn.Close()
@@ -84,7 +84,7 @@ type dial func(ctx context.Context) (net.Conn, error)
 // sentinels have elected. The address is "" if they have elected none. theirs
 // is how go-redis dials.
 func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (net.Conn, string, error) {
-	s.meet(theirs)
+	s.firstContact(theirs)
 	if conn, addr := s.early(ctx, network); conn != nil {
 		return conn, addr, nil
 	}
@@ -93,14 +93,14 @@ func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (n
 }
 
 // early connects to the server that the majority of the sentinels calls the
-// primary. conn is nil if that is not possible before go-redis has met them.
+// primary. conn is nil if that is not possible before the first contact has ended.
 func (s *sentinels) early(ctx context.Context, network string) (conn net.Conn, addr string) {
-	if s.met.Err() != nil {
+	if s.contacted.Err() != nil {
 		return nil, ""
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stay := context.AfterFunc(s.met, cancel)
+	stay := context.AfterFunc(s.contacted, cancel)
 	defer stay()
 	// The first votes come on new connections. Far away, with TLS, these take
 	// longer than one dial.
@@ -185,7 +185,7 @@ func (s *sentinels) named(ctx context.Context, c *redis.SentinelClient) string {
 
 // close must be called when no dial is under way any more.
 func (s *sentinels) close() {
-	s.meets()
+	s.endContact()
 	for _, c := range s.clients {
 		_ = c.Close()
 	}

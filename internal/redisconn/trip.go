@@ -26,10 +26,6 @@ func (t *Trip) Tight(ctx context.Context) bool {
 	return ok && 4*time.Duration(t.mean.Load()) > time.Until(end)
 }
 
-// short reports whether even the few round trips of a new connection are known
-// to cost no try.
-func (t *Trip) short() bool { return t.within(50 * time.Millisecond) }
-
 // near reports whether a round trip is known to take less time than the server
 // needs for a full batch.
 func (t *Trip) near() bool { return t.within(time.Millisecond) }

@@ -60,7 +60,7 @@ func OnceBytes(ctx context.Context, g *guard.Guard, db DB, t *Results, key strin
 		return c.result, err
 	}
 	err = g.Do(context.WithValue(ctx, callKey{}, &c), key, func(ctx context.Context) error {
-		c.err = c.run(ctx)
+		c.err = c.runFunc(ctx)
 		return c.err
 	})
 	if c.done { // whatever became of the lease
@@ -133,9 +133,9 @@ type finalRecord struct {
 // errNothing rolls back a transaction of which nothing is kept.
 var errNothing = errors.New("nothing is kept")
 
-// run runs fn and commits its result, or takes over the result that another
+// runFunc runs fn and commits its result, or takes over the result that another
 // call has committed meanwhile.
-func (c *call) run(ctx context.Context) error {
+func (c *call) runFunc(ctx context.Context) error {
 	var other *Record
 	ran := false
 	err := c.table.in(ctx, c.db, func(tx Tx) error {

@@ -120,7 +120,10 @@ func (e *Engine) Close(ctx context.Context) error {
 // renewals in flight until ctx ends.
 func (e *Engine) lose(ctx context.Context) {
 	for _, gt := range e.gates.all() {
-		gt.lose(ctx)
+		for _, gr := range gt.grants() {
+			gr.lose(errClosedUnder)
+			gr.awaitRenewal(ctx)
+		}
 	}
 }
 
@@ -166,7 +169,11 @@ func (w waker) WakeAll() {
 // Revoked implements [locker.Waker]. Revoked renews at once, to find out.
 func (w waker) Revoked(key, owner string) {
 	if gt := w.gates.find(key); gt != nil {
-		gt.revoked(owner)
+		for _, gr := range gt.grants() {
+			if gr.bid.claim.Owner == owner {
+				gr.doubt()
+			}
+		}
 	}
 }
 

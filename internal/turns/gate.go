@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -272,24 +271,6 @@ func (gt *gate) grants() (all []*grant) {
 	return all
 }
 
-// lose ends the grants of the key because the engine closes, and waits for
-// their renewals in flight until ctx ends.
-func (gt *gate) lose(ctx context.Context) {
-	for _, gr := range gt.grants() {
-		gr.lose(errClosedUnder)
-		gr.awaitRenewal(ctx)
-	}
-}
-
-// revoked records that the key may have been taken from owner by force.
-func (gt *gate) revoked(owner string) {
-	for _, gr := range gt.grants() {
-		if gr.bid.claim.Owner == owner {
-			gr.doubt()
-		}
-	}
-}
-
 // began records that t's turn begins.
 func (gt *gate) began(t *Turn, now time.Time) {
 	gt.mu.Lock()
@@ -554,9 +535,7 @@ func (gt *gate) hangs(now time.Time, long time.Duration) bool {
 func (gt *gate) turnReturned(t *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if i := slices.Index(gt.overrunning, t); i >= 0 {
-		gt.overrunning = slices.Delete(gt.overrunning, i, i+1)
-	}
+	gt.overrunning = slices.DeleteFunc(gt.overrunning, func(other *Turn) bool { return other == t })
 }
 
 // foundRecord notes that a try of t, which has the floor, found a record.
@@ -647,7 +626,7 @@ func (gt *gate) releaseIdle() {
 		common: gt.common, gate: gt, set: gr.idler.set, events: gr.events, grant: gr,
 		waiting: waiting{idleReleaser: true},
 	}
-	gt.idleReleasers.add(gt.floor)
+	gt.idleReleasers.add(gr.idler.node, gt.floor)
 }
 
 // endIdle releases gr if gr is idle.

@@ -259,8 +259,8 @@ func TestATurnWhoseGrantIsLostOnItsWayHereContends(t *testing.T) {
 				if took := time.Since(start); err != nil || took > 0 {
 					t.Fatalf("the turn began after %v (%v)", took, err)
 				}
-				if n, _, _ := next.Tried(); n != 1 || next.TookIdle() {
-					t.Errorf("%d requests, and the turn took an idle grant: %t", n, next.TookIdle())
+				if n, _, idle, _ := next.Tried(); n != 1 || idle {
+					t.Errorf("%d requests, and the turn took an idle grant: %t", n, idle)
 				}
 				next.Drop()
 				if err := e.Close(t.Context()); err != nil {
@@ -293,7 +293,7 @@ func TestAGrantWhoseCallerHasLeftGoesOn(t *testing.T) {
 			}
 			if follows {
 				turn := <-next
-				if n, _, _ := turn.Tried(); n != 0 {
+				if n, _, _, _ := turn.Tried(); n != 0 {
 					t.Errorf("the next in line sent %d tries, want the grant of the one who left", n)
 				}
 				mustEnd(t, turn)

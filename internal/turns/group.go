@@ -24,7 +24,7 @@ import (
 // Each has the floor of its gate. All but the last have a grant that has not
 // begun.
 type Group struct {
-	engine *Engine
+	*gates
 	set    *Settings
 	events Events
 	inside func(key string) bool // whether the caller takes key without the group, and may have to wait
@@ -60,7 +60,7 @@ func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at s
 	g.ahead = g.ahead[1:]
 	w.ctx, w.patience = ctx, p
 	if !w.beginAhead(ctx) {
-		g.dropAhead() // before w waits
+		g.Drop() // before w waits
 		r, err = w.take(ctx, true)
 	}
 	return w.Turn, key, r, err
@@ -69,13 +69,9 @@ func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at s
 // Drop gives up the turns that were not taken.
 func (g *Group) Drop() {
 	if g != nil {
-		g.dropAhead()
+		quitAll(g.ahead)
+		g.ahead = nil
 	}
-}
-
-func (g *Group) dropAhead() {
-	quitAll(g.ahead)
-	g.ahead = nil
 }
 
 func quitAll(ws []waiter) {
@@ -87,13 +83,13 @@ func quitAll(ws []waiter) {
 // fetch takes the next turns with one request. fetch blocks until the answer,
 // at most for a try limit.
 func (g *Group) fetch(ctx context.Context, p Patience) {
-	if g.engine.outages.on.Load() != 0 {
+	if g.outages.on.Load() != 0 {
 		return // a turn by itself knows what to do in an outage
 	}
 	g.ahead = g.floors(ctx, p)
 	switch whole := len(g.ahead) == min(len(g.keys), locker.MaxSeveral); {
 	case p.Once && !whole:
-		g.dropAhead() // it ends at a key that is busy here, see waiter.join
+		g.Drop() // it ends at a key that is busy here, see waiter.join
 	case len(g.ahead) > 1:
 		g.ask(ctx)
 	}
@@ -102,13 +98,13 @@ func (g *Group) fetch(ctx context.Context, p Patience) {
 // floors takes the floors of the next gates, up to the first that is not free,
 // or the first key that is inside.
 func (g *Group) floors(ctx context.Context, p Patience) (ws []waiter) {
-	e, keys := g.engine, g.keys[:min(len(g.keys), locker.MaxSeveral)]
+	keys := g.keys[:min(len(g.keys), locker.MaxSeveral)]
 	ws = make([]waiter, 0, len(keys))
 	for _, key := range keys {
-		if g.inside(key) || !e.Enter() {
+		if g.inside(key) || !g.calls.enter() {
 			break
 		}
-		t := newTurn(ctx, e, key, g.set, g.events, p)
+		t := newTurn(ctx, g.gates, key, g.set, g.events, p)
 		w := waiter{Turn: &t}
 		if !t.gate.joinFree(w.Turn) {
 			t.Leave()
@@ -134,7 +130,7 @@ func (g *Group) ask(ctx context.Context) {
 		t.gate.beginTry(bids[i], false, sent)
 		t.attempts++
 	}
-	as, held, err := g.engine.store.AcquireAll(first.limits.Within(ctx, limit), claims, !first.patience.Once)
+	as, held, err := g.store.AcquireAll(first.limits.Within(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
 	if err != nil && !first.outages.together(claims) {
 		h = nothing // one error of several nodes does not tell which of them
@@ -143,12 +139,15 @@ func (g *Group) ask(ctx context.Context) {
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
 	n := g.answered(ws, bids, sent, as, held, err)
 	if n < len(ws) && first.patience.Once && held < len(as) && as[held].Lingers {
-		g.dropAhead()
+		g.Drop()
 		g.keys = g.keys[:1] // the caller asks for one key after the other
 		return
 	}
 	if n < len(ws) && first.patience.Once {
-		g.refuse(&ws[max(n, held%len(ws))])
+		w := &ws[max(n, held%len(ws))]
+		g.refused = w.Turn
+		g.refusal, g.err = w.refusal(time.Now())
+		g.Drop()
 		return
 	}
 	last := min(n+1, len(ws))
@@ -178,13 +177,6 @@ func (g *Group) answered(ws []waiter, bids []*bid, sent time.Time, as []locker.A
 	return n
 }
 
-// refuse ends the group of a caller with one attempt, at w.
-func (g *Group) refuse(w *waiter) {
-	g.refused = w.Turn
-	g.refusal, g.err = w.refusal(time.Now())
-	g.dropAhead()
-}
-
 // NewGroup returns the group for keys, in sorted order. The caller takes those
 // that are inside without the group. NewGroup returns nil if the keys must be
 // taken one after the other.
@@ -192,5 +184,5 @@ func NewGroup(e *Engine, keys []string, inside func(key string) bool, s *Setting
 	if !e.can.Several || len(keys) < 2 {
 		return nil
 	}
-	return &Group{engine: e, set: s, events: ev, inside: inside, keys: keys}
+	return &Group{gates: &e.gates, set: s, events: ev, inside: inside, keys: keys}
 }

@@ -183,9 +183,8 @@ type releaserRow struct {
 // more would keep the requests of calls from being sent.
 const releaserWorkers = 8
 
-// add lets w release its key in the background.
-func (ws *idleReleasers) add(w *Turn) {
-	node := w.grant.idler.node
+// add lets w release its key, which is on node, in the background.
+func (ws *idleReleasers) add(node string, w *Turn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	row := ws.rows[node]

@@ -134,7 +134,7 @@ func TestAGrantThatMayNotBeIdleIsReleased(t *testing.T) {
 				e := open(t, mem)
 				gr := settle(t, e)
 				turn, err := new(party).take(t.Context(), e, "k", lingering())
-				if err != nil || turn.grant != gr || !turn.TookIdle() {
+				if err != nil || turn.grant != gr || !turn.idle || turn.attempts > 0 {
 					t.Fatalf("the turn is not on the idle grant (%v)", err)
 				}
 				if name == "tenure" {

@@ -270,7 +270,7 @@ func TestAPermitIsHandedOffWhileACallContends(t *testing.T) {
 				for range turns {
 					asked := time.Now()
 					turn := mustTake(t, e, limited(2))
-					if _, handoff, _ := turn.Tried(); handoff {
+					if _, handoff, _, _ := turn.Tried(); handoff {
 						handed.Add(1)
 					}
 					if wait := int64(time.Since(asked)); wait > longest.Load() {

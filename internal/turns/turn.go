@@ -65,15 +65,15 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 	if !e.Enter() {
 		return Refusal{}, locker.ErrClosed
 	}
-	*t = newTurn(ctx, e, key, s, ev, p)
+	*t = newTurn(ctx, &e.gates, key, s, ev, p)
 	w := waiter{Turn: t}
 	return w.take(ctx, false)
 }
 
 // newTurn returns a turn on key that has yet to join its gate.
-func newTurn(ctx context.Context, e *Engine, key string, s *Settings, ev Events, p Patience) Turn {
+func newTurn(ctx context.Context, all *gates, key string, s *Settings, ev Events, p Patience) Turn {
 	return Turn{
-		common: &e.common, gate: e.gates.enter(key), set: s, events: ev,
+		common: all.common, gate: all.enter(key), set: s, events: ev,
 		waiting: waiting{ctx: ctx, patience: p, joined: time.Now()},
 	}
 }
@@ -81,14 +81,15 @@ func newTurn(ctx context.Context, e *Engine, key string, s *Settings, ev Events,
 // Tried tells how the wait of t went. Tried returns the number of tries,
 // whether another turn handed its grant to t, and the last holder in the way.
 // For a call that never came to try, that is the holder that this process knows
-// of.
-func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
+// of. idle reports whether t took a grant that was idle, so that its wait needed
+// neither a request nor another turn.
+func (t *Turn) Tried() (attempts int, handoff, idle bool, blocker locker.Holder) {
 	blocker = t.blocker
 	if t.attempts == 0 && t.gate != nil && !t.idle {
 		known, _ := t.gate.known(time.Now())
 		blocker = known.Holder
 	}
-	return t.attempts, t.number > 1, blocker
+	return t.attempts, t.number > 1, t.idle && t.attempts == 0, blocker
 }
 
 // Silent reports whether err, with which the Take of t has just ended, is the
@@ -97,10 +98,6 @@ func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
 func (t *Turn) Silent(err error) bool {
 	return errors.Is(err, locker.ErrSilent) && t.outages.isSilent(t.gate.name)
 }
-
-// TookIdle reports whether t took a grant that was idle, so that its wait
-// needed neither a request nor another turn.
-func (t *Turn) TookIdle() bool { return t.idle && t.attempts == 0 }
 
 // Attach makes o the occupant, whose turn began at the given time. Attach
 // returns why the grant has been lost already, or nil.

@@ -237,7 +237,7 @@ func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 	if last == nil || last.key != a.claim.Key || last.record == nil || a.try.Queued || a.conn.Trip.Tight(ctx) {
 		return "", nil
 	}
-	text, err := a.run(ctx, call{line: []any{"get", last.record}})[0].Text()
+	text, err := a.runCalls(ctx, call{line: []any{"get", last.record}})[0].Text()
 	switch {
 	case err == nil && len(text) > locker.OwnerLen && !strings.HasPrefix(text, markSign):
 		return text[locker.OwnerLen:], nil

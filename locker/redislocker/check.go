@@ -77,7 +77,7 @@ func (l checker) check(ctx context.Context, ttl time.Duration) error {
 	if found = append(found, l.probe(ctx)); refuses(found) {
 		return errors.Join(found...)
 	}
-	return errors.Join(append(found, l.checkPace(ctx, ttl), l.checkEviction(ctx), l.checkWriters(ctx))...)
+	return errors.Join(append(found, l.checkPace(ctx, ttl), l.info(ctx, "memory", l.evicts), l.checkWriters(ctx))...)
 }
 
 // refuses reports whether errs hold more than warnings.
@@ -97,13 +97,13 @@ func (l checker) probe(ctx context.Context) error {
 	err := l.live(ctx, c)
 	traces := call{line: []any{"del", k.lock, k.fence, k.wait, k.due}}
 	if err == nil {
-		err = l.tryError(l.run(ctx, traces)[0].Err())
+		err = l.tryError(l.runCalls(ctx, traces)[0].Err())
 	}
 	if err != nil {
 		l.life.Go(func() { // ends with its limit; ctx may have ended
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limits.Apart(lateLimit))
 			defer cancel()
-			_ = l.run(ctx, traces)
+			_ = l.runCalls(ctx, traces)
 		})
 	}
 	return err
@@ -131,7 +131,7 @@ func (l checker) live(ctx context.Context, c *locker.Claim) error {
 			return err
 		}
 	}
-	if err := l.run(ctx, l.state(c).renewCall())[0].Err(); err != nil {
+	if err := l.runCalls(ctx, l.state(c).renewCall())[0].Err(); err != nil {
 		return l.tryError(err)
 	}
 	release := l.endCall(c, locker.End{})
@@ -210,8 +210,6 @@ func (l checker) checkWriters(ctx context.Context) error {
 	}
 	return errors.Join(l.info(ctx, "crdt", read), l.info(ctx, "replication", read))
 }
-
-func (l checker) checkEviction(ctx context.Context) error { return l.info(ctx, "memory", l.evicts) }
 
 // evicts reads the memory section of INFO, and finds a server that may drop
 // keys.

@@ -60,7 +60,7 @@ const (
 // confirmed. It is called within a call of the life.
 func (b *inbox) open() (heard bool) {
 	if heard = b.live.Load(); !heard {
-		b.opened.Do(func() { b.life.Serve(b.run) }) // ends with the life
+		b.opened.Do(func() { b.life.Serve(b.receiveAll) }) // ends with the life
 	}
 	return heard
 }
@@ -74,8 +74,8 @@ func (l *Locker) Listens() bool {
 	return l.inbox.open()
 }
 
-// run receives messages, over one subscription after the other.
-func (b *inbox) run() {
+// receiveAll receives messages, over one subscription after the other.
+func (b *inbox) receiveAll() {
 	for ctx := b.life.Context(); ctx.Err() == nil; {
 		b.receive(ctx)
 	}

@@ -98,7 +98,7 @@ func (s *server) listPage(ctx context.Context, names []string, yield func(locker
 	if len(calls) == 0 {
 		return true
 	}
-	for n, answer := range s.run(ctx, calls...) {
+	for n, answer := range s.runCalls(ctx, calls...) {
 		state, err := s.readInspected(keys[n], answer)
 		switch {
 		case err == nil && queues[n] == state.Held:

@@ -188,7 +188,7 @@ func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (
 	defer l.life.Leave()
 	k := l.names.keys(c.Key)
 	fence := newCall(fenceScript, 3, k.lock, k.fence, k.crowd, c.Owner, block, counterLife, floor)
-	text, err := l.run(ctx, fence)[0].Text()
+	text, err := l.runCalls(ctx, fence)[0].Text()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return 0, errNotOwner
@@ -315,14 +315,14 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	}
 	defer l.life.Leave()
 	k, record := l.names.keys(key), l.names.record(key)
-	start, err := l.run(ctx, call{line: []any{"getrange", record, 0, locker.OwnerLen}})[0].Text()
+	start, err := l.runCalls(ctx, call{line: []any{"getrange", record, 0, locker.OwnerLen}})[0].Text()
 	if err != nil {
 		return false, unclear(err)
 	}
 	if start == "" {
 		return false, nil
 	}
-	n, err := l.run(ctx, newCall(forgetScript, 2, k.lock, record, locker.OwnerLen, start))[0].Int()
+	n, err := l.runCalls(ctx, newCall(forgetScript, 2, k.lock, record, locker.OwnerLen, start))[0].Int()
 	if err != nil {
 		return false, unclear(err)
 	}
@@ -342,7 +342,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	if err := l.names.fits(key); err != nil {
 		return s, err
 	}
-	return l.readInspected(key, l.run(ctx, l.inspectCall(key))[0])
+	return l.readInspected(key, l.runCalls(ctx, l.inspectCall(key))[0])
 }
 
 // List goes through the keys of every primary with SCAN, a page at a time. It
@@ -383,7 +383,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		return err
 	}
 	defer l.life.Leave()
-	answer := l.run(ctx, l.releaseCall(key, l.names.keys(key), owner, "", ""))[0]
+	answer := l.runCalls(ctx, l.releaseCall(key, l.names.keys(key), owner, "", ""))[0]
 	if answer.Err() != nil {
 		return l.tryError(answer.Err())
 	}

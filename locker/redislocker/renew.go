@@ -52,7 +52,7 @@ func (s *server) renew(ctx context.Context, node string, calls []call,
 	}
 	s.conn.SendRenewals(ctx, node, cmds)
 	for n := range all {
-		if unknownScript(command{Cmd: all[n].Cmd}) && calls[n].byName() {
+		if unknownScript(command{Cmd: all[n].Cmd}) && calls[n].line[0] == evalSHA {
 			missing = append(missing, n)
 		} else {
 			all[n].tell()

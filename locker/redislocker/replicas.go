@@ -125,7 +125,7 @@ func replicasIn(info map[string]string) int {
 // waits for the replicas.
 func (l *Locker) confirmed(ctx context.Context, key string, c call, read func(command) error) error {
 	if l.settings.replicas == 0 {
-		return read(l.run(ctx, c)[0])
+		return read(l.runCalls(ctx, c)[0])
 	}
 	send, done, err := l.conn.OneConn(ctx, l.names.lock(key))
 	if err != nil {

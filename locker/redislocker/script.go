@@ -146,9 +146,6 @@ func flag(b bool) any {
 
 func (c *call) command(ctx context.Context) command { return redisconn.NewCommand(ctx, c.line...) }
 
-// byName reports whether the server has to know the script.
-func (c *call) byName() bool { return c.line[0] == evalSHA }
-
 // useText puts the script's text in place of its name. No server answers
 // NOSCRIPT to that.
 func (c *call) useText() {

@@ -106,22 +106,22 @@ func (s *server) runPerNode(
 		for n, i := range at {
 			calls[n] = of(i)
 		}
-		for n, answer := range s.run(ctx, calls...) {
+		for n, answer := range s.runCalls(ctx, calls...) {
 			answered(at[n], answer)
 		}
 	})
 }
 
-// run sends calls as one request and returns their answers. Calls that fail
+// runCalls sends calls as one request and returns their answers. Calls that fail
 // because the server does not know their script go again. First each script
 // goes once with its text, so that the calls behind it find it. All remaining
 // calls then go with their text, for the sake of the other nodes of a cluster.
 // If there is no time to learn that, they begin so.
-func (s *server) run(ctx context.Context, calls ...call) []command {
+func (s *server) runCalls(ctx context.Context, calls ...call) []command {
 	return s.over(ctx, s.send, calls...)
 }
 
-// over is run over the connections of send.
+// over is runCalls over the connections of send.
 func (s *server) over(ctx context.Context, send redisconn.SendFunc, calls ...call) []command {
 	if s.conn.Trip.Tight(ctx) {
 		textFirst(calls)
@@ -166,7 +166,7 @@ func pick[E any](from []E, places []int) []E {
 	return picked
 }
 
-// runOne is run for one call.
+// runOne is runCalls for one call.
 func (s *server) runOne(ctx context.Context, c call) command {
 	answer := s.conn.SendOne(ctx, c.command(ctx))
 	if unknownScript(answer) {

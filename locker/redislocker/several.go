@@ -26,7 +26,7 @@ func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err
 	case s.conn.Cluster():
 		as, held, err = s.onNodes(ctx)
 	default: // all by one script
-		return s.readAll(s.run(ctx, s.call(s.claims, s.prefix))[0], len(s.claims))
+		return s.readAll(s.runCalls(ctx, s.call(s.claims, s.prefix))[0], len(s.claims))
 	}
 	if err == nil {
 		s.takeBack(as, held)
