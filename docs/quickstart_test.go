@@ -12,9 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	_ "github.com/go-lockguard/guard/middleware/gin" // so that the result is not taken from the cache if it changes
 )
 
@@ -97,7 +97,7 @@ func TestTheQuickStartLeavesNoKeyOnSIGTERM(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // ends with the process, which ends with t
 
-	eventually(t, "it takes connections", func() bool { return listens(addr) })
+	testguard.Eventually(t, "it takes connections", func() bool { return listens(addr) })
 	status := make(chan int, 1)
 	go func() { status <- post("http://" + addr + "/skus/4711/deduct") }()
 	<-entered
@@ -107,7 +107,7 @@ func TestTheQuickStartLeavesNoKeyOnSIGTERM(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it takes no more connections", func() bool { return !listens(addr) })
+	testguard.Eventually(t, "it takes no more connections", func() bool { return !listens(addr) })
 	close(leave)
 	if got := <-status; got != http.StatusNoContent {
 		t.Errorf("the request under way got %d", got)
@@ -145,14 +145,4 @@ func listens(addr string) bool {
 		_ = c.Close()
 	}
 	return err == nil
-}
-
-// eventually waits for as long as a test may take.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not so after a minute: %s", what)
-		}
-	}
 }

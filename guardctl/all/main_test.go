@@ -17,6 +17,7 @@ import (
 	"github.com/go-lockguard/guard/guardctl/internal/ctl"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -162,15 +163,14 @@ func freesAKey(t *testing.T, dsn string) {
 		wants(t, dsn, "nothing was run", once...)
 	}
 	proves(t, dsn)
-	for try := 1; ; try++ { // a slow machine looks like a server that is far away
+	testguard.Eventually(t, "check is ok", func() bool { // a slow machine looks like a server that is far away
 		status, out := run(t, dsn, "check")
-		if status == 0 && strings.Contains(out, "ok") {
-			break
-		}
-		if try == 10 || !strings.Contains(out, "round-trip") {
+		ok := status == 0 && strings.Contains(out, "ok")
+		if !ok && !strings.Contains(out, "round-trip") {
 			t.Fatalf("check: status %d, %s", status, out)
 		}
-	}
+		return ok
+	})
 }
 
 // proves lets guardctl prove the store, and wants it to be left clean. In

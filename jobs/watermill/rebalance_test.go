@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	watermilllock "github.com/go-lockguard/guard/jobs/watermill"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -116,15 +117,6 @@ func (o *owner) waits() (n int) {
 	return n
 }
 
-func until(t *testing.T, what string, met func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !met(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
-	}
-}
-
 func TestAfterARebalanceAMessageWaitsForOneHandOver(t *testing.T) {
 	server := redistest.Start(t)
 	var working [orders]atomic.Bool
@@ -153,7 +145,7 @@ func TestAfterARebalanceAMessageWaitsForOneHandOver(t *testing.T) {
 	next.gets(t, 0) // connects
 	settle := func() {
 		t.Helper()
-		until(t, "the keys do not linger", func() bool {
+		testguard.Eventually(t, "the keys linger", func() bool {
 			for order := range orders {
 				old.gets(t, order)
 			}
@@ -176,7 +168,7 @@ func TestAfterARebalanceAMessageWaitsForOneHandOver(t *testing.T) {
 	hangs.Store(true)
 	acked := make(chan struct{})
 	go func() { defer close(acked); old.gets(t, 0) }() // ends when the message is done
-	until(t, "the last message does not begin", working[0].Load)
+	testguard.Eventually(t, "the last message begins", working[0].Load)
 	var waits []time.Duration
 	next.redis.Reset()
 	for order := 1; order < orders; order++ { // nobody works on these
@@ -190,7 +182,7 @@ func TestAfterARebalanceAMessageWaitsForOneHandOver(t *testing.T) {
 
 	got := make(chan struct{})
 	go func() { defer close(got); next.gets(t, 0) }() // ends when the message is done
-	until(t, "the message does not wait", func() bool { return next.waits() > 0 })
+	testguard.Eventually(t, "the message waits", func() bool { return next.waits() > 0 })
 	time.Sleep(200 * time.Millisecond) // without WithWait it would be nacked now
 	ended := time.Now()
 	close(finish)

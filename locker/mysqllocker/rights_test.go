@@ -96,14 +96,13 @@ func TestRights(t *testing.T) {
 	found, err = checked(t, as("reader"))
 	has(t, found, err, mysqllocker.FindingRights)
 
-	g, err := guard.New(mysqllocker.New(as("reader")), guard.WithMaxWait(time.Minute))
+	g, err := guard.New(mysqllocker.New(as("reader")), guard.WithMaxWait(time.Hour)) // which no test has
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	err = g.Do(t.Context(), "k", func(context.Context) error { return nil })
-	if err == nil || time.Since(began) > time.Minute/2 || !strings.Contains(err.Error(), "GRANT SELECT, INSERT") {
-		t.Errorf("%v after %v, want an error at once that names the rights", err, time.Since(began))
+	if err == nil || !strings.Contains(err.Error(), "GRANT SELECT, INSERT") {
+		t.Errorf("%v, want an error at once that names the rights", err)
 	}
 	if err := g.Close(t.Context()); err != nil {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
@@ -33,7 +34,7 @@ func TestAnAcquireDoesNotWaitForRenewals(t *testing.T) {
 	defer rollback()
 	renewal.Go(func() { a.Renew(t.Context(), claims, func(int, error) {}) })
 	others := pool(t) // a transaction sees the activity of one moment
-	until(t, "the requests of renewals wait for the rows", func() bool {
+	testguard.Eventually(t, "the requests of renewals wait for the rows", func() bool {
 		var waiting int
 		err := others.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity AS a "+
 			"WHERE wait_event_type = 'Lock' AND "+
@@ -41,7 +42,7 @@ func TestAnAcquireDoesNotWaitForRenewals(t *testing.T) {
 			tableOf(a)).Scan(&waiting)
 		return err == nil && waiting >= 4
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testguard.Patience)
 	defer cancel()
 	for i := range 100 {
 		if x, err := a.Acquire(ctx, claim("free"+strconv.Itoa(i)), locker.Try{}); err != nil || !x.Acquired {
@@ -114,7 +115,7 @@ func TestChangesWaitForTheirRowsBehindTheOthers(t *testing.T) {
 		}
 	})
 	others := pool(t)
-	until(t, "the one whose row is free is done", func() bool {
+	testguard.Eventually(t, "the one whose row is free is done", func() bool {
 		var done bool
 		err := others.QueryRow(t.Context(), "SELECT version > $1 FROM "+tableOf(a)+" WHERE k = 'free'",
 			free.Rows[0].Version).Scan(&done)

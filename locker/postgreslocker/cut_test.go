@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -43,7 +44,7 @@ func passesOver(t *testing.T, limit int) {
 	open(t, c, w)
 	for _, l := range []*postgreslocker.Locker{b, c} { // whoever owns a key listens
 		acquire(t, l, claim("another of "+strconv.FormatBool(l == b)), locker.Try{})
-		until(t, "it hears", l.Hears)
+		testguard.Eventually(t, "it hears", l.Hears)
 	}
 	channel := channelOf(t, b, "another of true")
 	owner, first, second := claim("k"), claim("k"), claim("k")
@@ -58,7 +59,7 @@ func passesOver(t *testing.T, limit int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	until(t, "its session ends", func() bool { return endedSession(t, conn, channel) })
+	testguard.Eventually(t, "its session ends", func() bool { return endedSession(t, conn, channel) })
 	for handed := false; !handed; owner = claim("k") { // a claim that was not seen for 2 s is not granted
 		acquire(t, a, owner, locker.Try{})
 		acquire(t, c, second, locker.Try{Wait: true})
@@ -72,7 +73,7 @@ func passesOver(t *testing.T, limit int) {
 		if got != second.Owner {
 			t.Errorf("%q was granted, want %q", got, second.Owner)
 		}
-	case <-time.After(patience):
+	case <-time.After(testguard.Patience):
 		t.Error("nobody is granted the key")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -67,7 +68,7 @@ func (c *cluster) move(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "the old primary is read-only", func() bool {
+	testguard.Eventually(t, "the old primary is read-only", func() bool {
 		var is string
 		return conn.QueryRow(t.Context(), "SHOW transaction_read_only").Scan(&is) == nil && is == "on"
 	})
@@ -95,7 +96,7 @@ func TestAnOldPrimaryIsNotListenedTo(t *testing.T) {
 	l := postgreslocker.New(poolTo(t, c.dsn))
 	open(t, l, silent{})
 	acquire(t, l, claim("k"), locker.Try{})
-	until(t, "it hears", l.Hears)
+	testguard.Eventually(t, "it hears", l.Hears)
 	channel := channelOf(t, l, "k")
 	c.move(t)
 	conn, err := pgx.Connect(t.Context(), c.next.URL)
@@ -105,7 +106,7 @@ func TestAnOldPrimaryIsNotListenedTo(t *testing.T) {
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	began := time.Now()
 	for endedSession(t, conn, channel) || !l.Hears() {
-		if time.Since(began) > patience {
+		if time.Since(began) > testguard.Patience {
 			t.Fatal("it listens to the old primary")
 		}
 		time.Sleep(time.Millisecond)
@@ -142,7 +143,7 @@ func TestALeaseLostToARefusalSaysWhatTheServerSaid(t *testing.T) {
 		if said := err.Error(); strings.Contains(said, "(25006)") && !strings.Contains(said, "no answer") {
 			return
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > testguard.Patience {
 			t.Fatalf("%v, want the refusal 25006", err)
 		}
 	}

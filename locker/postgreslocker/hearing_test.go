@@ -6,12 +6,10 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/faultpipe"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
-
-// patience is for what happens in milliseconds on a machine without other work.
-const patience = time.Minute
 
 // told is a Waker that passes on for which keys others wait.
 type told struct {
@@ -29,21 +27,12 @@ func open(t *testing.T, l *postgreslocker.Locker, w locker.Waker) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testguard.Patience)
 		defer cancel()
 		if err := l.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-func until(t *testing.T, what string, seen func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !seen(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not seen: %s", what)
-		}
-	}
 }
 
 func acquire(t *testing.T, l *postgreslocker.Locker, c *locker.Claim, try locker.Try) locker.Answer {
@@ -62,7 +51,7 @@ func isTold(t *testing.T, b *postgreslocker.Locker, w told, key string) {
 	if x := acquire(t, b, c, locker.Try{Wait: true}); !x.Queued {
 		t.Fatalf("%+v, want it queued", x)
 	}
-	end := time.After(patience)
+	end := time.After(testguard.Patience)
 	for {
 		select {
 		case <-w.wanted:
@@ -93,11 +82,11 @@ func TestAnOwnerLearnsOfWaitersWhenItHearsNoMore(t *testing.T) {
 	open(t, a, w)
 	open(t, b, silent{})
 	acquire(t, a, claim("first"), locker.Try{})
-	until(t, "it hears", a.Hears)
+	testguard.Eventually(t, "it hears", a.Hears)
 	acquire(t, a, claim("k"), locker.Try{})
 	faults.gone.Store(true)
 	pipe.Cut(nil)
-	until(t, "it does not hear any more", func() bool { return !a.Hears() })
+	testguard.Eventually(t, "it does not hear any more", func() bool { return !a.Hears() })
 	isTold(t, b, w, "k")
 }
 
@@ -108,11 +97,11 @@ func TestALockerHearsAgainWhileItsOldSessionStays(t *testing.T) {
 	a, _, faults, _ := pairThrough(t)
 	open(t, a, silent{})
 	acquire(t, a, claim("k"), locker.Try{})
-	until(t, "it hears", a.Hears)
+	testguard.Eventually(t, "it hears", a.Hears)
 	faults.still.Store(true)
-	until(t, "it notices", func() bool { return !a.Hears() })
+	testguard.Eventually(t, "it notices", func() bool { return !a.Hears() })
 	faults.still.Store(false)
-	until(t, "it hears again", a.Hears)
+	testguard.Eventually(t, "it hears again", a.Hears)
 }
 
 func TestCloseDoesNotWaitForEachClaimOfAServerThatIsAway(t *testing.T) {
@@ -131,4 +120,4 @@ func TestCloseDoesNotWaitForEachClaimOfAServerThatIsAway(t *testing.T) {
 	}
 	faults.gone.Store(true)
 	pipe.Cut(func(faultpipe.Link) bool { return true })
-} // the claims take less than patience together
+} // the claims take less than testguard.Patience together

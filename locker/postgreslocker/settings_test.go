@@ -115,7 +115,7 @@ func TestEveryConnectionIsMadeAsThePoolMakesIt(t *testing.T) {
 	}
 	open(t, l, silent{})
 	acquire(t, l, claim("k"), locker.Try{})
-	until(t, "it hears", l.Hears)
+	testguard.Eventually(t, "it hears", l.Hears)
 	if before.Load() < 3 || after.Load() < 3 {
 		t.Errorf("%d calls of BeforeConnect, %d of AfterConnect, want 3 of each", before.Load(), after.Load())
 	}
@@ -251,7 +251,7 @@ func TestCheckFindsWhatKeepsAllWritesBack(t *testing.T) {
 		if _, err := conn.Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
 			t.Fatal(err)
 		}
-		until(t, c.want, func() bool { return named(finds(t, l, dsn), c.want) })
+		testguard.Eventually(t, c.want, func() bool { return named(finds(t, l, dsn), c.want) })
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/internal/testcert"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -51,7 +52,7 @@ func TestTLSIsThePools(t *testing.T) {
 	t.Parallel()
 	dsn := encrypted(t)
 	p := poolTo(t, dsn)
-	until(t, "the server takes TLS", func() bool { return p.Ping(t.Context()) == nil })
+	testguard.Eventually(t, "the server takes TLS", func() bool { return p.Ping(t.Context()) == nil })
 	a, b := postgreslocker.New(p), postgreslocker.New(poolTo(t, dsn))
 	if err := a.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func TestTLSIsThePools(t *testing.T) {
 	open(t, a, w)
 	open(t, b, silent{})
 	acquire(t, a, claim("first"), locker.Try{}) // nothing listens before the first claim
-	until(t, "it hears", a.Hears)
+	testguard.Eventually(t, "it hears", a.Hears)
 	acquire(t, a, claim("k"), locker.Try{})
 	isTold(t, b, w, "k")
 	var all, plain int

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -69,13 +70,13 @@ func TestAHandOverAndItsMessageAreOneRequest(t *testing.T) {
 		t.Fatalf("%+v", x)
 	}
 	acquire(t, b, claim("other"), locker.Try{})
-	until(t, "both hear", func() bool { return a.Hears() && b.Hears() })
+	testguard.Eventually(t, "both hear", func() bool { return a.Hears() && b.Hears() })
 	if x := acquire(t, b, claim("k"), locker.Try{Wait: true}); !x.Queued {
 		t.Fatalf("%+v, want it queued", x)
 	}
 	select {
 	case <-owner.wanted:
-	case <-time.After(patience):
+	case <-time.After(testguard.Patience):
 		t.Fatal("the owner does not learn that somebody waits")
 	}
 	before := requests.n.Load()
@@ -87,7 +88,7 @@ func TestAHandOverAndItsMessageAreOneRequest(t *testing.T) {
 		if o.Waiting != 0 {
 			t.Errorf("%+v", o)
 		}
-	case <-time.After(patience):
+	case <-time.After(testguard.Patience):
 		t.Fatal("the heir is not told")
 	}
 	if n := requests.n.Load() - before; n != 1 {

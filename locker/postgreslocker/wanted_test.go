@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/rowtest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -21,7 +22,7 @@ func TestANewOwnerHearsOfAClaimThatKnewTheOneBefore(t *testing.T) {
 	open(t, c, silent{})
 	for _, l := range []*postgreslocker.Locker{a, b, c} {
 		acquire(t, l, claim("another"), locker.Try{})
-		until(t, "it hears", l.Hears)
+		testguard.Eventually(t, "it hears", l.Hears)
 	}
 	first, second := claim("k"), claim("k")
 	acquire(t, a, first, locker.Try{})
@@ -38,7 +39,7 @@ func TestANewOwnerHearsOfAClaimThatKnewTheOneBefore(t *testing.T) {
 	}
 	select {
 	case <-w.wanted:
-	case <-time.After(patience):
+	case <-time.After(testguard.Patience):
 		t.Error("the owner does not learn that somebody waits")
 	}
 }

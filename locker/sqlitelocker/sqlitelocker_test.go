@@ -66,15 +66,14 @@ func TestAMissingTableEndsTheWaitAndSaysWhatToRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	g, err := guard.New(sqlitelocker.New(db), guard.WithMaxWait(time.Minute))
+	g, err := guard.New(sqlitelocker.New(db), guard.WithMaxWait(time.Hour)) // which no test has
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close(t.Context())
-	began := time.Now()
 	err = g.Do(t.Context(), "k", func(context.Context) error { return nil })
-	if err == nil || time.Since(began) > time.Minute/2 || !strings.Contains(err.Error(), "run Migrate") {
-		t.Errorf("%v after %v, want an error at once that says to run Migrate", err, time.Since(began))
+	if err == nil || !strings.Contains(err.Error(), "run Migrate") {
+		t.Errorf("%v, want an error at once that says to run Migrate", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func opened(t *testing.T, addr, prefix string) locker.Locker {
 }
 
 func claimOfK() *locker.Claim {
-	return &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: patience, Limit: 1}
+	return &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: testguard.Patience, Limit: 1}
 }
 
 func acquire(t *testing.T, l locker.Locker, c *locker.Claim) {
@@ -194,7 +194,7 @@ func TestAnOwnerGoesOnWhateverStandsBelowItsNode(t *testing.T) {
 						testguard.Waiting(t, others, "k", i+1)
 					}
 					do(t, conn, prefix)
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), testguard.Patience)
 					defer cancel()
 					if err := goOn(ctx, l, c); err != nil {
 						t.Errorf("the owner: %v", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker"
 )
 
@@ -30,7 +31,7 @@ func TestTheCodeOfThePagesRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	patient := g.With(guard.WithMaxWait(patience)) // the first session of a busy machine takes its time
+	patient := g.With(guard.WithMaxWait(testguard.Patience)) // the first session of a busy machine takes its time
 	err = errors.Join(
 		patient.Do(t.Context(), "sku:42", nothing),
 		g.Close(t.Context()),

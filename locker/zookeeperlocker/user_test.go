@@ -18,29 +18,26 @@ import (
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
-// patience bounds the wait for what must come.
-const patience = 60 * time.Second
-
 func nothing(context.Context) error { return nil }
 
 // newGuard returns a guard that is closed when t ends. It waits for as long as
 // a slow machine may need.
 func newGuard(t *testing.T, l locker.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	return testguard.New(t, l, append([]guard.Option{guard.WithMaxWait(2 * patience)}, opts...)...)
+	return testguard.New(t, l, append([]guard.Option{guard.WithMaxWait(2 * testguard.Patience)}, opts...)...)
 }
 
 // wantSound wants a Check without findings. A machine that stands still makes
 // one about the round trip.
 func wantSound(t *testing.T, g *guard.Guard) {
 	t.Helper()
-	err := g.Check(t.Context())
-	for start := time.Now(); err != nil && time.Since(start) < patience; time.Sleep(10 * time.Millisecond) {
-		err = g.Check(t.Context())
-	}
-	if err != nil {
-		t.Errorf("Check: %v", err)
-	}
+	testguard.Eventually(t, "Check finds nothing", func() bool {
+		err := g.Check(t.Context())
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
 }
 
 func at(conn *zk.Conn, prefix string) locker.Locker {
@@ -52,9 +49,9 @@ func TestWhoWaitsBeyondTheEndOfASessionIsServed(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
 	p := faultpipe.NewLossy(t, addr)
-	holder := newGuard(t, at(zktest.Connect(t, session, addr), prefix), guard.WithTTL(patience))
+	holder := newGuard(t, at(zktest.Connect(t, session, addr), prefix), guard.WithTTL(testguard.Patience))
 	conn := zktest.Connect(t, time.Second, p.Addr)
-	waiter := newGuard(t, at(conn, prefix), guard.WithMaxWait(2*patience))
+	waiter := newGuard(t, at(conn, prefix), guard.WithMaxWait(2*testguard.Patience))
 	l, err := holder.Acquire(t.Context(), "k")
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +105,7 @@ func TestAnOwnerWhoseKeyWasTakenIsTold(t *testing.T) {
 		}
 		select {
 		case <-l.Context().Done():
-		case <-time.After(patience):
+		case <-time.After(testguard.Patience):
 			t.Errorf("with %d who wait, the owner is not told", others)
 		}
 		if err := l.Release(t.Context()); !errors.Is(err, guard.ErrLeaseLost) {
@@ -131,7 +128,7 @@ func TestSectionsGoOnWhenTheLeaderIsKilled(t *testing.T) {
 	half := make(chan struct{})
 	for range processes {
 		g := newGuard(t, at(zktest.Connect(t, session, addrs...), "/guard"),
-			guard.WithTTL(30*time.Second), guard.WithMaxWait(2*patience), guard.WithFencing())
+			guard.WithTTL(30*time.Second), guard.WithMaxWait(2*testguard.Patience), guard.WithFencing())
 		for range callers {
 			all.Go(func() {
 				for range rounds {
@@ -156,7 +153,7 @@ func TestSectionsGoOnWhenTheLeaderIsKilled(t *testing.T) {
 	}
 	select {
 	case <-half:
-	case <-time.After(2 * patience):
+	case <-time.After(2 * testguard.Patience):
 		t.Fatal("no sections")
 	}
 	for _, s := range servers {
@@ -242,7 +239,7 @@ func TestAnAddressOpensAndClosesItsConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := guard.New(l, guard.WithMaxWait(2*patience))
+	g, err := guard.New(l, guard.WithMaxWait(2*testguard.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,15 +91,6 @@ func hang(t *testing.T, g *guard.Guard, key string) (lost <-chan error) {
 	return ended
 }
 
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(testguard.Patience); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it never came to be:", what)
-		}
-	}
-}
-
 func TestOnABusyServerAnOperatorSeesAndFreesAHungKey(t *testing.T) {
 	t.Parallel()
 	const keys, waiters = 10_000, 50
@@ -123,7 +114,7 @@ func TestOnABusyServerAnOperatorSeesAndFreesAHungKey(t *testing.T) {
 		}()
 	}
 	var state guard.KeyState
-	eventually(t, "all wait", func() bool {
+	testguard.Eventually(t, "all wait", func() bool {
 		decode(t, mustRun(t, s, "show", "--json", "stock:hot"), &state)
 		return state.Waiting == waiters
 	})
@@ -345,9 +336,9 @@ func TestWatchGoesOnUntilItIsEnded(t *testing.T) {
 		done <- command(strings.NewReader(""), out, out).Run(ctx,
 			[]string{"guardctl", "--url", "redis://" + s.Addr, "watch", "-n", "100ms"})
 	}()
-	eventually(t, "nothing is seen", func() bool { return out.has("0 held") })
+	testguard.Eventually(t, "nothing is seen", func() bool { return out.has("0 held") })
 	fill(t, rdb, 2)
-	eventually(t, "two keys are seen", func() bool { return out.has("2 held") && out.has("stock:1") })
+	testguard.Eventually(t, "two keys are seen", func() bool { return out.has("2 held") && out.has("stock:1") })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

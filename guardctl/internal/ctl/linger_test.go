@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
 // losses counts the renewals that found their lease lost.
@@ -41,9 +42,9 @@ func TestAnIdleKeyIsSeenAndReleased(t *testing.T) {
 		decode(t, mustRun(t, s, "show", "--json", "stock:42"), &state)
 		return state.Lingers
 	}
-	eventually(t, "show --json says that it lingers", idle)
+	testguard.Eventually(t, "show --json says that it lingers", idle)
 	for _, args := range [][]string{{"show", "stock:42"}, {"ls"}} {
-		eventually(t, fmt.Sprint(args, " says so"), func() bool {
+		testguard.Eventually(t, fmt.Sprint(args, " says so"), func() bool {
 			idle()
 			text := mustRun(t, s, args...)
 			return lines(text, `(^held by|lingers) +.*`+regexp.QuoteMeta(process(state.Holder))+`, may be idle`) == 1 &&
@@ -51,12 +52,12 @@ func TestAnIdleKeyIsSeenAndReleased(t *testing.T) {
 		})
 	}
 
-	eventually(t, "an idle key is released", func() bool {
+	testguard.Eventually(t, "an idle key is released", func() bool {
 		if !idle() {
 			return false
 		}
 		_, err := run(t, s, "", "release", "--yes", "--owner", state.Owner, "stock:42")
 		return err == nil
 	})
-	eventually(t, "its owner hears of that", func() bool { return told.n.Load() == 1 })
+	testguard.Eventually(t, "its owner hears of that", func() bool { return told.n.Load() == 1 })
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -34,7 +35,7 @@ func TestReadersOfAKeyAreSeenAndReleasedOneByOne(t *testing.T) {
 	go func() { wrote <- writer.Do(t.Context(), "doc:7", func(context.Context) error { return nil }) }()
 
 	var state guard.KeyState
-	eventually(t, "three readers and a writer", func() bool {
+	testguard.Eventually(t, "three readers and a writer", func() bool {
 		state = guard.KeyState{}
 		decode(t, mustRun(t, s, "show", "--json", "doc:7"), &state)
 		return state.Waiting == 1 && len(state.Owners) == 3

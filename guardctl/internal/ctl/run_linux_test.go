@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
 func TestRunDoesNotOutliveAKilledGuardctl(t *testing.T) {
@@ -20,7 +21,8 @@ func TestRunDoesNotOutliveAKilledGuardctl(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
-	eventually(t, "the command is gone; "+errs.String(), func() bool { return syscall.Kill(leader, 0) != nil })
+	testguard.Eventually(t, "the command is gone; "+errs.String(),
+		func() bool { return syscall.Kill(leader, 0) != nil })
 }
 
 // asInit lets guardctl adopt what its command has left, as process 1 of a
@@ -60,7 +62,7 @@ while :; do sleep 0.01; done`
 		_ = c.Wait()
 		ended <- c.ProcessState.ExitCode()
 	}()
-	eventually(t, "guardctl has ended", func() bool { return len(ended) == 1 })
+	testguard.Eventually(t, "guardctl has ended", func() bool { return len(ended) == 1 })
 	if status := <-ended; status != 5 {
 		t.Errorf("status %d, %s; want 5", status, errs)
 	}
@@ -83,7 +85,7 @@ trap 'exit 5' TERM; echo $$ > leader; while :; do sleep 0.01; done`
 		t.Fatal(err)
 	}
 	for _, pid := range orphans {
-		eventually(t, "no zombie is left", func() bool { return syscall.Kill(pid, 0) != nil })
+		testguard.Eventually(t, "no zombie is left", func() bool { return syscall.Kill(pid, 0) != nil })
 	}
 	if err := syscall.Kill(leader, syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
 // runs runs guardctl run on a server, and returns its exit status, its output
@@ -122,7 +123,7 @@ while :; do sleep 0.01; done`
 	if _, err := os.Stat(filepath.Join(dir, "told")); err != nil {
 		t.Error("the command got no SIGTERM:", err)
 	}
-	eventually(t, "the command's process is gone", func() bool { return syscall.Kill(stubborn, 0) != nil })
+	testguard.Eventually(t, "the command's process is gone", func() bool { return syscall.Kill(stubborn, 0) != nil })
 }
 
 // A clean end does not hide that another process may have run meanwhile.
@@ -229,7 +230,7 @@ note leader; echo $$ > leader; until test -e end; do sleep 0.01; done; wait; exi
 			}
 			got += name + "\n"
 			for _, who := range []string{"leader", "child"} {
-				eventually(t, who+" got "+got, func() bool {
+				testguard.Eventually(t, who+" got "+got, func() bool {
 					text, _ := os.ReadFile(filepath.Join(dir, who+".got"))
 					return string(text) == got
 				})
@@ -277,7 +278,7 @@ trap '' QUIT TERM; echo $$ > leader; while :; do sleep 0.01; done`
 	if _ = c.Wait(); c.ProcessState.ExitCode() != 137 || strings.Contains(errs.String(), "goroutine") {
 		t.Errorf("%v, %s; want 137", c.ProcessState, errs)
 	}
-	eventually(t, "its process is gone", func() bool { return syscall.Kill(stubborn, 0) != nil })
+	testguard.Eventually(t, "its process is gone", func() bool { return syscall.Kill(stubborn, 0) != nil })
 	if text := mustRun(t, s, "show", "k"); !strings.Contains(text, "nobody") {
 		t.Errorf("the key is not free:\n%s", text)
 	}
@@ -291,7 +292,7 @@ func TestRunEndsAtASignalWhileItWaitsForItsKey(t *testing.T) {
 	hang(t, g, "held")
 	for _, name := range []string{"TERM", "QUIT", "HUP"} {
 		c, errs := program(t, s.Addr, "run", "--wait", "10m", "held", "--", "echo", "no")
-		eventually(t, "it waits", func() bool {
+		testguard.Eventually(t, "it waits", func() bool {
 			state, err := g.Inspect(t.Context(), "held")
 			return err == nil && state.Waiting == 1
 		})
@@ -364,7 +365,7 @@ func program(t *testing.T, addr string, args ...string) (*exec.Cmd, *bytes.Buffe
 // pidIn returns the process id in a file of dir, when it is there.
 func pidIn(t *testing.T, dir, name string) (pid int) {
 	t.Helper()
-	eventually(t, name+" has written its pid", func() bool {
+	testguard.Eventually(t, name+" has written its pid", func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, name))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		return pid > 0

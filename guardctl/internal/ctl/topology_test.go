@@ -21,6 +21,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testproc"
 )
 
@@ -73,7 +74,7 @@ func TestBySentinelGuardctlFindsThePrimaryAlsoAfterAFailover(t *testing.T) {
 	if err := set.Failover(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "guardctl follows", func() bool {
+	testguard.Eventually(t, "guardctl follows", func() bool {
 		out, err := runAt(t, append(flags, "ls")...)
 		return err == nil && strings.Contains(out, "stock:42")
 	})

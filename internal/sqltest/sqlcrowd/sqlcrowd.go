@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -29,7 +30,6 @@ const (
 	processes = 4
 	callers   = 4 // of each process
 	kills     = 4
-	patience  = time.Minute
 )
 
 const dirEnv, dsnEnv = "SQLCROWD_DIR", "SQLCROWD_DSN"
@@ -46,7 +46,7 @@ func Process(store func(dsn string) (locker.Locker, error)) bool {
 		fmt.Println("fault", err)
 		return true
 	}
-	g, err := guard.New(l, guard.WithTTL(TTL), guard.WithFencing(), guard.WithMaxWait(patience))
+	g, err := guard.New(l, guard.WithTTL(TTL), guard.WithFencing(), guard.WithMaxWait(testguard.Patience))
 	if err != nil {
 		fmt.Println("fault", err)
 		return true
@@ -141,11 +141,7 @@ func (w *worker) kill() {
 func (w *worker) works(t *testing.T) {
 	t.Helper()
 	had := w.sections.Load()
-	for end := time.Now().Add(patience); w.sections.Load() == had; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("a process gets no turn any more")
-		}
-	}
+	testguard.Eventually(t, "a process gets another turn", func() bool { return w.sections.Load() > had })
 }
 
 // Test has processes work on one key of the store. One after the other is

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
 // Answers that are lost, late, or caused by another party.
@@ -72,12 +72,12 @@ func TestFault03AnAcquireThatIsAbandonedLeavesNoKey(t *testing.T) {
 	n.server.Cont()
 	start := time.Now()
 	empty := func() bool { return len(n.direct.Keys(t.Context(), "guard:{*").Val()) == 0 }
-	rig.Eventually(t, "all keys are gone", empty)
+	testguard.Eventually(t, "all keys are gone", empty)
 	d := time.Since(start)
 	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if !empty() {
 			start = time.Now() // a late one, which the second shot hits
-			rig.Eventually(t, "the late ones are gone, too", empty)
+			testguard.Eventually(t, "the late ones are gone, too", empty)
 			d += time.Since(start)
 		}
 	}
@@ -105,7 +105,7 @@ func TestFault16ALostReplyDirectionEndsTheLeaseInTime(t *testing.T) {
 	wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost)
 	n.DropDown(false)
 	n.CutAll()
-	rig.Eventually(t, "both keys are free", func() bool {
+	testguard.Eventually(t, "both keys are free", func() bool {
 		return !has(t, n.direct, key) && !has(t, n.direct, "another")
 	})
 	keeps(t, "its context ended %v before the key, and the key was released when the network was back", left)
@@ -187,7 +187,7 @@ func (r *renewed) Renewed(_ context.Context, _ guard.WaitInfo, result guard.Rene
 func (r *renewed) await(t *testing.T, l *guard.Lease, beside string) {
 	t.Helper()
 	before := r.Load()
-	rig.Eventually(t, "two renewals beside "+beside, func() bool {
+	testguard.Eventually(t, "two renewals beside "+beside, func() bool {
 		if err := context.Cause(l.Context()); err != nil {
 			t.Fatalf("%s cost a lease: %v", beside, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
 // Many waiters at once.
@@ -49,7 +49,7 @@ func TestFault26AHerdIsOneContenderPerProcess(t *testing.T) {
 			})
 		}
 	}
-	rig.Eventually(t, "all processes wait", func() bool {
+	testguard.Eventually(t, "all processes wait", func() bool {
 		return n.direct.ZCard(t.Context(), lock(key)+":wait").Val() == processes-1
 	})
 	n.direct.ConfigResetStat(t.Context())

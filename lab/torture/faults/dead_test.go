@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
 )
@@ -52,11 +53,11 @@ func deadWaiters(t *testing.T, p *place) {
 		ps[i] = rig.Spawn(t, "waiter", p.to)
 	}
 	queue := func() int { return int(rdb.ZCard(t.Context(), lock(key)+":wait").Val()) }
-	rig.Eventually(t, "all wait", func() bool { return queue() == dead })
+	testguard.Eventually(t, "all wait", func() bool { return queue() == dead })
 	for _, p := range ps {
 		_ = p.Cmd.Process.Kill()
 	}
-	rig.Eventually(t, "the server knows", func() bool { return p.inboxes(t.Context()) <= len(living) })
+	testguard.Eventually(t, "the server knows", func() bool { return p.inboxes(t.Context()) <= len(living) })
 	began := time.Now()
 	all := takeTurns(t, living, held, 5*time.Second+span)
 
@@ -81,7 +82,7 @@ func deadWaiters(t *testing.T, p *place) {
 // still. One that was handed over begins shorter, with a second in a cluster.
 func lasting(t *testing.T, g *guard.Guard) (l *guard.Lease) {
 	t.Helper()
-	rig.Eventually(t, "a lease lasts", func() bool {
+	testguard.Eventually(t, "a lease lasts", func() bool {
 		for l = acquire(t, g, key); l.Err() == nil; time.Sleep(tick) {
 			if time.Until(l.Deadline()) > 2*time.Second {
 				return true

@@ -14,6 +14,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -86,7 +87,7 @@ func (r *rush) await(t *testing.T, more int) {
 	t.Helper()
 	count := func() int { r.mu.Lock(); defer r.mu.Unlock(); return r.sections }
 	for n, end := count(), count()+more; n < end; n = count() {
-		rig.Eventually(t, "one more section", func() bool { return count() > n })
+		testguard.Eventually(t, "one more section", func() bool { return count() > n })
 	}
 }
 
@@ -162,10 +163,10 @@ func handsOver(t *testing.T, primary, replica *redistest.Server) {
 	rig.Follow(t, replica)
 	host, port, _ := net.SplitHostPort(replica.Addr)
 	old, next := redistest.Client(t, primary.Addr), redistest.Client(t, replica.Addr)
-	rig.Eventually(t, "a failover begins", func() bool {
+	testguard.Eventually(t, "a failover begins", func() bool {
 		return old.Do(t.Context(), "failover", "to", host, port).Err() == nil
 	})
-	rig.Eventually(t, "the replica is promoted", func() bool {
+	testguard.Eventually(t, "the replica is promoted", func() bool {
 		role, _ := next.Do(t.Context(), "role").Slice()
 		return len(role) > 0 && role[0] == "master"
 	})
@@ -218,7 +219,7 @@ func TestFault51AFailoverOfAClusterLetsNobodyElseIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.await(t, 50)
-		rig.Eventually(t, "the old primary follows", func() bool {
+		testguard.Eventually(t, "the old primary follows", func() bool {
 			primary, err := c.Primary(slot)
 			if err == nil {
 				_, err = c.Replica(primary)

@@ -15,7 +15,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
-	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -123,7 +123,7 @@ func TestFault41ATryOverAColdConnectionIsBounded(t *testing.T) {
 		}
 		return ""
 	})
-	rig.Eventually(t, "the connection is there, and the key", func() bool {
+	testguard.Eventually(t, "the connection is there, and the key", func() bool {
 		l, err := g.TryAcquire(t.Context(), key)
 		if err != nil {
 			return false

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
 )
 
@@ -57,9 +58,9 @@ func releaseAll(t *testing.T, ls []*guard.Lease) {
 // allQueued waits until each key has a waiter that can be told.
 func allQueued(t *testing.T, p *place, rdb redis.UniversalClient, told int) {
 	t.Helper()
-	rig.Eventually(t, "the waiter can be told", func() bool { return p.inboxes(t.Context()) == told })
+	testguard.Eventually(t, "the waiter can be told", func() bool { return p.inboxes(t.Context()) == told })
 	for i := range handed {
-		rig.Eventually(t, "a waiter is queued",
+		testguard.Eventually(t, "a waiter is queued",
 			func() bool { return rdb.ZCard(t.Context(), lock(keyOf(i))+":wait").Val() > 0 })
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -67,7 +68,7 @@ func deadWriter(t *testing.T, p *place) {
 	warm(t, second)
 	held := acquire(t, first, key)
 	dead := rig.Spawn(t, "waiter", p.to)
-	rig.Eventually(t, "the writer waits", func() bool {
+	testguard.Eventually(t, "the writer waits", func() bool {
 		return rdb.ZCard(t.Context(), lock(key)+":wait").Val() == 1
 	})
 	_ = dead.Cmd.Process.Kill()
@@ -103,7 +104,7 @@ func TestFault47AFailoverKeepsThoseWhoShareAKey(t *testing.T) {
 	warm(t, g)
 	refused := func(g *guard.Guard, key string) {
 		t.Helper()
-		rig.Eventually(t, "the key is refused", func() bool { // a busy server is unavailable
+		testguard.Eventually(t, "the key is refused", func() bool { // a busy server is unavailable
 			_, err := g.TryAcquire(t.Context(), key)
 			if errors.Is(err, guard.ErrUnavailable) {
 				return false

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
 // Networks that are cut, or slow.
@@ -25,7 +25,7 @@ func TestFault17AHolderCutOffStopsBeforeAnotherStarts(t *testing.T) {
 	cut := on(t, n.Addr, guard.WithTTL(ttl), guard.WithObserver(&renewals))
 	whole := on(t, n.server.Addr, guard.WithTTL(ttl), guard.WithMaxWait(long))
 	l := acquire(t, cut, key)
-	rig.Eventually(t, "it is renewed", func() bool { return renewals.Load() > 0 })
+	testguard.Eventually(t, "it is renewed", func() bool { return renewals.Load() > 0 })
 	stopped := make(chan time.Time, 1)
 	go func() { // ends with the lease
 		<-l.Context().Done()
@@ -185,14 +185,15 @@ func TestFault19APausedServerBoundsTheWait(t *testing.T) {
 			t.Errorf("the holder was told %v after the pause began, and the key could expire after %v", at, left)
 		}
 		if mode == "WRITE" { // reads are answered: the key expires logically
-			rig.Eventually(t, "the key is seen to expire",
+			testguard.Eventually(t, "the key is seen to expire",
 				func() bool { return n.direct.PTTL(t.Context(), lock(mode)).Val() == -2 })
 		}
 		_ = held.Release(t.Context())
 		if err := n.direct.Do(t.Context(), "client", "unpause").Err(); err != nil {
 			t.Fatal(err)
 		}
-		rig.Eventually(t, "nothing is left", func() bool { return !has(t, n.direct, key) && !has(t, n.direct, mode) })
+		testguard.Eventually(t, "nothing is left",
+			func() bool { return !has(t, n.direct, key) && !has(t, n.direct, mode) })
 	}
 	keeps(t, "`ErrUnavailable` after its wait; the holder is told before its key can expire")
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
 // Servers that forget, refuse, or have no room.
@@ -44,7 +44,7 @@ func TestFault04AServerThatForgetsScriptsCostsNoCall(t *testing.T) {
 		})
 	}
 	l := acquire(t, g, "renewed")
-	rig.Eventually(t, "many calls, flushes and a renewal", func() bool {
+	testguard.Eventually(t, "many calls, flushes and a renewal", func() bool {
 		n.direct.ScriptFlush(t.Context())
 		return flushes.Add(1) >= 200 && calls.Load() >= 50 && renewals.Load() > 0
 	})
@@ -127,7 +127,7 @@ func TestFault28AHolderRenewsAndReleasesWithoutMemory(t *testing.T) {
 	command(t, n.direct, "config", "set", "maxmemory", "1")
 	wantErr(t, g.Do(t.Context(), "another", nop), guard.ErrUnavailable)
 	before := renewals.Load()
-	rig.Eventually(t, "it was renewed some times", func() bool { return renewals.Load() >= before+2 })
+	testguard.Eventually(t, "it was renewed some times", func() bool { return renewals.Load() >= before+2 })
 	mustRelease(t, l)
 	isFree(t, n.direct, key)
 	keeps(t, "acquiring: `ErrUnavailable`; leases are renewed and released as always")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+	"github.com/go-lockguard/guard/internal/testguard"
 )
 
 // trouble is a state in which a server refuses requests for a while.
@@ -65,7 +65,7 @@ func loseDirectory(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 	t.Helper()
 	_ = os.RemoveAll(s.Dir)
 	command(t, rdb, "bgsave")
-	rig.Eventually(t, "the server could not save", func() bool {
+	testguard.Eventually(t, "the server could not save", func() bool {
 		return strings.Contains(rdb.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
 	})
 }
@@ -93,7 +93,7 @@ func load(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 
 func loaded(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 	t.Helper()
-	rig.Eventually(t, "the server has loaded",
+	testguard.Eventually(t, "the server has loaded",
 		func() bool { return errors.Is(rdb.Do(t.Context(), "get", "x").Err(), redis.Nil) })
 	command(t, rdb, "eval", "for i = 0, 1999 do redis.call('del', 'x:' .. i) end return 1", 0)
 }
@@ -111,7 +111,7 @@ func inBackground(t *testing.T, s *redistest.Server, args ...any) {
 // refuses waits until the server refuses requests with an error of that code.
 func refuses(t *testing.T, s *redistest.Server, code string) {
 	t.Helper()
-	rig.Eventually(t, "the server says "+code,
+	testguard.Eventually(t, "the server says "+code,
 		func() bool { return redis.HasErrorPrefix(s.Do(t.Context(), "get", "x").Err(), code) })
 }
 

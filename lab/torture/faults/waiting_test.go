@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -44,7 +44,8 @@ func waits(t *testing.T, g *guard.Guard) <-chan *guard.Lease {
 // queued waits until a waiter for the key is in the store.
 func queued(t *testing.T, rdb *redis.Client) {
 	t.Helper()
-	rig.Eventually(t, "a waiter is queued", func() bool { return rdb.ZCard(t.Context(), lock(key)+":wait").Val() > 0 })
+	testguard.Eventually(t, "a waiter is queued",
+		func() bool { return rdb.ZCard(t.Context(), lock(key)+":wait").Val() > 0 })
 }
 
 func TestFault23ALostMessageCostsOneLook(t *testing.T) {

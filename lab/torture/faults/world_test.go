@@ -82,7 +82,7 @@ func lock(key string) string { return "guard:{" + key + "}" }
 // call finds the connection, once the key that the last may have left is free.
 func warm(t *testing.T, g *guard.Guard) {
 	t.Helper()
-	rig.Eventually(t, "the guard is connected", func() bool {
+	testguard.Eventually(t, "the guard is connected", func() bool {
 		err := g.Do(t.Context(), "warm", nop)
 		busy := errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrNotAcquired) ||
 			errors.Is(err, guard.ErrLeaseLost)
@@ -117,14 +117,14 @@ func mustRelease(t *testing.T, l *guard.Lease) {
 // isFree waits until the server does not have the lock of key any more.
 func isFree(t *testing.T, rdb redis.UniversalClient, key string) {
 	t.Helper()
-	rig.Eventually(t, key+" is free", func() bool { return !has(t, rdb, key) })
+	testguard.Eventually(t, key+" is free", func() bool { return !has(t, rdb, key) })
 }
 
 // token returns the token of l. Without WithFencing it asks a server, which may
 // be busy.
 func token(t *testing.T, l *guard.Lease) (n uint64) {
 	t.Helper()
-	rig.Eventually(t, "the token is told", func() (told bool) {
+	testguard.Eventually(t, "the token is told", func() (told bool) {
 		var err error
 		if n, err = l.FencingToken(t.Context()); err != nil && !errors.Is(err, guard.ErrUnavailable) {
 			t.Fatalf("FencingToken: %v", err)

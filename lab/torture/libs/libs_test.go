@@ -9,12 +9,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patience = time.Minute // of a busy machine
 
 func open(t *testing.T, lib *libs.Library, s libs.Setup) libs.Locker {
 	t.Helper()
@@ -23,7 +22,7 @@ func open(t *testing.T, lib *libs.Library, s libs.Setup) libs.Locker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testguard.Patience)
 		defer cancel()
 		if err := l.Close(ctx); err != nil {
 			t.Error(err)
@@ -34,7 +33,7 @@ func open(t *testing.T, lib *libs.Library, s libs.Setup) libs.Locker {
 
 func acquire(t *testing.T, l libs.Locker, key string) libs.Lease {
 	t.Helper()
-	held, err := l.Acquire(t.Context(), key, patience)
+	held, err := l.Acquire(t.Context(), key, testguard.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +112,7 @@ func TestTheHolderOfAKeyThatHasGoneIsToldByTheNextRenewal(t *testing.T) {
 			}
 			select {
 			case <-held.Lost():
-			case <-time.After(patience):
+			case <-time.After(testguard.Patience):
 				t.Error("nobody was told")
 			}
 			if held.Held() {
@@ -130,7 +129,7 @@ func TestALeaseOutlivesTheContextOfItsWait(t *testing.T) {
 		t.Run(lib.Name, func(t *testing.T) {
 			s := setup(t)
 			ctx, cancel := context.WithCancel(t.Context())
-			held, err := open(t, lib, s).Acquire(ctx, "k", patience)
+			held, err := open(t, lib, s).Acquire(ctx, "k", testguard.Patience)
 			if err != nil {
 				t.Fatal(err)
 			}

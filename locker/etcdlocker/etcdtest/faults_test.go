@@ -8,12 +8,10 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
-
-// patience bounds the wait for what must come.
-const patience = 30 * time.Second
 
 func nothing(context.Context) error { return nil }
 
@@ -81,7 +79,7 @@ func TestALockerGoesOnWithTheNextMember(t *testing.T) {
 			break
 		}
 		held := errors.Is(err, guard.ErrNotAcquired) // by a claim before, which had no answer
-		if !held && !errors.Is(err, guard.ErrUnavailable) || time.Since(start) > patience {
+		if !held && !errors.Is(err, guard.ErrUnavailable) || time.Since(start) > testguard.Patience {
 			t.Fatal(err)
 		}
 	}

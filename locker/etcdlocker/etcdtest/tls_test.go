@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/testcert"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
@@ -76,7 +77,7 @@ func byAddress(t *testing.T, dsn string, want error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := guard.New(l, guard.WithMaxWait(patience))
+	g, err := guard.New(l, guard.WithMaxWait(testguard.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -251,7 +251,7 @@ func TestHeldIsTrueForEachThatSharesAKey(t *testing.T) {
 		var lockers [3]*etcdlocker.Locker
 		for i := range all {
 			var g *guard.Guard
-			g, lockers[i] = newGuard(t, c, prefix, guard.WithMaxWait(patience), guard.WithTTL(6*time.Second))
+			g, lockers[i] = newGuard(t, c, prefix, guard.WithMaxWait(testguard.Patience), guard.WithTTL(6*time.Second))
 			var err error
 			if all[i], err = g.With(opt).Acquire(t.Context(), name); err != nil {
 				t.Fatal(err)
@@ -270,7 +270,7 @@ func TestHeldIsTrueForEachThatSharesAKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		holds("after a release", [3]bool{false, true, true})
-		alone, _ := newGuard(t, c, prefix, guard.WithMaxWait(patience))
+		alone, _ := newGuard(t, c, prefix, guard.WithMaxWait(testguard.Patience))
 		got := make(chan error, 1)
 		go func() { got <- alone.Do(t.Context(), name, nothing) }() // ends with its one call
 		testguard.Waiting(t, alone, name, 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testproc"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
@@ -37,16 +38,11 @@ func TestCluster(t *testing.T) {
 		urls = append(urls, s.ClientURL())
 	}
 	nc := connect(t, urls[0])
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	testguard.Eventually(t, "the cluster has a leader", func() bool {
 		c := settings("ready")
 		c.Replicas = 3
-		if tryCreate(nc, c) == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the cluster has no leader")
-		}
-	}
+		return tryCreate(nc, c) == nil
+	})
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
 		c := settings(fmt.Sprintf("b%d", buckets.Add(1)))
@@ -61,13 +57,9 @@ func TestCluster(t *testing.T) {
 func served(t *testing.T, url, bucket string) *nats.Conn {
 	t.Helper()
 	nc := connect(t, url)
-	for began := time.Now(); ; {
+	testguard.Eventually(t, "a request about "+bucket+" is answered", func() bool {
 		_, err := nc.Request("$KV."+bucket+".ready", nil, 5*time.Second)
-		if err == nil {
-			return nc
-		}
-		if time.Since(began) > 20*time.Second {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
+	return nc
 }

@@ -12,14 +12,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/go-lockguard/guard/internal/faultpipe"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/natslocker"
 	"github.com/go-lockguard/guard/locker/natslocker/natstest"
 )
-
-// patience bounds the wait for what must come.
-const patience = time.Minute
 
 // start starts a server with JetStream on a free port, which options may
 // change.
@@ -37,7 +35,7 @@ func start(t *testing.T, change ...func(*server.Options)) *server.Server {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(testguard.Patience) {
 		t.Fatal("the server does not start")
 	}
 	return s

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker/natslocker"
 	"github.com/go-lockguard/guard/locker/natslocker/natstest"
 )
@@ -33,7 +34,7 @@ func TestTheCodeOfThePagesRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	patient := g.With(guard.WithMaxWait(patience))
+	patient := g.With(guard.WithMaxWait(testguard.Patience))
 	err = errors.Join(
 		patient.Do(t.Context(), "sku:42", func(context.Context) error { return nil }),
 		g.Close(t.Context()),

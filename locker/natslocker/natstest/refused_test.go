@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/natslocker"
 )
@@ -43,7 +44,7 @@ func TestAWriteThatNothingRefusesAnyMoreIsSentAgain(t *testing.T) {
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}
-	c := &locker.Claim{Key: "k", Owner: fmt.Sprintf("%0*d", locker.OwnerLen, 1), TTL: patience, Limit: 1}
+	c := &locker.Claim{Key: "k", Owner: fmt.Sprintf("%0*d", locker.OwnerLen, 1), TTL: testguard.Patience, Limit: 1}
 	if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || !a.Acquired {
 		t.Errorf("Acquire: %+v, %v, want the key", a, err)
 	}

@@ -26,7 +26,7 @@ func TestAServerThatDoesNotListenIsSilent(t *testing.T) {
 	testguard.Eventually(t, "a try finds silence", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		c := &locker.Claim{Key: "k", Owner: fmt.Sprintf("%0*d", locker.OwnerLen, 1), TTL: patience, Limit: 1}
+		c := &locker.Claim{Key: "k", Owner: fmt.Sprintf("%0*d", locker.OwnerLen, 1), TTL: testguard.Patience, Limit: 1}
 		_, err := l.Acquire(ctx, c, locker.Try{})
 		return errors.Is(err, locker.ErrSilent)
 	})

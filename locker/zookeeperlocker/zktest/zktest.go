@@ -17,11 +17,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/internal/testproc"
 )
-
-// patience is for a server to serve, on a machine with other work.
-const patience = 60 * time.Second
 
 // Server is one server. Its methods are for one goroutine at a time.
 type Server struct {
@@ -134,7 +132,7 @@ func (s *Server) Start(ctx context.Context) error {
 
 // await waits until the server says that it is part of a quorum.
 func (s *Server) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, testguard.Patience)
 	defer cancel()
 	for {
 		if strings.Contains(s.ask(ctx, "srvr"), "Mode: ") {

@@ -100,7 +100,7 @@ func (p *Process) Says(what string) string {
 func (p *Process) Stop() {
 	p.t.Helper()
 	_ = p.Cmd.Process.Signal(syscall.SIGSTOP)
-	Eventually(p.t, "the process is stopped", func() bool {
+	testguard.Eventually(p.t, "the process is stopped", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
 		if err != nil {
 			p.t.Fatal(err)
@@ -108,16 +108,6 @@ func (p *Process) Stop() {
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		return strings.HasPrefix(rest, "T")
 	})
-}
-
-// Eventually waits until the condition is true, and fails t after a minute.
-func Eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(testguard.Patience); !so(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to be: %s", what)
-		}
-	}
 }
 
 // Route is the way of a client to a server that can be replaced, as behind a
@@ -149,7 +139,7 @@ func (r *Route) To(addr string) { r.addr.Store(&addr) }
 func Follow(t *testing.T, replica *redistest.Server) {
 	t.Helper()
 	rdb := redistest.Client(t, replica.Addr)
-	Eventually(t, "the replica follows", func() bool {
+	testguard.Eventually(t, "the replica follows", func() bool {
 		role, _ := rdb.Do(t.Context(), "role").Slice()
 		return len(role) > 3 && fmt.Sprint(role[3]) == "connected"
 	})
