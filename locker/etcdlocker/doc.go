@@ -80,7 +80,7 @@
 //
 // # Settings of the server
 //
-// docs/stores.md has them, and what a backup needs: switch compaction on, and
-// run three members or five. Do not use the etcd of a Kubernetes cluster. Its
-// API server counts on having it alone.
+// Switch compaction on, and run three members or five. docs/stores.md says how,
+// and what a backup needs. Do not use the etcd of a Kubernetes cluster. Its API
+// server counts on having it alone.
 package etcdlocker
