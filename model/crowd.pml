@@ -1,7 +1,8 @@
 /* Who may own a key together: shared leases and permits by one rule of counting. One key, N instances of the locker, each with
    a limit: how many may own the key at once, itself included. 1: for itself (a writer); many: shared (a reader); n: permits.
    A claim may have the key if fewer own it than its limit, and than that of each who does. The first WRITERS instances
-   are writers, the others have LIMIT. In the manner of handover.pml, whose laws about one owner are not checked again here. */
+   are writers, the others have LIMIT. In the manner of handover.pml, whose laws about one owner are not checked again here.
+   The rows of package rowlocker take these steps too, see row.pml. */
 
 #ifndef N
 #define N 4

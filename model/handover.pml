@@ -1,6 +1,8 @@
 /* How processes wait for each other: hand-over in the store. One key, N instances of the locker. The script that frees the
    key makes the first in the wait queue its owner, for the time of an offer, and tells that instance's inbox.
 
+   The rows of package rowlocker take these steps too: row.pml has what is different there.
+
    To read this: Spin tries every order in which the steps below can happen. Whatever stands in atomic { } is one step; an
    if or do takes any of its branches (::) whose first condition holds; a process whose next condition does not hold waits.
    Every number is small, and may be set with spin -D.

@@ -65,6 +65,18 @@ func IsNil(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
+const rememberMax = 10_000
+
+// MakeRoom forgets some of a map by key that has grown too large.
+func MakeRoom[V any](m map[string]V) {
+	for k := range m {
+		if len(m) < rememberMax {
+			return
+		}
+		delete(m, k)
+	}
+}
+
 // Invalid returns an ErrInvalidOption of the package that is named store.
 func Invalid(store, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", locker.ErrInvalidOption, store, fmt.Sprintf(format, args...))

@@ -23,7 +23,7 @@ type hasty struct{ lockerkit.Deaf }
 // toward returns a locker of a database that is away, whose errors mean v.
 func toward(t *testing.T, v Verdict) *Locker {
 	t.Helper()
-	l := NewOwner(&Dialect{Name: "test", Workers: 1, Judge: func(error) Verdict { return v }}, away{}, "lease")
+	l := New(&Dialect{Name: "test", Workers: 1, Judge: func(error) Verdict { return v }}, nil, away{}, "lease")
 	if err := l.Open(hasty{}); err != nil {
 		t.Fatal(err)
 	}

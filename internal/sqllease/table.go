@@ -279,18 +279,12 @@ type Locker struct {
 	table *table
 }
 
-// New returns a Locker on the table of that name, and sends nothing.
-func New(d *Dialect, db *sql.DB, name string) *Locker {
-	return newLocker(&table{Dialect: d, db: db, name: name})
+// New returns a Locker on the table of that name, and sends nothing. The table
+// is in db, or in a database that Open opens by opener, and Close closes.
+func New(d *Dialect, db *sql.DB, opener driver.Connector, name string) *Locker {
+	t := &table{Dialect: d, db: db, opener: opener, name: name}
+	return &Locker{rowlocker.New(t), t}
 }
-
-// NewOwner is New with a database that belongs to the Locker: Open opens it by
-// opener, and Close closes it.
-func NewOwner(d *Dialect, opener driver.Connector, name string) *Locker {
-	return newLocker(&table{Dialect: d, opener: opener, name: name})
-}
-
-func newLocker(t *table) *Locker { return &Locker{rowlocker.New(t), t} }
 
 // Schema returns the statement that makes the table.
 func (l *Locker) Schema() string { return strings.ReplaceAll(l.table.Create, "%s", l.table.name) }

@@ -80,16 +80,7 @@
 //
 // # Settings of the server
 //
-//   - --auto-compaction-retention=1h, or another limit. etcd keeps each old
-//     revision until it is compacted, and a pair of Acquire and Release adds
-//     some 300 bytes. Without compaction the database reaches its quota, and
-//     then every write fails.
-//   - Three members or five. With one, its restart stops all locks. With two,
-//     the loss of either does.
-//
-// A backup that is restored brings back old revisions, and fencing tokens are
-// made of them. Restore with --bump-revision and --mark-compacted.
-//
-// Do not use the etcd of a Kubernetes cluster. Its API server counts on having
-// it alone.
+// Switch compaction on, and run three members or five. docs/stores.md says how,
+// and what a backup needs. Do not use the etcd of a Kubernetes cluster. Its API
+// server counts on having it alone.
 package etcdlocker

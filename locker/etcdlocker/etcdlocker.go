@@ -29,8 +29,6 @@ type Locker struct {
 // base has the methods of package locker, which guard calls.
 type base = rowlocker.Locker
 
-var _ locker.Locker = (*Locker)(nil)
-
 // New returns a Locker that keeps leases by client. New sends nothing. The
 // caller closes client, after the Locker.
 func New(client *clientv3.Client, opts ...Option) *Locker {

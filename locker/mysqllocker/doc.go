@@ -38,19 +38,5 @@
 // closed. The locker thus finds the new primary after a failover that leaves
 // the old one running.
 //
-// # Rights
-//
-// The user needs four rights on the table. Only Migrate needs CREATE:
-//
-//	GRANT SELECT, INSERT, UPDATE, DELETE ON app.guard_lease TO 'app'@'%';
-//
-// # Settings of the server
-//
-//   - innodb_flush_log_at_trx_commit = 1, the default. Otherwise a crash forgets
-//     leases whose holders are alive, and two may hold a key.
-//   - All processes use one primary. A failover to a replica that was behind
-//     forgets leases, as with any asynchronous replication. Use fencing tokens
-//     where that matters.
-//   - Galera and Group Replication: send all lockers to one node. A row that two
-//     nodes change at once is found out only when it is committed.
+// docs/stores.md has the rights of the user, and the settings of the server.
 package mysqllocker

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 
 	"github.com/go-lockguard/guard/internal/sqllease"
-	"github.com/go-lockguard/guard/locker"
 )
 
 // Locker is a [locker.Locker] on MySQL or MariaDB, for one guard. All methods
@@ -15,8 +14,6 @@ type Locker struct{ *base }
 
 // base has the methods of package locker, which guard calls.
 type base = sqllease.Locker
-
-var _ locker.Locker = (*Locker)(nil)
 
 // Option changes a setting of a [Locker]. guard.New reports a wrong one as
 // ErrInvalidOption.
@@ -31,22 +28,18 @@ func WithTable(name string) Option { return func(s *settings) { s.table = name }
 
 // New returns a Locker that keeps leases in db, and sends nothing. The caller
 // closes db, after the Locker.
-func New(db *sql.DB, opts ...Option) *Locker {
-	return &Locker{sqllease.New(&dialect, db, tableOf(opts))}
-}
+func New(db *sql.DB, opts ...Option) *Locker { return newLocker(db, nil, opts) }
 
 // FromConnector returns a Locker that owns its database: guard.New opens it by
 // c, and Close of the guard closes it. FromConnector sends nothing.
-func FromConnector(c driver.Connector, opts ...Option) *Locker {
-	return &Locker{sqllease.NewOwner(&dialect, c, tableOf(opts))}
-}
+func FromConnector(c driver.Connector, opts ...Option) *Locker { return newLocker(nil, c, opts) }
 
-func tableOf(opts []Option) string {
+func newLocker(db *sql.DB, c driver.Connector, opts []Option) *Locker {
 	s := settings{table: "guard_lease"}
 	for _, o := range opts {
 		o(&s)
 	}
-	return s.table
+	return &Locker{sqllease.New(&dialect, db, c, s.table)}
 }
 
 // Schema returns the statement that makes the table, for a migration tool.

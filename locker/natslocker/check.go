@@ -19,7 +19,7 @@ var findings = []string{
 	rowlocker.FindingRoundTrip,
 }
 
-func (r *rows) Check(ctx context.Context, ttl, took time.Duration, failed error) error {
+func (r *rows) Check(ctx context.Context, _, _ time.Duration, failed error) error {
 	is, err := r.api(ctx, "INFO", "")
 	select {
 	case <-r.ready:
@@ -30,7 +30,7 @@ func (r *rows) Check(ctx context.Context, ttl, took time.Duration, failed error)
 		return err
 	}
 	var found []error
-	for _, f := range r.judge(&is.Config, ttl, took, failed, err) {
+	for _, f := range r.judge(&is.Config, failed, err) {
 		if f.is {
 			found = append(found, &locker.Finding{Name: f.name, Severity: f.severity, Text: "natslocker: " + f.text})
 			if f.severity == locker.Refuse {
@@ -50,7 +50,7 @@ type judgement struct {
 
 // judge returns what may be found in the settings of the bucket, or in the
 // errors of the first acquire and of the question for the settings.
-func (r *rows) judge(c *jetstream.StreamConfig, ttl, took time.Duration, failed, err error) []judgement {
+func (r *rows) judge(c *jetstream.StreamConfig, failed, err error) []judgement {
 	few, memory := c.Replicas < 3, c.Storage == jetstream.MemoryStorage
 	return []judgement{
 		{code(err) == jetstream.JSErrCodeStreamNotFound, "bucket", "the bucket is missing", locker.Refuse},
@@ -89,10 +89,6 @@ func (r *rows) judge(c *jetstream.StreamConfig, ttl, took time.Duration, failed,
 		{
 			r.nc.MaxPayload() < locker.MaxRecord*3/2, "payload",
 			"the largest records do not fit into a message: set max_payload to 2MB", locker.Warn,
-		},
-		{
-			failed == nil && took > ttl/4, rowlocker.FindingRoundTrip,
-			fmt.Sprintf("a write took %v, which is long for a TTL of %v", took, ttl), locker.Warn,
 		},
 	}
 }

@@ -110,9 +110,10 @@ type answer struct {
 	Total int
 }
 
+var errUnsent = fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
+
 // ask sends m.
 func (r *rows) ask(ctx context.Context, m *nats.Msg) (is answer, err error) {
-	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
 	if err := r.connected(ctx); err != nil {
 		return is, err
 	}
@@ -123,7 +124,7 @@ func (r *rows) ask(ctx context.Context, m *nats.Msg) (is answer, err error) {
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		err = fmt.Errorf("natslocker: nobody serves the bucket, or it has no leader now: %w: %w", unsent, err)
+		err = fmt.Errorf("natslocker: nobody serves the bucket, or it has no leader now: %w: %w", errUnsent, err)
 	case errors.Is(err, nats.ErrMaxPayload):
 		err = fmt.Errorf("natslocker: a record is too large for a message: raise max_payload: %w", err)
 	case err != nil:
@@ -142,15 +143,14 @@ func (r *rows) connected(ctx context.Context) error {
 	case <-r.ready:
 	case <-ctx.Done():
 	}
-	unsent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent)
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("natslocker: there was no time to ask: %w: %w", unsent, err)
+		return fmt.Errorf("natslocker: there was no time to ask: %w: %w", errUnsent, err)
 	} else if r.err != nil {
 		return fmt.Errorf("natslocker: no client can be made: %w", r.err)
 	}
 	for !r.nc.IsConnected() {
 		if r.nc.IsClosed() {
-			return fmt.Errorf("natslocker: the connection is closed: %w", unsent)
+			return fmt.Errorf("natslocker: the connection is closed: %w", errUnsent)
 		}
 		if !lockerkit.Pause(connectPause, ctx.Done()) {
 			return fmt.Errorf("natslocker: there is no connection: %w: %w: %w", locker.ErrUnavailable, locker.ErrSilent,
@@ -236,7 +236,7 @@ func (r *rows) swap(ctx context.Context, c *rowlocker.Change) {
 	case jetstream.JSErrCodeStreamWrongLastSequence, underWay:
 		now, err := r.load(ctx, row.Key)
 		if c.Current, c.Err = []rowlocker.Row{now}, nil; err != nil {
-			c.Err = fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
+			c.Err = fmt.Errorf("%w: %w", errUnsent, err)
 		}
 	}
 	if c.Done {

@@ -23,10 +23,7 @@ type Locker struct {
 // base has the methods of package locker, which guard calls.
 type base = rowlocker.Locker
 
-var (
-	_ locker.Locker   = (*Locker)(nil)
-	_ locker.Migrator = (*Locker)(nil)
-)
+var _ locker.Migrator = (*Locker)(nil)
 
 // New returns a locker for the server of pool, and only keeps its settings.
 // guard.New opens it, and returns an error if a setting is wrong. The locker

@@ -66,22 +66,13 @@
 //
 // # What a store can have beside that
 //
-// Rows may implement more. Each is worth a number of requests, or time.
+// Rows may have [Ears] for messages and a [Pulse] that tells who is alive, and
+// be [Glancing], [Explaining] and a [Worker]. Their [Traits] may have Tickets
+// and Members, for claims that stand beside the row. Each is worth a number of
+// requests, or time, and says there what it is for. Begin with none.
 //
-//	[Ears]       messages. A hand-over is heard at once. Without them, or while
-//	             Listen has brought none for a second, each process that waits
-//	             looks every 10 to 60 ms. With them, keys can linger.
-//	[Pulse]      tells who is alive. Looks are then reads. Without it, each
-//	             claim that waits writes its row twice a second.
-//	Tickets      of Traits: claims queue up beside the row. Claims for a hot
-//	             key do not conflict: from about 8 processes on twice the rate.
-//	Members      of Traits: shared leases come and go beside the row, too.
-//	[Glancing]   a read of the row that leaves out the tickets of others.
-//	[Explaining] texts of errors, and ErrSilent, see below.
-//	[Worker]     a goroutine, as for a sweep.
-//
-// Begin with none. A message is a hint: one that is lost, late, old or doubled
-// costs time. It means nothing any more after [locker.QueueLife].
+// A message is a hint: one that is lost, late, old or doubled costs time. It
+// means nothing any more after [locker.QueueLife].
 //
 // # Errors
 //
@@ -116,13 +107,11 @@
 //
 // # Sizes
 //
-// A key has up to [locker.MaxKey] bytes and a short suffix, in any bytes. A
-// store that takes fewer kinds of bytes encodes it. Scan goes by the order of
-// the keys as the Locker knows them. A row has about 200 bytes, and as many for
-// each claim that waits or shares. A record beyond 512 bytes stands in a row of
-// its own that is written with Version [Any] in the same Change, up to
-// [locker.MaxRecord]. With Single it stands in the row of its key, in base64: a
-// request of 1.4 MB must be possible then.
+// A row has about 200 bytes, and as many for each claim that waits or shares. A
+// record beyond 512 bytes stands in a row of its own that is written with
+// Version [Any] in the same Change, up to [locker.MaxRecord]. With Single it
+// stands in the row of its key, in base64: a request of 1.4 MB must be possible
+// then.
 //
 // # Steps that a store does not have
 //

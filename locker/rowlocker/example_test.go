@@ -13,22 +13,17 @@ import (
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
-// store are Rows in memory, with Ears and without a clock. Each process has a
-// Locker of its own on the same store.
+// store are Rows in memory, without a clock, and with none of what Rows can have
+// beside. Each process has a Locker of its own on the same store.
 type store struct {
 	mu      sync.Mutex
 	version int64 // of the last write, to any key
 	rows    map[string]entry
-	ears    map[string]chan rowlocker.Row // by instance
 }
 
 type entry struct {
 	rowlocker.Row
 	held, kept time.Time // until when
-}
-
-func newStore() *store {
-	return &store{rows: map[string]entry{}, ears: map[string]chan rowlocker.Row{}}
 }
 
 func (*store) Traits() rowlocker.Traits {
@@ -102,37 +97,11 @@ func (s *store) swap(c *rowlocker.Change) {
 			s.rows[row.Key] = entry{r, now.Add(row.HeldFor), now.Add(row.KeepFor)}
 		}
 	}
-	for _, m := range c.Tell {
-		row := c.Rows[m.Row]
-		select {
-		case s.ears[m.To] <- rowlocker.Row{Key: row.Key, Version: s.version, Value: row.Value}:
-		default: // nobody listens, or one who is too slow: a hint may be lost
-		}
-	}
-}
-
-func (s *store) Listen(ctx context.Context, instance string, hear func(rowlocker.Row), awake func()) {
-	messages := make(chan rowlocker.Row, 1000)
-	s.mu.Lock()
-	s.ears[instance] = messages
-	s.mu.Unlock()
-	awake()
-	for {
-		select {
-		case row := <-messages:
-			hear(row)
-		case <-ctx.Done():
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.ears, instance)
-			return
-		}
-	}
 }
 
 // A store in memory: what its author writes, and what its user does.
 func Example() {
-	g, err := guard.New(rowlocker.New(newStore()))
+	g, err := guard.New(rowlocker.New(&store{rows: map[string]entry{}}))
 	if err != nil {
 		panic(err)
 	}

@@ -6,14 +6,13 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
-const (
-	rememberMax = 10_000
-	// deadFor is how long a process without a pulse counts as dead, and a live
-	// one as alive, before the store is asked again.
-	deadFor = 400 * time.Millisecond
-)
+// deadFor is how long a process without a pulse counts as dead, and a live one
+// as alive, before the store is asked again.
+const deadFor = 400 * time.Millisecond
 
 // memory is what this process knows of rows. Nothing depends on it but speed,
 // and the time at which leases of others end in a store without a clock. It is
@@ -51,21 +50,11 @@ func (m *memory) first(key string, stamp, now int64) int64 {
 		return at
 	}
 	if m.sights[key] == nil {
-		makeRoom(m.sights)
+		lockerkit.MakeRoom(m.sights)
 		m.sights[key] = map[int64]int64{}
 	}
 	m.sights[key][stamp] = now
 	return now
-}
-
-// makeRoom forgets some of a map that has grown too large.
-func makeRoom[V any](m map[string]V) {
-	for k := range m {
-		if len(m) < rememberMax {
-			return
-		}
-		delete(m, k)
-	}
 }
 
 // clock notes a time by the store's clock, which has come just now.
@@ -126,7 +115,7 @@ func (m *memory) keep(r Row) {
 	if ok && r.Now == 0 && r.Written < old.Written {
 		m.ahead = 0 // the store's clock was set back, and a message does not tell to when
 	}
-	makeRoom(m.rows)
+	lockerkit.MakeRoom(m.rows)
 	m.rows[r.Key] = r
 }
 

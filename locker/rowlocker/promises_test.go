@@ -10,7 +10,7 @@ import (
 
 func TestTheExampleKeepsItsPromises(t *testing.T) {
 	lockertest.RunVirtual(t, func(*testing.T) (a, b locker.Locker) {
-		s := newStore()
+		s := &store{rows: map[string]entry{}}
 		return rowlocker.New(s), rowlocker.New(s)
 	})
 }

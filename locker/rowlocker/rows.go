@@ -36,9 +36,9 @@ type Rows interface {
 	// [locker.ErrUnsent], which says that none was carried out.
 	Swap(ctx context.Context, changes []*Change) error
 
-	// Scan returns the rows with keys behind after, in the order of their keys,
-	// n at most, with their tickets. Fewer than n are the last. Some may have
-	// Version 0.
+	// Scan returns the rows with keys behind after, in the order of their keys
+	// as they stand in Row, n at most, with their tickets. Fewer than n are the
+	// last. Some may have Version 0.
 	Scan(ctx context.Context, after string, n int) ([]Row, error)
 
 	// Check returns what is wrong with the store and its settings, see
@@ -76,8 +76,9 @@ type Traits struct {
 	Single bool
 
 	// Tickets says that claims can queue up beside a row by a [Join], so that
-	// those who come get in nobody's way. There should be a [Pulse]. Members
-	// says that Join.Open works, too.
+	// those who come get in nobody's way: from about 8 processes on twice the
+	// rate on a hot key. There should be a [Pulse]. Members says that Join.Open
+	// works, too: shared leases come and go beside the row.
 	Tickets, Members bool
 
 	// Limits and Findings are those of [locker.Capabilities].
@@ -95,7 +96,7 @@ const Any = -1
 // whether the Row was read or is to be written.
 type Row struct {
 	// Key is 1 to [locker.MaxKey] bytes and a suffix of up to 8. They need not
-	// be valid UTF-8.
+	// be valid UTF-8: a store that takes fewer kinds of bytes encodes it.
 	Key string
 
 	// Version is that of the last write. 0 is none: there is no row. Of a Row
@@ -234,7 +235,9 @@ type Join struct {
 	KeepFor time.Duration
 }
 
-// Ears are Rows that bring messages. Without them the Locker polls.
+// Ears are Rows that bring messages. A hand-over is heard at once, and keys can
+// linger. Without them, or while Listen has brought none for a second, each
+// process that waits looks every 10 to 60 ms.
 type Ears interface {
 	// Listen calls hear for each Message to instance, and awake once as soon as
 	// all later messages will come. It blocks for as long as they do, and
@@ -248,7 +251,8 @@ type Ears interface {
 	Listen(ctx context.Context, instance string, hear func(Row), awake func())
 }
 
-// Pulse are Rows that tell which processes are alive.
+// Pulse are Rows that tell which processes are alive. Looks are then reads.
+// Without it, each claim that waits writes its row twice a second.
 type Pulse interface {
 	// Beat sees to it that the instance has a pulse, which ends some seconds
 	// after the last Beat, or with its process. It is called before each Change

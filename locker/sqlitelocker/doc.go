@@ -34,14 +34,7 @@
 // every 10 ms, and one that only owns keys reads theirs every 40 ms. With many
 // keys the reads are fewer, with a pause of at most 60 ms between two.
 //
-// # Settings
-//
-//   - journal_mode(wal): otherwise each write keeps all readers waiting.
-//   - No long busy_timeout. The driver's pauses grow to 100 ms, and who waits
-//     longest is served last. Without one, this package tries again within a
-//     millisecond or two.
-//   - synchronous(normal) is enough. A crash of the machine may then undo the
-//     last leases, but all their holders have ended too. Tokens rise all the
-//     same, because they follow the clock. Results of guard.Once want
-//     synchronous(full): one that is undone is a function that runs again.
+// docs/stores.md has the settings of the database: the journal, no long
+// busy_timeout, and what a crash of the machine undoes. Tokens rise even then,
+// because they follow the clock.
 package sqlitelocker

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
@@ -44,7 +45,6 @@ type ticket struct {
 }
 
 const (
-	rememberMax = 10_000
 	// looksAgain: a key at which this process has looked so long ago is
 	// watched.
 	looksAgain = 4 * locker.LookEvery
@@ -59,12 +59,7 @@ const (
 func (m *memory) note(key string) (n *note, unlock func()) {
 	m.mu.Lock()
 	if n = m.notes[key]; n == nil {
-		for k := range m.notes {
-			if len(m.notes) < rememberMax {
-				break
-			}
-			delete(m.notes, k)
-		}
+		lockerkit.MakeRoom(m.notes)
 		n = &note{}
 		m.notes[key] = n
 	}

@@ -30,8 +30,6 @@ type Locker struct {
 // base has the methods of package locker, which guard calls.
 type base = rowlocker.Locker
 
-var _ locker.Locker = (*Locker)(nil)
-
 // New returns a Locker that keeps leases by conn. New sends nothing. The caller
 // closes conn, after the Locker.
 func New(conn *zk.Conn, opts ...Option) *Locker {

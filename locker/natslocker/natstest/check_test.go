@@ -25,7 +25,9 @@ import (
 type waker = lockerkit.Deaf
 
 // check returns the findings of Check as "name severity", in order.
-func check(t *testing.T, l locker.Locker) (names []string) {
+func check(t *testing.T, l locker.Locker) []string { return checkFor(t, l, 20*time.Second) }
+
+func checkFor(t *testing.T, l locker.Locker, ttl time.Duration) (names []string) {
 	t.Helper()
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
@@ -33,7 +35,7 @@ func check(t *testing.T, l locker.Locker) (names []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	defer l.Close(context.WithoutCancel(ctx))
-	err := l.Check(ctx, 20*time.Second)
+	err := l.Check(ctx, ttl)
 	found, rest := locker.Findings(err)
 	if rest != nil {
 		t.Errorf("Check says %v beside findings", rest)
@@ -78,6 +80,10 @@ func TestCheck(t *testing.T) {
 	}
 	if got := strings.Join(check(t, natslocker.New(nc, "none")), ", "); got != "bucket refuse" {
 		t.Errorf("without a bucket Check finds %q", got)
+	}
+	far := strings.Join(checkFor(t, natslocker.New(nc, bucket(t, nc)), 40*time.Microsecond), ", ")
+	if far != "replicas warn, round-trip refuse" {
+		t.Errorf("for a TTL that is too short Check finds %q", far)
 	}
 }
 
