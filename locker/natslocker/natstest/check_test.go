@@ -25,7 +25,10 @@ import (
 type waker = lockerkit.Deaf
 
 // check returns the findings of Check as "name severity", in order.
-func check(t *testing.T, l locker.Locker) []string { return checkFor(t, l, 20*time.Second) }
+func check(t *testing.T, l locker.Locker) []string {
+	t.Helper()
+	return checkFor(t, l, 20*time.Second)
+}
 
 func checkFor(t *testing.T, l locker.Locker, ttl time.Duration) (names []string) {
 	t.Helper()
