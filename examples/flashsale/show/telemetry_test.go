@@ -32,7 +32,7 @@ func TestTraceFollowsAWaiterAcrossTwoProcesses(t *testing.T) {
 	at := -1
 	instances := map[string]bool{}
 	for _, want := range []string{
-		"one buyer's wait", "POST /skus/:sku/deduct", "  acquire stock", "redis eval", // or evalsha: the script is known
+		"one buyer's wait", "POST /skus/:sku/deduct", "  acquire stock", "redis eval", // or evalsha
 		"link: hold stock", "    hold stock", "redis eval",
 	} {
 		i := strings.Index(text[at+1:], want)
