@@ -93,7 +93,8 @@ func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (n
 }
 
 // early connects to the server that the majority of the sentinels calls the
-// primary. conn is nil if that is not possible before the first contact has ended.
+// primary. conn is nil if that is not possible before the first contact has
+// ended.
 func (s *sentinels) early(ctx context.Context, network string) (conn net.Conn, addr string) {
 	if s.contacted.Err() != nil {
 		return nil, ""

@@ -79,10 +79,10 @@ func newTurn(ctx context.Context, all *gates, key string, s *Settings, ev Events
 }
 
 // Tried tells how the wait of t went. Tried returns the number of tries,
-// whether another turn handed its grant to t, and the last holder in the way.
-// For a call that never came to try, that is the holder that this process knows
-// of. idle reports whether t took a grant that was idle, so that its wait needed
-// neither a request nor another turn.
+// whether another turn handed its grant to t, whether t took an idle grant, for
+// which it needed neither a request nor another turn, and the last holder in
+// the way. For a call that never came to try, that is the holder that this
+// process knows of.
 func (t *Turn) Tried() (attempts int, handoff, idle bool, blocker locker.Holder) {
 	blocker = t.blocker
 	if t.attempts == 0 && t.gate != nil && !t.idle {

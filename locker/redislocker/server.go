@@ -112,11 +112,11 @@ func (s *server) runPerNode(
 	})
 }
 
-// runCalls sends calls as one request and returns their answers. Calls that fail
-// because the server does not know their script go again. First each script
-// goes once with its text, so that the calls behind it find it. All remaining
-// calls then go with their text, for the sake of the other nodes of a cluster.
-// If there is no time to learn that, they begin so.
+// runCalls sends calls as one request and returns their answers. Calls that
+// fail because the server does not know their script go again. First each
+// script goes once with its text, so that the calls behind it find it. All
+// remaining calls then go with their text, for the sake of the other nodes of a
+// cluster. If there is no time to learn that, they begin so.
 func (s *server) runCalls(ctx context.Context, calls ...call) []command {
 	return s.over(ctx, s.send, calls...)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/locker/rowlocker"
 )
 
-// store are Rows in memory, without a clock, and with none of what Rows can have
-// beside. Each process has a Locker of its own on the same store.
+// store are Rows in memory, without a clock, and with none of what Rows can
+// have beside. Each process has a Locker of its own on the same store.
 type store struct {
 	mu      sync.Mutex
 	version int64 // of the last write, to any key

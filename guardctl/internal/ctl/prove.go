@@ -128,7 +128,7 @@ func (p *prover) run(ctx context.Context) error {
 	return p.compete(ctx)
 }
 
-// compete lets guards compete. The judge is patient: no slow machine condemns a store.
+// compete lets guards compete. Its judge is patient with a slow machine.
 func (p *prover) compete(ctx context.Context) error {
 	rules := judge.Run{
 		Library: judge.Library{Name: "guard", Own: true, Tokens: true, Tells: true},
