@@ -79,10 +79,10 @@ func newTurn(ctx context.Context, all *gates, key string, s *Settings, ev Events
 }
 
 // Tried tells how the wait of t went. Tried returns the number of tries,
-// whether another turn handed its grant to t, whether t took an idle grant, for
-// which it needed neither a request nor another turn, and the last holder in
-// the way. For a call that never came to try, that is the holder that this
-// process knows of.
+// whether another turn handed its grant to t, whether t took an idle grant, and
+// the last holder in the way. For a call that never came to try, that is the
+// holder that this process knows of. An idle grant takes neither a request
+// nor another turn.
 func (t *Turn) Tried() (attempts int, handoff, idle bool, blocker locker.Holder) {
 	blocker = t.blocker
 	if t.attempts == 0 && t.gate != nil && !t.idle {
