@@ -20,6 +20,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 )
 
 // Exit statuses. A bar that is not met is not a failure.
@@ -31,12 +33,8 @@ const (
 )
 
 func main() {
-	if os.Getenv(childEnv) != "" {
-		if err := childMain(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(exitFailed)
-		}
-		return
+	if childproc.IsChild() {
+		os.Exit(childproc.Main(childMain))
 	}
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }

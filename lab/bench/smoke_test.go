@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/lab/bench/internal/host"
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 )
 
 // The faults that a test can cause in the children.
@@ -26,22 +27,20 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) == "" {
+	if !childproc.IsChild() {
 		os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // or every child takes a second to end
 		goleak.VerifyTestMain(m)
 	}
 	if os.Getenv(plantEnv) != "" {
 		libraries[0].open = func(setup) (locker, error) { return unlocked{}, nil }
 	}
-	err := childMain(os.Stdin, os.Stdout)
-	if os.Getenv(dieEnv) != "" {
-		err = errors.New("last words")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(exitFailed)
-	}
-	os.Exit(exitOK)
+	os.Exit(childproc.Main(func(parent *childproc.Parent, j job) error {
+		err := childMain(parent, j)
+		if os.Getenv(dieEnv) != "" {
+			err = errors.New("last words")
+		}
+		return err
+	}))
 }
 
 // smokePlan is too short to measure anything.

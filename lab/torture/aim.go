@@ -78,7 +78,7 @@ func isOld(s guard.KeyState, ttl time.Duration, since time.Time) bool {
 // place returns the place of the worker with that process id.
 func (c *crew) place(pid int) (proc int, ok bool) {
 	for proc := range c.cfg.procs {
-		if c.at(proc).cmd.Process.Pid == pid {
+		if c.at(proc).Pid() == pid {
 			return proc, true
 		}
 	}

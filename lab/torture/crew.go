@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 )
 
 // crew has the workers. Each place has one, and gets a new one when it has
@@ -32,12 +28,10 @@ type crew struct {
 
 // life is one worker process.
 type life struct {
+	*worker
+
 	proc, number int
 	diary        string
-	cmd          *exec.Cmd
-	stdin        io.WriteCloser
-	log          bytes.Buffer  // stderr; read after gone
-	gone         chan struct{} // closed when it has ended
 
 	// The crew's mutex guards the fields below.
 	from, to int64 // when it ran; to is 0 while it runs
@@ -60,33 +54,15 @@ func (c *crew) startAll() error {
 }
 
 // start begins a life.
-func (c *crew) start(proc, number int) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	l := &life{proc: proc, number: number, gone: make(chan struct{})}
+func (c *crew) start(proc, number int) (err error) {
+	l := &life{proc: proc, number: number}
 	l.diary = filepath.Join(c.dir, "worker-"+l.String()+".jsonl")
 	j := c.job
 	j.Wire, j.Diary, j.Proc, j.Life, j.TTL = c.wires[proc].addr, l.diary, proc, number, c.cfg.ttl(proc)
-	text, err := json.Marshal(j)
-	if err != nil {
-		return err
-	}
-	l.cmd = exec.Command(program) //nolint:gosec,noctx // it is this program, and ends when its stdin does
-	l.cmd.Env = append(os.Environ(), jobEnv+"="+string(text))
-	l.cmd.Stderr = &l.log
-	if l.stdin, err = l.cmd.StdinPipe(); err != nil {
-		return err
-	}
 	l.from = judge.Now()
-	if err := l.cmd.Start(); err != nil {
+	if l.worker, err = childproc.Start[silence](context.Background(), "", j); err != nil {
 		return err
 	}
-	go func() { // ends with the process
-		_ = l.cmd.Wait()
-		close(l.gone)
-	}()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lives, c.now[proc] = append(c.lives, l), l
@@ -121,8 +97,7 @@ func (c *crew) kill(proc int) error {
 	l := c.at(proc)
 	failure := c.ending(l)
 	at := judge.Now()
-	_ = l.cmd.Process.Kill()
-	<-l.gone
+	l.Kill()
 	c.ended(l, at, true, failure)
 	return c.start(proc, l.number+1)
 }
@@ -137,38 +112,31 @@ func (c *crew) quit(proc int) error {
 // diedAlone records that a worker has ended that should not have.
 func (l *life) diedAlone() string {
 	select {
-	case <-l.gone:
-		return fmt.Sprintf("ended by itself, %v: %s", l.cmd.ProcessState, l.words())
+	case <-l.Gone:
+		return fmt.Sprintf("ended by itself, %v: %s", l.State, l.LastWords())
 	default:
 		return ""
 	}
 }
 
-// words returns its last output.
-func (l *life) words() string {
-	log := strings.TrimSpace(l.log.String())
-	return log[:min(len(log), 8000)]
-}
-
 func (c *crew) leave(l *life) {
 	const patience = 40 * time.Second
 	failure := c.ending(l)
-	_ = l.stdin.Close()
+	l.Leave()
 	select {
-	case <-l.gone:
-		if status := l.cmd.ProcessState; !status.Success() && failure == "" {
-			failure = fmt.Sprintf("ended with %v: %s", status, l.words())
+	case <-l.Gone:
+		if !l.State.Success() && failure == "" {
+			failure = fmt.Sprintf("ended with %v: %s", l.State, l.LastWords())
 		}
 		c.ended(l, judge.Now(), false, failure)
 	case <-time.After(patience):
-		_ = l.cmd.Process.Signal(syscall.SIGQUIT) // for its stacks
+		l.Signal(syscall.SIGQUIT) // for its stacks
 		select {
-		case <-l.gone:
+		case <-l.Gone:
 		case <-time.After(patience):
-			_ = l.cmd.Process.Kill()
-			<-l.gone
+			l.Kill()
 		}
-		c.ended(l, judge.Now(), true, fmt.Sprintf("did not end in %v: %s", patience, l.words()))
+		c.ended(l, judge.Now(), true, fmt.Sprintf("did not end in %v: %s", patience, l.LastWords()))
 	}
 }
 
@@ -176,12 +144,12 @@ func (c *crew) leave(l *life) {
 func (c *crew) stop(proc int, d time.Duration) {
 	l := c.at(proc)
 	from := judge.Now()
-	_ = l.cmd.Process.Signal(syscall.SIGSTOP)
+	l.Signal(syscall.SIGSTOP)
 	select {
 	case <-time.After(d):
-	case <-l.gone:
+	case <-l.Gone:
 	}
-	_ = l.cmd.Process.Signal(syscall.SIGCONT)
+	l.Signal(syscall.SIGCONT)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l.stops = append(l.stops, judge.Span{From: from, To: judge.Now()})

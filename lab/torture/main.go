@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
@@ -33,12 +34,8 @@ const (
 )
 
 func main() {
-	if text := os.Getenv(jobEnv); text != "" {
-		if err := workerMain(text, os.Stdin); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(exitFailed)
-		}
-		return
+	if childproc.IsChild() {
+		os.Exit(childproc.Main(work))
 	}
 	os.Exit(etcdtest.Main(func() int { return command(os.Args[1:], os.Stdout, os.Stderr) }))
 }

@@ -73,7 +73,7 @@ func (n *nemesis) watch(ctx context.Context) {
 
 func (n *nemesis) strike(ctx context.Context, s strike) {
 	s.Proc = n.target(ctx, s)
-	victim := n.crew.at(s.Proc).cmd.Process.Pid
+	victim := n.crew.at(s.Proc).Pid()
 	k := kinds[s.Kind]
 	f := &judge.Fault{
 		Kind: s.Kind, Text: s.String(), TTL: n.crew.cfg.ttl(s.Proc),

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,17 +15,14 @@ import (
 
 	"github.com/go-lockguard/guard/internal/judge"
 	"github.com/go-lockguard/guard/internal/testsize"
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(jobEnv); text != "" {
-		if err := workerMain(text, os.Stdin); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(exitFailed)
-		}
-		os.Exit(exitOK)
+	if childproc.IsChild() {
+		os.Exit(childproc.Main(work))
 	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", "4")                            // they wait most of the time
@@ -194,7 +190,7 @@ func TestOnlyAWorkerThatDiesByItselfEndsTheRun(t *testing.T) {
 	gone := make(chan struct{})
 	close(gone)
 	for _, ending := range []bool{false, true} {
-		l := &life{cmd: &exec.Cmd{}, gone: gone, ending: ending}
+		l := &life{worker: &worker{Gone: gone}, ending: ending}
 		c := &crew{cfg: config{procs: 1}, now: []*life{l}}
 		if f := c.alive(); (f == "") != ending {
 			t.Errorf("ended by the crew %v: %q", ending, f)

@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
-	"os"
-	"os/signal"
 	"slices"
 	"time"
 
@@ -16,11 +12,15 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/contest"
 	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 )
 
-// jobEnv marks a process as a worker and has its job.
-const jobEnv = "GUARD_TORTURE_JOB"
+// worker is a process that does a job. It says nothing, but writes a diary.
+type (
+	worker  = childproc.Child[silence]
+	silence struct{}
+)
 
 type job struct {
 	Library  string
@@ -42,14 +42,9 @@ type job struct {
 	Seed     uint64
 }
 
-// workerMain is the main function of a worker. It ends when its stdin does.
-func workerMain(text string, in io.Reader) error {
-	signal.Ignore(os.Interrupt)            // Ctrl-C reaches every process of the terminal; the parent decides
+// work is the main function of a worker.
+func work(parent *childproc.Parent, j job) error {
 	redis.SetLogger(&logging.VoidLogger{}) // servers that are down are no news here
-	var j job
-	if err := json.Unmarshal([]byte(text), &j); err != nil {
-		return err
-	}
 	diary, err := judge.OpenDiary(j.Diary)
 	if err != nil {
 		return err
@@ -63,11 +58,7 @@ func workerMain(text string, in io.Reader) error {
 		Proc: j.Proc, Life: j.Life, Callers: j.Callers, Keys: j.Keys, Long: j.Long, Roles: j.Roles, TTL: j.TTL,
 		Seed: j.Seed, Store: store, Diary: diary, Alone: true,
 	}
-	left := make(chan struct{})
-	go func() { // ends with stdin
-		_, _ = io.Copy(io.Discard, in)
-		close(left)
-	}()
+	left := parent.Context().Done()
 	w.Prepare()
 	if w.Locker = j.open(chosen[0], left); w.Locker == nil {
 		return nil

@@ -55,7 +55,7 @@ func deadWaiters(t *testing.T, p *place) {
 	queue := func() int { return int(rdb.ZCard(t.Context(), lock(key)+":wait").Val()) }
 	testguard.Eventually(t, "all wait", func() bool { return queue() == dead })
 	for _, p := range ps {
-		_ = p.Cmd.Process.Kill()
+		p.Kill()
 	}
 	testguard.Eventually(t, "the server knows", func() bool { return p.inboxes(t.Context()) <= len(living) })
 	began := time.Now()

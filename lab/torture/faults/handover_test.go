@@ -184,7 +184,7 @@ func stoppedTaker(t *testing.T, p *place, lasts time.Duration, has bool) (kept, 
 		said()
 	}
 	taker.Stop()
-	goesOn := time.AfterFunc(lasts, func() { _ = taker.Cmd.Process.Signal(syscall.SIGCONT) })
+	goesOn := time.AfterFunc(lasts, func() { taker.Signal(syscall.SIGCONT) })
 	defer goesOn.Stop()
 	others := map[string]bool{}
 	for start := time.Now(); time.Since(start) < lasts; time.Sleep(10 * time.Millisecond) {
@@ -198,21 +198,21 @@ func stoppedTaker(t *testing.T, p *place, lasts time.Duration, has bool) (kept, 
 	if !has {
 		said()
 	}
-	_ = taker.Cmd.Process.Signal(syscall.SIGTERM)
+	taker.Signal(syscall.SIGTERM)
 	if _, err := fmt.Sscanf(taker.Says("kept"), "kept %d", &kept); err != nil {
 		t.Fatal(err)
 	}
 	return kept, len(others)
 }
 
-// playTaker takes keys as soon as it can. When it is told to end, it prints how
+// playTaker takes keys as soon as it can. When it is told to end, it says how
 // many leases it has kept.
-func playTaker(ctx context.Context, g *guard.Guard) {
+func playTaker(ctx context.Context, g *guard.Guard, say func(...any)) {
 	terminated, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	var kept atomic.Int64
 	takeAll(ctx, g, func(l *guard.Lease, err error) {
-		fmt.Println("has", err)
+		say("has", err)
 		if err != nil {
 			return
 		}
@@ -221,5 +221,5 @@ func playTaker(ctx context.Context, g *guard.Guard) {
 			kept.Add(1)
 		}
 	})
-	fmt.Println("kept", kept.Load())
+	say("kept", kept.Load())
 }

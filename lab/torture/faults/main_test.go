@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 )
 
 var (
@@ -21,8 +21,8 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	redis.SetLogger(quiet{})
-	if role := os.Getenv(rig.RoleEnv); role != "" {
-		os.Exit(play(role))
+	if childproc.IsChild() {
+		os.Exit(childproc.Main(play))
 	}
 	if testing.Short() {
 		_ = flag.Set("test.parallel", "8") // they wait most of the time, and nothing is timed

@@ -30,7 +30,7 @@ func TestFault45AKilledReaderOrPermitCostsItsOwnTTL(t *testing.T) {
 	living := acquire(t, open(guard.WithShared()), key)
 	dead := rig.Spawn(t, "reader", s.Addr)
 	dead.Says("holds")
-	_ = dead.Cmd.Process.Kill()
+	dead.Kill()
 	start := time.Now()
 	mustRelease(t, living)
 	mustRelease(t, acquire(t, open(guard.WithPermits(1)), key))
@@ -39,7 +39,7 @@ func TestFault45AKilledReaderOrPermitCostsItsOwnTTL(t *testing.T) {
 	living = acquire(t, open(guard.WithPermits(2)), key)
 	dead = rig.Spawn(t, "permit", s.Addr)
 	dead.Says("holds")
-	_ = dead.Cmd.Process.Kill()
+	dead.Kill()
 	start = time.Now()
 	mustRelease(t, acquire(t, open(guard.WithPermits(2)), key))
 	permit := took(t, "the permit of a dead process", start, processTTL+patient)
@@ -71,7 +71,7 @@ func deadWriter(t *testing.T, p *place) {
 	testguard.Eventually(t, "the writer waits", func() bool {
 		return rdb.ZCard(t.Context(), lock(key)+":wait").Val() == 1
 	})
-	_ = dead.Cmd.Process.Kill()
+	dead.Kill()
 	start := time.Now()
 	l := acquire(t, second, key)
 	d := took(t, "a reader behind a dead writer", start, 1250*time.Millisecond+patient)

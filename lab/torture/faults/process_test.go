@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -15,19 +14,21 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 	"github.com/go-lockguard/guard/lab/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 // Processes that are stopped or killed. Each is a second process of this test
-// binary, in a role. Its output comes line by line.
+// binary, in a role.
 
 const processTTL = 4 * time.Second
 
-// play does the work of a role's process, and returns the exit code.
-func play(role string) int {
+// play does the work of a role's process.
+func play(parent *childproc.Parent, part rig.Part) error {
+	say := func(words ...any) { _ = parent.Say(strings.TrimSpace(fmt.Sprintln(words...))) }
 	opts := []guard.Option{guard.WithLogger(slog.New(slog.DiscardHandler))}
-	switch role {
+	switch part.Role {
 	case "writer":
 		opts = append(opts, guard.WithTTL(processTTL), guard.WithFencing())
 	case "service":
@@ -38,47 +39,45 @@ func play(role string) int {
 		opts = append(opts, guard.WithTTL(processTTL), guard.WithPermits(2), guard.WithMaxWait(long))
 	case "taker", "waiter":
 		opts = append(opts, guard.WithTTL(handedTTL), guard.WithMaxWait(long))
-	default:
-		return 1
 	}
-	rdb := rig.Connect(os.Getenv(rig.AddrEnv))
+	rdb := rig.Connect(part.Addr)
 	g, err := guard.New(redislocker.New(rdb), opts...)
 	if err != nil {
-		return 1
+		return err
 	}
 	ctx := context.Background()
 	terminated, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	switch role {
+	switch part.Role {
 	case "writer": // writes until its context ends, and then once more, as if it ignored the end
 		l, err := g.Acquire(ctx, key)
 		if err != nil {
-			return 1
+			return err
 		}
 		token, _ := l.FencingToken(ctx)
-		fmt.Println("holds")
+		say("holds")
 		for l.Context().Err() == nil {
-			fmt.Println("works")
+			say("works")
 			time.Sleep(5 * time.Millisecond)
 		}
-		fmt.Println("ended", context.Cause(l.Context()))
+		say("ended", context.Cause(l.Context()))
 		accepted, err := write(ctx, rdb, token)
-		fmt.Println("wrote", accepted, err)
+		say("wrote", accepted, err)
 	case "taker":
-		playTaker(ctx, g)
+		playTaker(ctx, g, say)
 	case "waiter": // until it is killed
 		_, err = g.Acquire(ctx, key)
-		fmt.Println("has", err)
+		say("has", err)
 	case "reader", "permit": // until it is killed
 		if _, err = g.Acquire(ctx, key); err == nil {
-			fmt.Println("holds")
+			say("holds")
 		}
 		<-terminated.Done()
 	case "service": // holds keys for short work, and shuts down on request
 		for i := range 3 {
 			go func() { // ends with the process
 				_ = g.Do(ctx, fmt.Sprint(key, i), func(ctx context.Context) error {
-					fmt.Println("holds")
+					say("holds")
 					<-terminated.Done()
 					time.Sleep(100 * time.Millisecond)
 					return ctx.Err()
@@ -86,10 +85,11 @@ func play(role string) int {
 			}()
 		}
 		<-terminated.Done()
-		err := g.Close(ctx)
-		fmt.Println("closed", err)
+		say("closed", g.Close(ctx))
+	default:
+		return fmt.Errorf("no role %q", part.Role)
 	}
-	return 0
+	return nil
 }
 
 // guarded is a resource that checks tokens. It accepts a write only if no
@@ -117,19 +117,19 @@ func TestFault11AStoppedProcessIsToldAndItsLateWriteRefused(t *testing.T) {
 	if accepted, err := write(t.Context(), rdb, token(t, l)); err != nil || !accepted {
 		t.Fatalf("the second holder's write: %v, %v", accepted, err)
 	}
-	for len(a.Lines) > 0 {
-		<-a.Lines // said before it was stopped
+	for len(a.Said) > 0 {
+		<-a.Said // said before it was stopped
 	}
 	goesOn := time.Now()
-	_ = a.Cmd.Process.Signal(syscall.SIGCONT)
+	a.Signal(syscall.SIGCONT)
 	late := 0
-	for line := range a.Lines {
-		if line == "works" {
+	for words := range a.Said {
+		if words == "works" {
 			late++
 			continue
 		}
-		if !strings.HasPrefix(line, "ended "+guard.ErrLeaseLost.Error()) {
-			t.Errorf("it said %q, want that the lease was lost", line)
+		if !strings.HasPrefix(words, "ended "+guard.ErrLeaseLost.Error()) {
+			t.Errorf("it said %q, want that the lease was lost", words)
 		}
 		break
 	}
@@ -150,7 +150,7 @@ func TestFault36AKilledProcessFreesItsKeysWithinTheTTL(t *testing.T) {
 	a := rig.Spawn(t, "writer", s.Addr)
 	a.Says("holds")
 	start := time.Now()
-	_ = a.Cmd.Process.Kill()
+	a.Kill()
 	mustRelease(t, acquire(t, g, key))
 	d := took(t, "the key of a killed process", start, processTTL+slow)
 
@@ -159,7 +159,7 @@ func TestFault36AKilledProcessFreesItsKeysWithinTheTTL(t *testing.T) {
 		b.Says("holds")
 	}
 	start = time.Now()
-	_ = b.Cmd.Process.Signal(syscall.SIGTERM)
+	b.Signal(syscall.SIGTERM)
 	if said := b.Says("closed"); said != "closed <nil>" {
 		t.Errorf("it %s", said)
 	}

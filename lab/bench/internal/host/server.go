@@ -1,6 +1,5 @@
 // Package host has the parts that processes of this module share. They are a
-// redis-server, memory for several processes, and children that do not outlive
-// their parent.
+// redis-server, and memory for several processes.
 package host
 
 import (

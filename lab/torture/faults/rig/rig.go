@@ -5,12 +5,10 @@
 package rig
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"runtime/pprof"
 	"strings"
 	"sync/atomic"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/testguard"
+	"github.com/go-lockguard/guard/lab/internal/childproc"
 )
 
 // Long is the TTL of a lease that must not end in a test. It is longer than
@@ -31,17 +30,13 @@ const Long = 2 * testguard.Patience
 // Slow is the extra time that a test allows for a busy machine.
 const Slow = 2 * time.Second
 
-// The environment of a [Process].
-const (
-	RoleEnv = "FAULTS_ROLE"
-	AddrEnv = "FAULTS_REDIS"
-)
+// Part is the job of a [Process]. It plays a role with the server at Addr.
+type Part struct{ Role, Addr string }
 
-// Process is a second process of this test binary, in a role. Its output comes
-// line by line. It ends with its test.
+// Process is a second process of this test binary, in a role. It says words to
+// the test, and ends with it.
 type Process struct {
-	Cmd   *exec.Cmd
-	Lines chan string // closed when it has ended
+	*childproc.Child[string]
 
 	t *testing.T
 }
@@ -50,45 +45,31 @@ type Process struct {
 // addr.
 func Spawn(t *testing.T, role, addr string) *Process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this test itself, which is killed when t ends
-	cmd.Env = append(os.Environ(), RoleEnv+"="+role, AddrEnv+"="+addr)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	c, err := childproc.Start[string](context.Background(), "", Part{role, addr})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &Process{t: t, Cmd: cmd, Lines: make(chan string, 10_000)}
-	read := make(chan struct{})
-	go func() { // ends with the process
-		defer close(read)
-		defer close(p.Lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			p.Lines <- s.Text()
-		}
-	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-read
-		_ = cmd.Wait()
+		c.Kill()
+		if words := c.LastWords(); words != "" {
+			t.Log(words)
+		}
 	})
-	return p
+	return &Process{c, t}
 }
 
-// Says waits until the process prints a line with that beginning.
+// Says waits until the process says words with that beginning.
 func (p *Process) Says(what string) string {
 	p.t.Helper()
 	limit := time.After(testguard.Patience)
 	for {
 		select {
-		case line, ok := <-p.Lines:
+		case words, ok := <-p.Said:
 			if !ok {
 				p.t.Fatalf("the process ended before it said %q", what)
 			}
-			if strings.HasPrefix(line, what) {
-				return line
+			if strings.HasPrefix(words, what) {
+				return words
 			}
 		case <-limit:
 			p.t.Fatalf("the process does not say %q", what)
@@ -99,9 +80,9 @@ func (p *Process) Says(what string) string {
 // Stop freezes the process, and returns when it is frozen.
 func (p *Process) Stop() {
 	p.t.Helper()
-	_ = p.Cmd.Process.Signal(syscall.SIGSTOP)
+	p.Signal(syscall.SIGSTOP)
 	testguard.Eventually(p.t, "the process is stopped", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid()))
 		if err != nil {
 			p.t.Fatal(err)
 		}
