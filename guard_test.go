@@ -32,6 +32,7 @@ func TestNew_BadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 		"observer nil":         guard.WithObserver(nil),
 		"observer typed nil":   guard.WithObserver((*mishap)(nil)),
 		"logger nil":           guard.WithLogger(nil),
+		"codec nil":            guard.WithCodec(nil),
 		"option nil":           nil,
 		"fine, then a mistake": guard.WithTTL(0),
 	} {

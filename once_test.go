@@ -2,9 +2,11 @@ package guard_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -461,6 +463,56 @@ func TestOnce_SaysWhatWasNotKept(t *testing.T) {
 		}
 		if _, err := guard.Once(t.Context(), a, "int", time.Hour, value("x", n)); !errors.Is(err, guard.ErrResultGone) {
 			t.Errorf("a result of another type: %v, want ErrResultGone", err)
+		}
+	})
+}
+
+// ofJSON is JSON's codec, and sealed one whose bytes that cannot read.
+type (
+	ofJSON struct{}
+	sealed struct{ ofJSON }
+)
+
+func (ofJSON) Marshal(v any) ([]byte, error)      { return json.Marshal(v) }
+func (ofJSON) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
+
+func (s sealed) Marshal(v any) ([]byte, error) {
+	data, err := s.ofJSON.Marshal(v)
+	return flipped(data), err
+}
+
+func (s sealed) Unmarshal(data []byte, v any) error { return s.ofJSON.Unmarshal(flipped(data), v) }
+
+func flipped(data []byte) []byte {
+	data = slices.Clone(data)
+	for i := range data {
+		data[i] ^= 0xff
+	}
+	return data
+}
+
+func TestWithCodec_WritesResultsAndFinalErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := recording(t, guard.WithCodec(sealed{}))
+		runs := new(atomic.Int64)
+		declined := func(context.Context) (int, error) {
+			return 0, guard.Final("declined", errors.New("card declined"))
+		}
+		for _, g := range []*guard.Guard{a, b} {
+			wantOnce(t, g, value(12, runs), 12)
+			_, err := guard.Once(t.Context(), g, "final", time.Hour, declined)
+			if !errors.Is(err, &guard.FinalError{Code: "declined"}) {
+				t.Errorf("got %v, want the final error", err)
+			}
+		}
+		if runs.Load() != 1 {
+			t.Errorf("fn ran %d times, want 1", runs.Load())
+		}
+		other := b.With(guard.WithCodec(ofJSON{}))
+		for _, k := range []string{key, "final"} {
+			if _, err := guard.Once(t.Context(), other, k, time.Hour, declined); !errors.Is(err, guard.ErrResultGone) {
+				t.Errorf("%s by another codec: %v, want ErrResultGone", k, err)
+			}
 		}
 	})
 }
