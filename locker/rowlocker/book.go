@@ -209,15 +209,17 @@ func (b *book) watched() (keys []string) {
 // found notes that owner owns its key, with others behind it or not. found
 // returns the claim if that waited here, and whether the guard must hear of the
 // others. The guard hears that once, because the owner will hand the key over.
-func (b *book) found(owner string, others bool) (w *waiting, wanted bool) {
+// until is as that of owns, for a claim that waited here. One that does not wait
+// any more has found its grant by itself, and its lease may be longer.
+func (b *book) found(owner string, others bool, until time.Time) (w *waiting, wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w = b.queued[owner]
 	h, owned := b.owned[owner]
 	wanted = owned && others && !h.told
 	delete(b.queued, owner)
-	if w != nil { // in the same step, or the owner may be over before
-		h.key, owned = w.claim.Key, true
+	if w != nil && !owned { // in the same step, or the owner may be over before
+		h.key, h.over, owned = w.claim.Key, until, true
 	}
 	if owned {
 		h.told = h.told || others

@@ -57,7 +57,7 @@ func TestAGrantThatIsOverWhenItIsToldIsNotLookedFor(t *testing.T) {
 	l, granted := New(noRows{}), 0
 	l.lookout.waker = counting{hasty{l: l}, &granted}
 	l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
-	w, _ := l.book.found("o", false)
+	w, _ := l.book.found("o", false, time.Time{})
 	if keys := l.book.watched(); len(keys) != 1 {
 		t.Errorf("the locker looks for %q, want the key that it owns", keys)
 	}
@@ -66,6 +66,30 @@ func TestAGrantThatIsOverWhenItIsToldIsNotLookedFor(t *testing.T) {
 	if keys := l.book.watched(); granted != 1 || len(keys) > 0 {
 		t.Errorf("the locker looks for %q for good, want nothing", keys)
 	}
+}
+
+// A call may find its grant by itself, with its whole lease, while the lookout
+// is about to note the offer of that grant.
+func TestTheNoteOfAGrantDoesNotShortenALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c := newBook(), &locker.Claim{Key: "k", Owner: "o", TTL: time.Hour}
+		offer, lease := time.Now().Add(time.Second), time.Now().Add(time.Hour)
+		b.looks(c)
+		b.forget(c.Owner)
+		b.owns(c.Key, c.Owner, lease)
+		b.found(c.Owner, false, offer)
+		time.Sleep(2 * time.Second)
+		if gone := b.over(); len(gone) > 0 {
+			t.Errorf("%v is over with the offer, want the lease", gone)
+		}
+
+		b.looks(&locker.Claim{Key: "k2", Owner: "waits"})
+		b.found("waits", false, time.Now().Add(time.Second))
+		time.Sleep(2 * time.Second)
+		if gone := b.over(); len(gone) != 1 {
+			t.Errorf("%v is over, want the offer that nobody has renewed", gone)
+		}
+	})
 }
 
 // joining is a guard that notes the records which its claims find.

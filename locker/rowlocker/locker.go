@@ -159,7 +159,7 @@ func (l *Locker) wanted(c *locker.Claim, r *result) {
 	if !r.ok || r.waiting == 0 || l.lookout.polls() {
 		return
 	}
-	if _, news := l.book.found(c.Owner, true); news {
+	if _, news := l.book.found(c.Owner, true, time.Time{}); news {
 		l.lookout.waker.Wanted(c.Key)
 	}
 }

@@ -123,20 +123,17 @@ func (l *lookout) told(key string, r *row, heirs []waiter, now time.Time) {
 	}
 	for _, s := range r.owners {
 		if !slices.ContainsFunc(heirs, func(w waiter) bool { return w.Owner == s.Owner }) {
-			_, wanted := l.book.found(s.Owner, behind > 0)
+			_, wanted := l.book.found(s.Owner, behind > 0, time.Time{})
 			if wanted || s.Lingers && behind > 0 && s.Inst == l.desk.instance {
 				l.waker.Wanted(key)
 			}
 			continue
 		}
 		length := time.Duration(s.Length-r.grain) * time.Microsecond
-		w, _ := l.book.found(s.Owner, behind > 0)
+		w, _ := l.book.found(s.Owner, behind > 0, l.desk.over(now.Add(length)))
 		late := w != nil && now.Sub(w.sent) > locker.QueueLife || w == nil && l.book.hasEnded(s.Owner)
 		if w != nil && l.desk.traits.Clock {
 			length = w.left(&s, r.grain)
-		}
-		if w != nil { // as Locker.owns does
-			l.book.renewed(s.Owner, l.desk.over(now.Add(length)))
 		}
 		o := locker.Offer{Length: length, Waiting: behind}
 		if w == nil || w.claim.Fencing {
@@ -245,10 +242,9 @@ func (l *lookout) tellFinders(key string, r *row) {
 // tell tells the guard what it does not know of an owner of key.
 func (l *lookout) tell(key string, r *row, own share, sent time.Time) {
 	behind := r.waiting()
-	switch w, wanted := l.book.found(own.Owner, behind > 0); {
+	left := time.Duration(own.Ends-r.now)*time.Microsecond - l.desk.traits.Grain
+	switch w, wanted := l.book.found(own.Owner, behind > 0, l.desk.over(sent.Add(left))); {
 	case w != nil:
-		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.desk.traits.Grain
-		l.book.renewed(own.Owner, l.desk.over(sent.Add(left)))
 		l.grant(w, locker.Offer{Length: left, Token: uint64(own.Token), Waiting: behind}, sent)
 	case wanted:
 		l.waker.Wanted(key)
