@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/judge"
+	"github.com/go-lockguard/guard/locker"
 )
 
 const leaseTTL = 10 * time.Second
@@ -22,13 +24,41 @@ type contest struct {
 	name               string
 	processes, callers int // callers of each process
 	own                bool
+
+	// Guard alone has what follows: of 100 calls so many in another mode, of
+	// which limit may run at once, and sections that last.
+	share int
+	mode  guard.Option
+	limit int
+	lasts time.Duration
 }
 
 var contests = []contest{
-	{name: "hot 2 x 25", processes: 2, callers: 25},
-	{name: "hot 8 x 1", processes: 8, callers: 1},
-	{name: "hot 2 x 1", processes: 2, callers: 1},
+	{name: "own keys 1", processes: 1, callers: 1, own: true},
+	{name: "own keys 8", processes: 1, callers: 8, own: true},
 	{name: "own keys 64", processes: 1, callers: 64, own: true},
+	{name: "hot 2 x 1", processes: 2, callers: 1},
+	{name: "hot 8 x 1", processes: 8, callers: 1},
+	{name: "hot 16 x 1", processes: 16, callers: 1},
+	{name: "hot 2 x 10", processes: 2, callers: 10},
+	{name: "hot 2 x 25", processes: 2, callers: 25},
+	{name: "hot 4 x 25", processes: 4, callers: 25},
+	permits("4 permits 8 x 1", 8, 1, 0),
+	permits("4 permits 2 x 25, 5 ms", 2, 25, held),
+	readers("readers 4 x 1, 5 ms", 4, 1, 100, held),
+	readers("readers 16 x 1", 16, 1, 100, 0),
+	readers("95 % readers 2 x 25, 5 ms", 2, 25, 95, held),
+}
+
+// held is how long sections last that do.
+const held = 5 * time.Millisecond
+
+func permits(name string, processes, callers int, lasts time.Duration) contest {
+	return contest{name, processes, callers, false, 100, guard.WithPermits(4), 4, lasts}
+}
+
+func readers(name string, processes, callers, share int, lasts time.Duration) contest {
+	return contest{name, processes, callers, false, share, guard.WithShared(), locker.NoLimit, lasts}
 }
 
 // key is what a caller of a process wants.
@@ -39,9 +69,9 @@ func (c contest) key(process, caller int) string {
 	return guard.Key("own", process, caller)
 }
 
-// process runs sections under a lock.
+// process runs sections under a lock, and tells each how many may run at once.
 type process struct {
-	section func(ctx context.Context, key string, f func()) error
+	section func(ctx context.Context, key string, f func(limit int)) error
 	end     func()
 }
 
@@ -55,12 +85,23 @@ type rival struct {
 func withGuard(open opener) rival {
 	return rival{"guard", func(c contest) (process, error) {
 		g, end, err := open.guard(c.callers)
+		if err != nil {
+			return process{}, err
+		}
+		other := g
+		if c.mode != nil {
+			other = g.With(c.mode)
+		}
 		return process{
-			func(ctx context.Context, key string, f func()) error {
-				return g.Do(ctx, key, func(context.Context) error { f(); return nil })
+			func(ctx context.Context, key string, f func(limit int)) error {
+				by, limit := g, 1
+				if rand.N(100) < c.share {
+					by, limit = other, c.limit
+				}
+				return by.Do(ctx, key, func(context.Context) error { f(limit); return nil })
 			},
 			end,
-		}, err
+		}, nil
 	}}
 }
 
@@ -81,8 +122,11 @@ func (open opener) guard(callers int, opts ...guard.Option) (g *guard.Guard, end
 }
 
 // print runs rounds of each rival in turn, and prints the sections a second of
-// each round.
+// each round. The first rival is guard.
 func (c contest) print(length time.Duration, rounds int, rivals ...rival) error {
+	if c.mode != nil {
+		rivals = rivals[:1]
+	}
 	figures := make([][]int, len(rivals))
 	for range rounds {
 		for i, r := range rivals {
@@ -93,7 +137,7 @@ func (c contest) print(length time.Duration, rounds int, rivals ...rival) error 
 			figures[i] = append(figures[i], n)
 		}
 	}
-	fmt.Printf("%-12s", c.name)
+	fmt.Printf("%-26s", c.name)
 	for i, r := range rivals {
 		slices.Sort(figures[i])
 		fmt.Printf(" %s %v /s", r.name, figures[i])
@@ -126,7 +170,7 @@ func (c contest) round(length time.Duration, r rival) (int, error) {
 			}
 			all.Go(func() {
 				for ctx.Err() == nil {
-					_ = process.section(ctx, key, func() { at.section(1, func() {}) })
+					_ = process.section(ctx, key, func(limit int) { at.section(limit, c.work) })
 				}
 				if at != hot {
 					hot.add(at)
@@ -136,6 +180,13 @@ func (c contest) round(length time.Duration, r rival) (int, error) {
 	}
 	all.Wait()
 	return hot.rate(length)
+}
+
+// work is what a section does.
+func (c contest) work() {
+	if c.lasts > 0 {
+		time.Sleep(c.lasts)
+	}
 }
 
 // floor judges the sections of a key, and counts them.

@@ -63,7 +63,7 @@ func useMutex(addr string, c contest) (process, error) {
 		}
 		_ = client.Close()
 	}
-	return process{func(ctx context.Context, key string, f func()) error {
+	return process{func(ctx context.Context, key string, f func(limit int)) error {
 		s := <-sessions
 		if c.own {
 			sessions <- s
@@ -74,7 +74,7 @@ func useMutex(addr string, c contest) (process, error) {
 		if err := m.Lock(ctx); err != nil {
 			return err
 		}
-		f()
+		f(1)
 		return m.Unlock(context.WithoutCancel(ctx))
 	}, end}, nil
 }

@@ -3,7 +3,6 @@
 // disk. Each locker and each client stands for a process, all in one.
 //
 //	go run ./lab/bench/stores -store postgres
-//	go run ./lab/bench/stores -store etcd -modes           shared leases and permits
 //	go run ./lab/bench/stores -store mysql -leases 2000    renewals
 //	go run ./lab/bench/stores -store redis://localhost:6379
 package main
@@ -55,7 +54,6 @@ type options struct {
 	length time.Duration
 	rounds int
 	leases int
-	modes  bool
 }
 
 func main() {
@@ -64,7 +62,6 @@ func main() {
 	flag.DurationVar(&o.length, "round", 2*time.Second, "length of a round")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each")
 	flag.IntVar(&o.leases, "leases", 0, "instead hold so many leases of 10 s for half a minute")
-	flag.BoolVar(&o.modes, "modes", false, "instead compare shared leases and permits with one at a time")
 	flag.Parse()
 	os.Exit(etcdtest.Main(func() int {
 		if err := run(context.Background(), o); err != nil {
@@ -88,11 +85,8 @@ func run(ctx context.Context, o options) error {
 	if err := start(ctx, p); err != nil {
 		return err
 	}
-	switch {
-	case o.leases > 0:
+	if o.leases > 0 {
 		return hold(ctx, p.open, o.leases)
-	case o.modes:
-		return modes(ctx, p.open, o.length, o.rounds)
 	}
 	rivals := []rival{withGuard(p.open)}
 	if p.rival != nil {

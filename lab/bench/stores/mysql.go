@@ -74,12 +74,12 @@ func forUpdate(dsn string, callers int) (process, error) {
 		return process{}, err
 	}
 	return process{
-		func(ctx context.Context, key string, f func()) error { return lockRow(ctx, db, key, f) },
+		func(ctx context.Context, key string, f func(limit int)) error { return lockRow(ctx, db, key, f) },
 		func() { _ = db.Close() },
 	}, nil
 }
 
-func lockRow(ctx context.Context, db *sql.DB, key string, f func()) error {
+func lockRow(ctx context.Context, db *sql.DB, key string, f func(limit int)) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -89,6 +89,6 @@ func lockRow(ctx context.Context, db *sql.DB, key string, f func()) error {
 	if err := tx.QueryRowContext(ctx, "SELECT k FROM rival WHERE k = ? FOR UPDATE", key).Scan(&k); err != nil {
 		return err
 	}
-	f()
+	f(1)
 	return tx.Commit()
 }

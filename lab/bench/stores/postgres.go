@@ -54,12 +54,12 @@ func useAdvisory(ctx context.Context, dsn string, callers int) (process, error) 
 	if err != nil {
 		return process{}, err
 	}
-	return process{func(ctx context.Context, key string, f func()) error {
+	return process{func(ctx context.Context, key string, f func(limit int)) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", key); err != nil {
 				return err
 			}
-			f()
+			f(1)
 			return nil
 		})
 	}, pool.Close}, nil

@@ -59,12 +59,12 @@ func useLock(addr string) (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	return process{func(_ context.Context, key string, f func()) error {
+	return process{func(_ context.Context, key string, f func(limit int)) error {
 		l := zk.NewLock(conn, "/lock/"+key, zk.WorldACL(zk.PermAll))
 		if err := l.Lock(); err != nil {
 			return err
 		}
-		f()
+		f(1)
 		return l.Unlock()
 	}, conn.Close}, nil
 }
