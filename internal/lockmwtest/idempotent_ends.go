@@ -192,10 +192,14 @@ func informational(r *rig) {
 type hijackable struct {
 	*httptest.ResponseRecorder
 
-	taken bool
+	refuses bool // as HTTP/2 does
+	taken   bool
 }
 
 func (h *hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if h.refuses {
+		return nil, nil, http.ErrNotSupported
+	}
 	h.taken = true
 	conn, client := net.Pipe()
 	_ = client.Close()
@@ -221,12 +225,12 @@ func takenOver(r *rig) {
 			return controlled(unwraps{w})
 		},
 	} {
-		c := &counter{h: func(w http.ResponseWriter, _ *http.Request) error {
+		c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
 			conn, _, err := take(w)
-			if err == nil {
-				err = conn.Close()
+			if err != nil {
+				return ok(w, req)
 			}
-			return err
+			return conn.Close()
 		}}
 		one, two := r.instances(c.serve)
 		w := &hijackable{ResponseRecorder: httptest.NewRecorder()}
@@ -236,6 +240,11 @@ func takenOver(r *rig) {
 		}
 		r.expectProblem(send(two, r.named(name)), http.StatusConflict, "idempotency_answer_gone", false)
 		r.expectRuns(c, 1)
+		w = &hijackable{ResponseRecorder: httptest.NewRecorder(), refuses: true}
+		one.ServeHTTP(w, r.named(name+"-refused"))
+		r.expectDone(w.ResponseRecorder)
+		r.expectSame(w.ResponseRecorder, send(two, r.named(name+"-refused")))
+		r.expectRuns(c, 2)
 	}
 }
 

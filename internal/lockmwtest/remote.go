@@ -93,7 +93,7 @@ type Reply struct {
 	Code    int    // of gRPC
 	Reason  string // by package guard
 	Retry   bool   // the client is asked to try again, in all ways in which the adapter does so
-	Details int    // their number
+	Details string // all
 }
 
 // ask calls the method without headers.

@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strconv"
 	"testing"
@@ -140,10 +141,12 @@ func reply(err error) lockmwtest.Reply {
 	if !errors.As(err, &e) {
 		return r
 	}
-	r.Replayed, r.Details = e.Meta().Get("Idempotency-Replayed") == "true", len(e.Details())
+	r.Replayed = e.Meta().Get("Idempotency-Replayed") == "true"
 	header := e.Meta().Get("Retry-After")
 	for _, d := range e.Details() {
-		switch d, _ := d.Value(); d := d.(type) {
+		value, _ := d.Value()
+		r.Details += fmt.Sprint(value)
+		switch d := value.(type) {
 		case *errdetails.ErrorInfo:
 			if d.GetDomain() == lockmw.Domain {
 				r.Reason = d.GetReason()

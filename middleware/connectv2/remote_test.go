@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -127,10 +128,11 @@ func reply(err error, info *connect.CallInfo) lockmwtest.Reply {
 	if !errors.As(err, &e) {
 		return r
 	}
-	r.Details = len(e.Details())
 	header := info.ResponseHeader().Get("Retry-After") + info.ResponseTrailer().Get("Retry-After")
 	for _, d := range e.Details() {
-		switch d, _ := connectproto.UnmarshalErrorDetail(d); d := d.(type) {
+		value, _ := connectproto.UnmarshalErrorDetail(d)
+		r.Details += fmt.Sprint(value)
+		switch d := value.(type) {
 		case *errdetails.ErrorInfo:
 			if d.GetDomain() == lockmw.Domain {
 				r.Reason = d.GetReason()

@@ -89,8 +89,8 @@ func app(use []echo.MiddlewareFunc, onError func(*echo.Context, error), routes m
 // type and those who ask for it do not agree.
 func statusOf(err error) int {
 	he := (*echo.HTTPError)(nil)
-	if status := echo.StatusCode(err); !errors.As(err, &he) || he.Code == status {
-		return status
+	if errors.As(err, &he) && he.Code == echo.StatusCode(err) {
+		return he.Code
 	}
 	return 0
 }

@@ -42,9 +42,12 @@ func (x *heldExchange) Value(f keyfunc.Func) (string, error) {
 	return f(x.c.Request)
 }
 
-// Begun also knows of a connection that was taken over.
+// Begun also knows of a connection that was taken over, or refused.
 func (x *heldExchange) Begun() bool {
-	return x.exchange.Begun() || x.held != nil && x.held.capture.Passed()
+	if x.held == nil {
+		return x.exchange.Begun()
+	}
+	return x.exchange.Begun() && !x.held.refused || x.held.capture.Passed()
 }
 
 func (x *heldExchange) Held() httpguard.Answer {
@@ -85,6 +88,7 @@ type heldWriter struct {
 	size    int // of the body
 
 	informed bool // the last header was informational, so WriteHeaderNow has nothing to write
+	refused  bool // a Hijack was, after which gin's own writer below counts as written
 }
 
 // unwritten is the size of an answer before its header is written.
@@ -142,5 +146,6 @@ func (w *heldWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil {
 		w.size = max(w.size, 0)
 	}
+	w.refused = err != nil
 	return conn, buf, err
 }

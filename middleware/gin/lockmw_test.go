@@ -113,6 +113,12 @@ func TestTheContextItselfCarriesTheLease(t *testing.T) {
 	}
 }
 
+func TestAnEmptyPathParameterIsTheClientsMistake(t *testing.T) {
+	if w := serve(buy(""), lockmw.Key(newGuard(t), "stock:{sku}"), never(t)); w.Code != http.StatusBadRequest {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
 // A copy is for work that outlives the request.
 func TestWorkOnACopyOutlivesTheRequest(t *testing.T) {
 	g := newGuard(t)

@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
@@ -121,7 +122,7 @@ func reply(err error, got *message, md metadata.MD) lockmwtest.Reply {
 	s := status.Convert(err)
 	r := lockmwtest.Reply{
 		Text: got.GetValue(), Replayed: slices.Equal(md.Get("idempotency-replayed"), []string{"true"}),
-		Err: err, Code: int(s.Code()), Details: len(s.Details()),
+		Err: err, Code: int(s.Code()), Details: fmt.Sprint(s.Details()),
 	}
 	for _, d := range s.Details() {
 		switch d := d.(type) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	nethttp "net/http"
 	"net/url"
@@ -226,7 +227,7 @@ func reply(err error, retryAfter string) lockmwtest.Reply {
 		return lockmwtest.Reply{}
 	}
 	e := kerrors.FromError(err)
-	r := lockmwtest.Reply{Err: e, Code: int(e.Code), Details: len(e.Metadata)}
+	r := lockmwtest.Reply{Err: e, Code: int(e.Code), Details: fmt.Sprint(e.Metadata)}
 	if e.Metadata["domain"] != lockmw.Domain {
 		return r
 	}

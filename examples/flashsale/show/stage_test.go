@@ -159,9 +159,12 @@ func TestThePageEndsWithTheProgram(t *testing.T) {
 	p.must(t, "start", `{"mode": "fence", "stock": 5000, "requests": 20000, "think": 20000000}`)
 	heard := make(chan error, 1)
 	go func() {
-		_, err := p.listen(context.WithoutCancel(ctx),
+		said, err := p.listen(context.WithoutCancel(ctx),
 			func(u update) bool { return u.Numbers != nil && u.Numbers.Sold > 3 })
 		cancel()
+		if strings.Contains(strings.Join(said, ""), token) {
+			t.Error("pages are told the token")
+		}
 		if err == nil {
 			_, err = p.listen(context.WithoutCancel(ctx), func(update) bool { return false })
 		}

@@ -339,6 +339,13 @@ func TestResultsAreKeptBesideALostLease(t *testing.T) {
 	})
 }
 
+func TestAPanicPassesThroughAndFreesTheKey(t *testing.T) {
+	inv := GuardInventory(newGuard(t), desk{do: func(context.Context, string) (int, error) { panic("own") }})
+	for _, call := range []string{"the first", "the second, which gets the key"} {
+		testguard.Panics(t, call, func() { _ = inv.Pay(t.Context(), &Order{ID: "a"}) }) // wait=0s
+	}
+}
+
 func TestADecoratedCallRunsInsideAnotherOnItsKey(t *testing.T) {
 	var inv Inventory
 	inv = GuardInventory(newGuard(t, guard.WithMaxWait(0)),
