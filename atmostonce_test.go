@@ -170,6 +170,23 @@ func TestOnce_AfterNothingDoneTheNextRuns(t *testing.T) {
 	})
 }
 
+// A final error is the outcome, and no function that left none.
+func TestOnce_AFinalErrorIsKeptUnderAtMostOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := atMostOnce(t)
+		runs := 0
+		for _, g := range []*guard.Guard{a, b, a} {
+			_, err := guard.Once(t.Context(), g, key, time.Hour, func(context.Context) (int, error) {
+				runs++
+				return 0, guard.Final("declined", errors.New("card declined"))
+			})
+			if !errors.Is(err, &guard.FinalError{Code: "declined"}) || runs != 1 {
+				t.Errorf("got %v after %d runs, want the final error of one", err, runs)
+			}
+		}
+	})
+}
+
 // A call of Once inside has done nothing, but the function around it has.
 func TestOnce_NothingDoneIsOfItsOwnFunction(t *testing.T) {
 	for name, within := range map[string][]guard.Option{"the same": nil, "plain": {guard.WithName("plain")}} {

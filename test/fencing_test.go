@@ -93,7 +93,7 @@ func TestFencingToken_ALateFetchIsThrownAway(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))
 		late := make(chan struct{})
 		b.spy.set(func(s *spy) {
-			s.fence = func(next func() (uint64, error)) (uint64, error) {
+			s.fence = func(_ context.Context, next func() (uint64, error)) (uint64, error) {
 				token, err := next()
 				if s.fences.Load() == 1 {
 					<-late
@@ -136,4 +136,36 @@ func TestFencingToken_AFetchThatFindsAnotherOwnerLosesTheLease(t *testing.T) {
 		})
 		wantErr(t, err, guard.ErrLeaseLost)
 	})
+}
+
+// A lease is as good as before when a token cannot be had, as from a counter of
+// another type or a store that hangs.
+func TestFencingToken_AFetchThatFailsCostsNoLease(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"refused": 0, "hangs": 500 * time.Millisecond} { // the try limit
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.spy.set(func(s *spy) {
+					s.fence = func(ctx context.Context, _ func() (uint64, error)) (uint64, error) {
+						if takes > 0 {
+							<-ctx.Done()
+						}
+						return 0, guard.ErrUnavailable
+					}
+				})
+				l := must(b.Acquire(t.Context(), key))
+				start := time.Now()
+				_, err := l.FencingToken(t.Context())
+				wantErr(t, err, guard.ErrUnavailable)
+				if d := time.Since(start); d != takes || errors.Is(err, guard.ErrLeaseLost) || l.Err() != nil {
+					t.Errorf("%v after %v, and the lease has %v, want %v and nil", err, d, l.Err(), takes)
+				}
+				b.spy.set(func(s *spy) { s.fence = nil })
+				if _, err := l.FencingToken(t.Context()); err != nil {
+					t.Errorf("the next fetch: %v", err)
+				}
+				wantErr(t, l.Release(t.Context()), nil)
+			})
+		})
+	}
 }

@@ -70,6 +70,23 @@ func TestTryDo_OutlivesConnectionsThatWereForgotten(t *testing.T) {
 	}
 }
 
+// Renewals do not try one dead connection after the other.
+func TestDo_ALeaseOutlivesConnectionsThatWereForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, nat := behindNAT(t, redistest.Distance{RoundTrip: time.Millisecond}, guard.WithMaxHold(0))
+		var all sync.WaitGroup
+		for i := range 20 { // connections
+			all.Go(func() { mustTry(t, g, fmt.Sprint("warm", i)) })
+		}
+		all.Wait()
+		l := must(g.Acquire(t.Context(), "k"))
+		nat.Forget()
+		time.Sleep(time.Minute)
+		ok(t, l.Err())
+		ok(t, l.Release(t.Context()))
+	})
+}
+
 // The answers to calls that wait tell as much of a connection.
 func TestTryDo_OutlivesConnectionsThatOnlyDoHasUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

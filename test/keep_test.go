@@ -88,6 +88,28 @@ func TestDo_MinHoldHandsTheKeyToWhoWaits(t *testing.T) {
 	}
 }
 
+func TestDo_WhoLeavesInTheCooldownOfMinHoldLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMinHold(20*time.Second), guard.WithMaxWait(time.Second))
+		start := time.Now()
+		wantErr(t, b.Do(t.Context(), key, nop), nil)
+		var wg sync.WaitGroup
+		for _, g := range []*guard.Guard{b.Guard, b.Guard, b.other, b.other} {
+			wg.Go(func() { // in line
+				if err := g.Do(t.Context(), key, nop); !errors.Is(err, guard.ErrNotAcquired) {
+					t.Errorf("in the cooldown: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		synctest.Wait()
+		if s := must(b.mem.Inspect(t.Context(), key)); len(s.Waiters) > 0 {
+			t.Errorf("%d claims are left in line", len(s.Waiters))
+		}
+		wantFree(t, start, 20*time.Second, b.Guard, b.other)
+	})
+}
+
 func TestDo_MinHoldIsOverWhenTheFunctionTakesLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMinHold(time.Second))

@@ -40,7 +40,7 @@ type spy struct {
 	renewedAt time.Time
 	acquire   func(ctx context.Context, c *locker.Claim, next acquires) (locker.Answer, error)
 	renew     func(ctx context.Context, next func() []error) []error
-	fence     func(next func() (uint64, error)) (uint64, error)
+	fence     func(ctx context.Context, next func() (uint64, error)) (uint64, error)
 	release   func(ctx context.Context, next releases) (locker.Released, error)
 }
 
@@ -84,7 +84,7 @@ func (s *spy) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	s.mu.Unlock()
 	next := func() (uint64, error) { return s.Locker.Fence(ctx, c) }
 	if hook != nil {
-		return hook(next)
+		return hook(ctx, next)
 	}
 	return next()
 }

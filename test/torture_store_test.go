@@ -71,7 +71,7 @@ func unreliable(l guard.Locker, d *dice) *spy {
 		}
 		return errs
 	}
-	s.fence = func(next func() (uint64, error)) (uint64, error) {
+	s.fence = func(_ context.Context, next func() (uint64, error)) (uint64, error) {
 		token, err := next()
 		if d.one(20) {
 			return 0, guard.ErrUnavailable

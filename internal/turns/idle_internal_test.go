@@ -499,6 +499,28 @@ func TestANodeThatHangsDelaysNoIdleKeyOfAnother(t *testing.T) {
 	})
 }
 
+// Nor does it delay what is left of claims there that were given up.
+func TestANodeThatHangsDelaysNoCleanUpOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &noded{Locker: memlocker.New()}
+		e := open(t, n)
+		n.hangs.Store(true)
+		for _, key := range []string{"b", "a"} {
+			turn, err := new(party).take(t.Context(), e, key, settings())
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn.Drop() // its release is left to the background
+			synctest.Wait()
+		}
+		if s, err := n.Inspect(t.Context(), "a"); s.Held || err != nil {
+			t.Errorf("a key of a node that answers is held (%v)", err)
+		}
+		n.hangs.Store(false)
+		closed(t, e)
+	})
+}
+
 // deafening turns deaf right after it has said that it listens.
 type deafening struct {
 	*memlocker.Locker

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,6 +178,25 @@ func TestAnOutageThatIsUntoldIsToldByAnyNode(t *testing.T) {
 		}
 		if n, is := os.note("b1", clearly, nil); is || os.untold.Load() != 0 {
 			t.Errorf("told again: %+v, %d untold", n, os.untold.Load())
+		}
+	})
+}
+
+// Its line comes late, and its end tells how long it was in all.
+func TestAnOutageSoonAfterALineIsToldLateAndCountedFully(t *testing.T) {
+	inSilence(t, func(t *testing.T, os *outages) {
+		t.Helper()
+		os.note("a1", clearly, nil)
+		time.Sleep(outagePause - 2)
+		var told []bool
+		for range 4 {
+			_, is := os.note("a1", silent, errSilence)
+			told = append(told, is)
+			time.Sleep(1)
+		}
+		n, is := os.note("a1", clearly, nil)
+		if !slices.Equal(told, []bool{false, false, true, false}) || !n.Over || n.Lasted != 4 || n.Unlogged != 0 {
+			t.Errorf("told at %v, then %v %+v", told, is, n)
 		}
 	})
 }

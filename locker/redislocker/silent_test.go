@@ -1,9 +1,11 @@
 package redislocker_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/internal/testguard"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -111,22 +112,34 @@ func TestAConnectionThatBreaksIsNoSilence(t *testing.T) {
 	})
 }
 
+// Nobody listens any more, and no try waits for that in virtual time.
 func TestAServerThatIsGoneIsSilentAtOnce(t *testing.T) {
-	s := redistest.Start(t)
-	l := open(t, redistest.Client(t, s.Addr))
-	c := claim("k")
-	mustAcquire(t, l, c)
-	mustRelease(t, l, c)
-	s.Kill()
-	for n, start := 0, time.Now(); n < someTries/2; {
-		_, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
-		switch {
-		case errors.Is(err, locker.ErrSilent):
-			n++
-		case !errors.Is(err, locker.ErrUnavailable) || time.Since(start) > testguard.Patience:
-			t.Fatalf("Acquire: %v, want ErrSilent", err)
+	synctest.Test(t, func(t *testing.T) {
+		m, opts := redistest.InMemory(t.Cleanup)
+		served, gone := opts.Dialer, atomic.Bool{}
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if gone.Load() {
+				return net.Dial(network, "127.0.0.1:1") // where nobody listens
+			}
+			return served(ctx, network, addr)
 		}
-	}
+		rdb := redis.NewClient(opts)
+		t.Cleanup(func() { _ = rdb.Close() })
+		l := open(t, rdb)
+		c := claim("k")
+		mustAcquire(t, l, c)
+		mustRelease(t, l, c)
+		gone.Store(true)
+		m.Close()
+		_ = wantHeard(t, l, 1) // its connection broke
+		start := time.Now()
+		for range someTries / 2 {
+			_, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
+			if !errors.Is(err, locker.ErrSilent) || time.Since(start) != 0 {
+				t.Fatalf("Acquire: %v after %v, want ErrSilent at once", err, time.Since(start))
+			}
+		}
+	})
 }
 
 // A new process has no connection. That the server is far away does not look
