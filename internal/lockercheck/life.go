@@ -90,13 +90,7 @@ func closes(p *pair) {
 	p.closed(p.a)
 	p.closed(p.a)
 
-	_, acquire := p.a.Acquire(p.ctx, claim("k2", long), locker.Try{Wait: true})
-	_, fence := p.a.Fence(p.ctx, c)
-	_, release := p.a.Release(p.ctx, c, locker.End{})
-	for what, err := range map[string]error{
-		"Acquire": acquire, "Renew": p.renew(p.a, c), "Fence": fence, "Release": release,
-		"Check": p.a.Check(p.ctx, long),
-	} {
+	for what, err := range p.closedAnswers(c) {
 		if !errors.Is(err, locker.ErrClosed) {
 			fail("%s after Close: %v, want ErrClosed", what, err)
 		}
@@ -106,4 +100,29 @@ func closes(p *pair) {
 		fail("Close freed a key that is owned, want it left to its TTL")
 	}
 	p.free("k2")
+}
+
+// closedAnswers calls each method that p.a can do after its Close. c owns its
+// key.
+func (p *pair) closedAnswers(c *locker.Claim) map[string]error {
+	errs := map[string]error{"Renew": p.renew(p.a, c), "Check": p.a.Check(p.ctx, long)}
+	_, errs["Acquire"] = p.a.Acquire(p.ctx, claim("k2", long), locker.Try{Wait: true})
+	_, errs["Fence"] = p.a.Fence(p.ctx, c)
+	_, errs["Release"] = p.a.Release(p.ctx, c, locker.End{})
+	if p.can.Inspects {
+		_, errs["Inspect"] = p.a.Inspect(p.ctx, c.Key)
+		errs["List"], errs["ForceRelease"] = nil, p.a.ForceRelease(p.ctx, c.Key, c.Owner)
+		for _, err := range p.a.List(p.ctx) {
+			errs["List"] = err
+		}
+	}
+	if p.can.Several {
+		_, _, errs["AcquireAll"] = p.a.AcquireAll(p.ctx, claims("k3", 2), false)
+		errs["ReleaseAll"] = p.releaseAll(p.a, []*locker.Claim{c}, []*locker.Claim{nil})[0].err
+	}
+	if p.can.Records {
+		_, errs["Begin"] = p.a.Begin(p.ctx, c, locker.Record{Value: "mark", TTL: long})
+		_, errs["Forget"] = p.a.Forget(p.ctx, c.Key)
+	}
+	return errs
 }

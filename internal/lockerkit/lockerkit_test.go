@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -119,5 +120,18 @@ func TestAHolderIsDescribedWhateverItSaysOfItself(t *testing.T) {
 	}
 	if h := lockerkit.HolderOf([]byte(`{"name": 1}`)); h != (locker.Holder{}) {
 		t.Errorf("a stranger's text: %+v, want nobody", h)
+	}
+}
+
+// Planted: nothing is forgotten, or all.
+func TestWhatIsRememberedByKeyIsBounded(t *testing.T) {
+	const most = 10_000
+	m := map[string]int{}
+	for i := range most + 100 {
+		lockerkit.MakeRoom(m)
+		m[strconv.Itoa(i)] = i
+	}
+	if len(m) != most {
+		t.Errorf("%d keys are remembered, want %d", len(m), most)
 	}
 }

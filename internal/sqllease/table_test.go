@@ -95,3 +95,36 @@ func TestAChangeIsDoneThoughAnOldRecordStays(t *testing.T) {
 		t.Error("a deletion alone is done, want an error")
 	}
 }
+
+// noting is a connector that notes the arguments of the last statement.
+type noting struct {
+	staleConn
+
+	args []driver.NamedValue
+}
+
+func (n *noting) Connect(context.Context) (driver.Conn, error) { return n, nil }
+func (n *noting) Driver() driver.Driver                        { return nil }
+
+func (n *noting) ExecContext(_ context.Context, _ string, args []driver.NamedValue) (driver.Result, error) {
+	n.args = args
+	return driver.RowsAffected(1), nil
+}
+
+// Who has read a row that was swept must not take the next one for it.
+func TestTheFirstVersionIsRandom(t *testing.T) {
+	n := &noting{}
+	db := sql.OpenDB(n)
+	defer db.Close()
+	tb, first := &table{Dialect: &Dialect{Values: "%s"}, db: db, name: "t"}, map[any]bool{}
+	for range 3 {
+		c := &rowlocker.Change{Rows: []rowlocker.Row{{Key: "k", Value: []byte("/{}"), KeepFor: time.Second}}}
+		if err := tb.Swap(t.Context(), []*rowlocker.Change{c}); err != nil {
+			t.Fatal(err)
+		}
+		first[n.args[1].Value] = true
+	}
+	if len(first) != 3 {
+		t.Errorf("three new rows have the versions %v, want each its own", first)
+	}
+}

@@ -322,3 +322,53 @@ func TestAShareComesAndGoesOnlyBesideAnOpenRow(t *testing.T) {
 		}
 	}
 }
+
+// refusing is a server that refuses requests which delete a key, as etcd
+// refuses those that are too large.
+type refusing struct {
+	clientv3.KV
+
+	key string
+}
+
+func (r refusing) Txn(context.Context) clientv3.Txn { return &refusedTxn{key: r.key} }
+
+type refusedTxn struct {
+	key  string
+	then []clientv3.Op
+}
+
+func (x *refusedTxn) If(...clientv3.Cmp) clientv3.Txn      { return x }
+func (x *refusedTxn) Then(ops ...clientv3.Op) clientv3.Txn { x.then = ops; return x }
+func (x *refusedTxn) Else(...clientv3.Op) clientv3.Txn     { return x }
+
+func (x *refusedTxn) Commit() (*clientv3.TxnResponse, error) {
+	if x.deletes(x.then) {
+		return nil, rpctypes.ErrRequestTooLarge
+	}
+	return &clientv3.TxnResponse{Header: &etcdserverpb.ResponseHeader{}, Succeeded: true}, nil
+}
+
+func (x *refusedTxn) deletes(ops []clientv3.Op) bool {
+	return slices.ContainsFunc(ops, func(op clientv3.Op) bool {
+		_, then, _ := op.Txn()
+		return op.IsDelete() && string(op.KeyBytes()) == x.key || x.deletes(then)
+	})
+}
+
+// etcd refuses the whole request.
+func TestAChangeThatIsRefusedFailsNoOther(t *testing.T) {
+	client := nobody(t)
+	r := New(client).rows
+	client.KV = refusing{key: r.rowKey("refused")}
+	var changes []*rowlocker.Change
+	for _, key := range []string{"a", "refused", "b"} {
+		changes = append(changes, &rowlocker.Change{Rows: []rowlocker.Row{{Key: key, Version: 7}}})
+	}
+	err := r.Swap(t.Context(), changes)
+	for i, c := range changes {
+		if bad := i == 1; err != nil || c.Done == bad || errors.Is(c.Err, rpctypes.ErrRequestTooLarge) != bad {
+			t.Errorf("change %d: done %v, %v, %v", i, c.Done, c.Err, err)
+		}
+	}
+}

@@ -62,6 +62,11 @@ var inspectionFaults = []fault{
 		func(m memory) locker.Locker { return listsMore{m} },
 	},
 	{
+		"lists nothing after Close, without an error",
+		[]string{"a closed locker answers ErrClosed"},
+		func(m memory) locker.Locker { return endsList{m} },
+	},
+	{
 		"forces the release of any owner's key",
 		[]string{"a forced release frees the key of its owner only"},
 		func(m memory) locker.Locker { return forcesAny{m} },
@@ -112,6 +117,18 @@ func (l listsMore) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 			return
 		}
 		l.memory.List(ctx)(yield)
+	}
+}
+
+type endsList struct{ memory }
+
+func (l endsList) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
+	return func(yield func(locker.KeyState, error) bool) {
+		for s, err := range l.memory.List(ctx) {
+			if err != nil || !yield(s, nil) {
+				return
+			}
+		}
 	}
 }
 

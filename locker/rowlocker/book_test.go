@@ -106,10 +106,19 @@ func TestAMessageHasTheWholeRecordOrNone(t *testing.T) {
 	var found []string
 	l := New(noRows{})
 	l.lookout.waker = joining{hasty{l: l}, &found}
-	for _, size := range []int64{3, inlineMax + 1} {
+	for n, size := range []int64{3, inlineMax + 1} {
 		l.book.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second, Recall: true})
 		r := &row{record: record{Owner: "p", term: term{Ends: 2e6}, Size: size, Value: []byte("abc")}, now: 1e6}
+		r.queue = []waiter{{Owner: "o"}}
 		l.lookout.told("k", r, nil, time.Now())
+		if len(found) > n {
+			t.Errorf("told %q while the claim is in the queue", found)
+		}
+		r.queue = nil
+		l.lookout.told("k", r, nil, time.Now())
+	}
+	if keys := l.book.watched(); len(keys) > 0 {
+		t.Errorf("the locker looks for %q for good, want nothing", keys)
 	}
 	if len(found) != 2 || found[0] != "abc" || found[1] != "" {
 		t.Errorf("told %q, want the short record and no other", found)

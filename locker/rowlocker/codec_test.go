@@ -177,6 +177,20 @@ func TestWithoutAClockALeaseEndsByTheFirstSightOfIt(t *testing.T) {
 	}
 }
 
+// Planted: a row of each key stays in memory, or a sight.
+func TestAProcessRemembersSomeKeysOnly(t *testing.T) {
+	const most = 10_000 // see lockerkit.MakeRoom
+	m := newMemory()
+	for n := range most + 100 {
+		key := strconv.Itoa(n)
+		m.keep(Row{Key: key, Version: 1})
+		m.first(key, 1, 1)
+	}
+	if len(m.rows) > most || len(m.sights) > most {
+		t.Errorf("%d rows and the sights of %d keys are remembered", len(m.rows), len(m.sights))
+	}
+}
+
 // Planted: a row that cannot be read is taken for a free key.
 func TestARowThatCannotBeReadIsHeld(t *testing.T) {
 	for _, value := range []string{"", "x", "x/", "x/{", "/[]"} {

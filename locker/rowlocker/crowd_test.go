@@ -66,6 +66,36 @@ func TestAWriteLetsInNoMoreThanARequestHolds(t *testing.T) {
 	}
 }
 
+// Planted: each claim that gets the key by a write has the token of the first.
+func TestPermitsThatOneWriteGrantsHaveTokensOfTheirOwn(t *testing.T) {
+	for _, traits := range []*Traits{withClock, noClock} {
+		r := &row{blocks: !traits.Clock, now: 100e6}
+		write := func(version int64) {
+			src := encode("k", r, traits)[0]
+			src.Version, src.Written, src.Now = version, 100e6, 100e6
+			r = decode(&src, traits, newMemory(), 100e6)
+		}
+		r.apply(asks("a", false))
+		write(7)
+		last := r.owners[0].Token
+		for _, owner := range []string{"b", "c", "d"} {
+			r.apply(sharing(owner, 4, true))
+		}
+		r.apply(releases("a"))
+		r.apply(sharing("e", 4, false))
+		write(8)
+		if len(r.owners) != 4 {
+			t.Fatalf("the owners are %+v, want b, c, d, and e, which came in the same step", r.owners)
+		}
+		for _, own := range r.owners {
+			if own.Token < last+locker.FenceBlock {
+				t.Errorf("clock %v: the token of %s is %d, after %d", traits.Clock, own.Owner, own.Token, last)
+			}
+			last = own.Token
+		}
+	}
+}
+
 // A ticket of a claim that waits goes with the write of the row, so it does not
 // stand beside the row that a message brings.
 func TestAMessageBringsBackNoClaimThatHasGone(t *testing.T) {

@@ -174,6 +174,15 @@ func TestAnErrorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 			t.Errorf("Check: %v, want an error that names %s", err, addr)
 		}
 		cancel()
+		ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err = call(ctx, &l.(*Locker).rows.servers, func() (bool, error) {
+			t.Error("a request is sent without a session, and the client would keep it")
+			return false, nil
+		})
+		if !errors.Is(err, errUnsent) {
+			t.Errorf("without a session: %v, want errUnsent", err)
+		}
+		cancel()
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -1,6 +1,7 @@
 package zookeeperlocker
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -57,5 +58,18 @@ func TestTicketsStayWhileNothingComesOrGoesBelowTheNode(t *testing.T) {
 	m.merged(row.Key, []byte(`first/{"q":"mine"}`), 15, false)
 	if _, ok := m.stay(&row, 11); ok {
 		t.Error("a row that is older than the news brings the tickets of the news")
+	}
+}
+
+// Planted: a note of each key stays.
+func TestSomeKeysOnlyHaveNotes(t *testing.T) {
+	const most = 10_000 // see lockerkit.MakeRoom
+	m := &memory{notes: map[string]*note{}}
+	for n := range most + 100 {
+		_, unlock := m.note(strconv.Itoa(n))
+		unlock()
+	}
+	if len(m.notes) > most {
+		t.Errorf("%d keys have notes", len(m.notes))
 	}
 }
