@@ -41,8 +41,13 @@ func TestAProcessAsRecordedAndTodaysTakeTurns(t *testing.T) {
 		long := keeps("a")
 		long.value = []byte(strings.Repeat("v", inlineMax+1))
 		for n, q := range []*request{
-			described(), recalls("w", true), {verb: renew, owner: "a", ttl: ttl}, sharing("b", 3, true), begins("a"),
-			long, sharing("c", 3, false), {verb: revoke, owner: "c"}, releases("b"), {verb: forget, owner: "a"},
+			described(), recalls("w", true),
+			{verb: renew, owner: "a", ttl: ttl},
+			sharing("b", 3, true), begins("a"),
+			long, sharing("c", 3, false),
+			{verb: revoke, owner: "c"},
+			releases("b"),
+			{verb: forget, owner: "a"},
 			sharing("d", locker.NoLimit, false), sharing("e", locker.NoLimit, false), asks("f", true),
 			releases("d"), releases("e"), asks("g", true), releases("f"),
 		} {
