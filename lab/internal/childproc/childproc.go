@@ -90,7 +90,7 @@ func Start[M any](ctx context.Context, program string, job any) (*Child[M], erro
 	}
 	said, gone := make(chan M, maxSaid), make(chan struct{})
 	c := &Child[M]{Said: said, Gone: gone}
-	c.cmd = exec.CommandContext(ctx, program) //nolint:gosec // it is this program, or one that the user named
+	c.cmd = exec.CommandContext(ctx, program)
 	c.cmd.Env = append(os.Environ(), marker+"=1")
 	c.cmd.Stderr = &c.log
 	dieWithParent(c.cmd)
@@ -139,7 +139,7 @@ func (c *Child[M]) Signal(s os.Signal) { _ = c.cmd.Process.Signal(s) }
 // Kill ends the child with kill -9, and returns when it has ended.
 func (c *Child[M]) Kill() {
 	_ = c.cmd.Process.Kill()
-	for range c.Said { //nolint:revive // nobody asks any more
+	for range c.Said { // nobody asks any more
 	}
 	<-c.Gone
 }

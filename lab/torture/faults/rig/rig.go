@@ -45,7 +45,7 @@ type Process struct {
 // addr.
 func Spawn(t *testing.T, role, addr string) *Process {
 	t.Helper()
-	c, err := childproc.Start[string](context.Background(), "", Part{role, addr})
+	c, err := childproc.Start[string](t.Context(), "", Part{role, addr})
 	if err != nil {
 		t.Fatal(err)
 	}
