@@ -187,15 +187,16 @@ func TestAnOutageSoonAfterALineIsToldLateAndCountedFully(t *testing.T) {
 	inSilence(t, func(t *testing.T, os *outages) {
 		t.Helper()
 		os.note("a1", clearly, nil)
-		time.Sleep(outagePause - 2)
+		time.Sleep(outagePause - 2*time.Millisecond)
 		var told []bool
 		for range 4 {
 			_, is := os.note("a1", silent, errSilence)
 			told = append(told, is)
-			time.Sleep(1)
+			time.Sleep(time.Millisecond)
 		}
 		n, is := os.note("a1", clearly, nil)
-		if !slices.Equal(told, []bool{false, false, true, false}) || !n.Over || n.Lasted != 4 || n.Unlogged != 0 {
+		late := slices.Equal(told, []bool{false, false, true, false})
+		if !late || !n.Over || n.Lasted != 4*time.Millisecond || n.Unlogged != 0 {
 			t.Errorf("told at %v, then %v %+v", told, is, n)
 		}
 	})
