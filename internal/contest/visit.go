@@ -117,9 +117,7 @@ func (w *Worker) section(p plan, got judge.Record, lease Lease) error {
 		select {
 		case <-lease.Lost():
 		case <-over: // maybe because it was lost
-			select {
-			case <-lease.Lost():
-			default:
+			if !s.told() {
 				return
 			}
 		}
@@ -184,7 +182,8 @@ func (s *section) stay(ctx context.Context) (held bool) {
 
 // nest takes the key of s again, if the library lets a holder do so. The inner
 // call is a part of the turn of s. A refusal counts only if s held the key all
-// the time.
+// the time, and was told of no loss: the key of a cart may be held when another
+// of its keys is lost.
 func (s *section) nest(ctx context.Context) {
 	lease, ok := s.lease.(Reentrant)
 	if !ok || !s.holds() {
@@ -192,7 +191,17 @@ func (s *section) nest(ctx context.Context) {
 	}
 	token, err := lease.Again(ctx)
 	s.end.Inner = token
-	s.end.Denied = errors.Is(err, guard.ErrNotAcquired) && s.holds()
+	s.end.Denied = errors.Is(err, guard.ErrNotAcquired) && !s.told() && s.holds()
+}
+
+// told reports whether the holder was told of a loss.
+func (s *section) told() bool {
+	select {
+	case <-s.lease.Lost():
+		return true
+	default:
+		return false
+	}
 }
 
 // probe asks the server how long the key will last, if the key and the server

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/judge"
 )
 
@@ -38,6 +39,27 @@ func TestASectionThatEndsAtOnceRecordsItsLoss(t *testing.T) {
 	for _, r := range records {
 		if r.Kind == judge.KindEnd && r.Lost == 0 {
 			t.Errorf("section %d does not know that its lease was lost", r.N)
+		}
+	}
+}
+
+// A half lease is held, of a cart that has lost another key.
+type half struct{ gone }
+
+func (half) Held() bool { return true }
+
+func (half) Again(context.Context) (uint64, error) { return 0, guard.ErrNotAcquired }
+
+// A whole lease is of a cart that has lost none.
+type whole struct{ half }
+
+func (whole) Lost() <-chan struct{} { return nil }
+
+func TestOnlyAHolderThatWasToldOfNoLossIsDenied(t *testing.T) {
+	for lease, want := range map[Lease]bool{half{}: false, whole{}: true} {
+		s := &section{lease: lease}
+		if s.nest(t.Context()); s.end.Denied != want {
+			t.Errorf("%T: denied %t", lease, s.end.Denied)
 		}
 	}
 }
