@@ -467,21 +467,15 @@ func TestOnce_SaysWhatWasNotKept(t *testing.T) {
 	})
 }
 
-// ofJSON is JSON's codec, and sealed one whose bytes that cannot read.
-type (
-	ofJSON struct{}
-	sealed struct{ ofJSON }
-)
+// sealed is a codec whose bytes JSON cannot read.
+type sealed struct{}
 
-func (ofJSON) Marshal(v any) ([]byte, error)      { return json.Marshal(v) }
-func (ofJSON) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
-
-func (s sealed) Marshal(v any) ([]byte, error) {
-	data, err := s.ofJSON.Marshal(v)
+func (sealed) Marshal(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
 	return flipped(data), err
 }
 
-func (s sealed) Unmarshal(data []byte, v any) error { return s.ofJSON.Unmarshal(flipped(data), v) }
+func (sealed) Unmarshal(data []byte, v any) error { return json.Unmarshal(flipped(data), v) }
 
 func flipped(data []byte) []byte {
 	data = slices.Clone(data)
@@ -493,7 +487,7 @@ func flipped(data []byte) []byte {
 
 func TestWithCodec_WritesResultsAndFinalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := recording(t, guard.WithCodec(sealed{}))
+		l, a, b := recording(t, guard.WithCodec(sealed{}))
 		runs := new(atomic.Int64)
 		declined := func(context.Context) (int, error) {
 			return 0, guard.Final("declined", errors.New("card declined"))
@@ -508,7 +502,7 @@ func TestWithCodec_WritesResultsAndFinalErrors(t *testing.T) {
 		if runs.Load() != 1 {
 			t.Errorf("fn ran %d times, want 1", runs.Load())
 		}
-		other := b.With(guard.WithCodec(ofJSON{}))
+		other := newGuard(t, l.Peer()) // with the codec of JSON
 		for _, k := range []string{key, "final"} {
 			if _, err := guard.Once(t.Context(), other, k, time.Hour, declined); !errors.Is(err, guard.ErrResultGone) {
 				t.Errorf("%s by another codec: %v, want ErrResultGone", k, err)

@@ -111,7 +111,7 @@ func (n *noting) ExecContext(_ context.Context, _ string, args []driver.NamedVal
 	return driver.RowsAffected(1), nil
 }
 
-// Who has read a row that was swept must not take the next one for it.
+// A process that has read a row which was swept must not take the next for it.
 func TestTheFirstVersionIsRandom(t *testing.T) {
 	n := &noting{}
 	db := sql.OpenDB(n)

@@ -10,8 +10,8 @@ import (
 	"github.com/go-lockguard/guard/lab/internal/childproc"
 )
 
-// Every measurement runs in processes of its own. A child says that it is ready,
-// receives the time to begin, and says its result.
+// Every measurement runs in processes of its own. A child says that it is
+// ready, receives the time to begin, and says its result.
 
 // note is what a child says.
 type note struct {
