@@ -209,8 +209,8 @@ func (b *book) watched() (keys []string) {
 // found notes that owner owns its key, with others behind it or not. found
 // returns the claim if that waited here, and whether the guard must hear of the
 // others. The guard hears that once, because the owner will hand the key over.
-// until is as that of owns, for a claim that waited here. One that waits no more
-// has found its grant by itself, and its lease may be longer.
+// until is as that of owns, for a claim that waited here. One that waits no
+// more has found its grant by itself, and its lease may be longer.
 func (b *book) found(owner string, others bool, until time.Time) (w *waiting, wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
